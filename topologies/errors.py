@@ -10,6 +10,10 @@ class TopologyError(ValueError):
     """A network, a name of one, or a file of one that cannot be used."""
 
 
+class LackingError(TopologyError):
+    """A network that this machine cannot read: what it is missing, and what to install or allow."""
+
+
 class NoPathError(TopologyError):
     """Two nodes between which no path of links leads."""
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeGuard
 
 from topologies.errors import TopologyError, nearest
 from topologies.impairments import Impairments, impairment_text, known_impairments, parse_impairments
-from topologies.text.addresses import ipv4_addresses, mac_address
+from topologies.text.addresses import datapath_id, ipv4_addresses, mac_address
 from topologies.text.json_types import Json
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Node:
     """One host or switch. ``position`` is (x, y) in drawing units (MANET: the unit square), or None.
 
     Attributes of a host that are read: ``forwarding`` (true: it passes others' packets on, as a router does), ``ip``
-    and ``mac`` (see ``topologies.text.addresses``). Raises TopologyError for a wrong one.
+    and ``mac`` (see ``topologies.text.addresses``); of a switch ``dpid``. Raises TopologyError for a wrong one.
     """
 
     id: str
@@ -104,7 +104,7 @@ class Node:
         if not isinstance(self.attributes.get("forwarding", False), bool):
             raise TopologyError(f"node {self.id!r}: forwarding {self.attributes['forwarding']!r} must be true or false")
         try:
-            _ = self.addresses, self.mac
+            _ = self.addresses, self.mac, self.dpid
         except TopologyError as error:
             raise TopologyError(f"node {self.id!r}: {error}") from None
 
@@ -123,12 +123,18 @@ class Node:
         """The MAC address that the network gives this host, None where it gives none."""
         return mac_address(self.attributes["mac"]) if self.kind == "host" and "mac" in self.attributes else None
 
+    @property
+    def dpid(self) -> int | None:
+        """The OpenFlow datapath id that the network gives this switch, None where it gives none."""
+        return datapath_id(self.attributes["dpid"]) if self.kind == "switch" and "dpid" in self.attributes else None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Link:
     """One directed link. ``capacity_bps`` in bits a second, ``delay_s`` in seconds (propagation, one way).
 
     ``impairments``: what it does to packets besides, in the words of ``topologies.impairments`` ("" nothing).
+    Attributes that are read where they are such: ``ports``, ``max_queue_size``.
     """
 
     source: str
@@ -173,6 +179,20 @@ class Link:
     def impaired_attribute(self) -> dict[str, str]:
         """``impairments`` as an attribute, where there are any."""
         return {"impairments": self.impairments} if self.impairments else {}
+
+    @property
+    def ports(self) -> tuple[int | None, int | None]:
+        """Port numbers that the network gives its cable, at the source and at the target; None where it gives none."""
+        given = self.attributes.get("ports")
+        if isinstance(given, list) and len(given) == 2 and all(one is None or type(one) is int for one in given):
+            return given[0], given[1]
+        return None, None
+
+    @property
+    def queue_packets(self) -> int | None:
+        """How many packets wait before it at most (``max_queue_size``), None where the network does not say."""
+        given = self.attributes.get("max_queue_size")
+        return given if type(given) is int and given > 0 else None
 
     @property
     def id(self) -> LinkId:

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from testbed.errors import InputError
+from testbed.errors import CapabilityError, InputError
 from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
 from testbed.report.streams import complain
@@ -248,16 +248,19 @@ def reported(action: Callable[[], int]) -> int:
     except (SystemExit, GeneratorExit):
         raise
     except BaseException as error:  # noqa: BLE001 - also what a library in another language panics with
-        return _complain(str(error), 2) if _of_networks(error) else _unforeseen(error)
+        known = _code_of_networks(error)
+        return _unforeseen(error) if known is None else _complain(str(error), known)
 
 
-def _of_networks(error: BaseException) -> bool:
-    """Whether it is an error of a network or of a plug-in that was given; the networks are loaded where something went
-    wrong."""
-    from topologies.errors import TopologyError
+def _code_of_networks(error: BaseException) -> int | None:
+    """Of an error of a network or of a plug-in that was given, None of any other; the networks are loaded where
+    something went wrong."""
+    from topologies.errors import LackingError, TopologyError
     from topologies.registry import PluginError
 
-    return isinstance(error, (TopologyError, PluginError))
+    if isinstance(error, LackingError):
+        return CapabilityError.exit_code
+    return InputError.exit_code if isinstance(error, (TopologyError, PluginError)) else None
 
 
 def _unforeseen(error: BaseException) -> int:

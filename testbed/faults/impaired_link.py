@@ -98,9 +98,12 @@ def most_late_s(delay_s: float) -> float:
     return min(MAX_LATE_S, max(MIN_LATE_S, LATE_SHARE * delay_s)) if delay_s else MAX_LATE_S
 
 
-def queue_bytes(capacity_bps: float) -> int:
-    """What waits before a link of that capacity at most."""
-    return max(MIN_QUEUE_PACKETS * 1514, round(capacity_bps / 8 * QUEUE_S))
+def queue_bytes(capacity_bps: float, mtu: int = 1500, packets: int | None = None) -> int:
+    """What waits before a link of that capacity at most: so many packets of ``mtu`` bytes; None: 50 ms of the capacity,
+    and 20 packets at least."""
+    if packets is not None:
+        return packets * (mtu + 14)
+    return max(MIN_QUEUE_PACKETS * (mtu + 14), round(capacity_bps / 8 * QUEUE_S))
 
 
 def _stage(one: Impairment, chance: random.Random, most_bytes: int) -> Stage:

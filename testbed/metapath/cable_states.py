@@ -19,15 +19,10 @@ class CableStates:
     "down"."""
 
     def __init__(self, wiring: Wiring) -> None:
-        dpids = {s.name: s.dpid for s in wiring.switches}
-        self._links: dict[tuple[int, int], tuple[LinkId, ...]] = {}
-        self._down: dict[tuple[LinkId, ...], set[tuple[int, int]]] = {}
-        for cable in wiring.cables:
-            if cable.a in dpids and cable.b in dpids:
-                links = tuple(link for link in (cable.forward, cable.backward) if link is not None)
-                self._down[links] = set()
-                for device, port in ((cable.a, cable.a_port), (cable.b, cable.b_port)):
-                    self._links[dpids[device], port] = links
+        switches = {switch.name for switch in wiring.switches}
+        by_port = wiring.cables_by_port().items()
+        self._links = {place: cable.links for place, cable in by_port if {cable.a, cable.b} <= switches}
+        self._down: dict[tuple[LinkId, ...], set[tuple[int, int]]] = {links: set() for links in self._links.values()}
 
     def on_port(self, dpid: int, port: int, up: bool) -> CableChanged | None:
         """What changes by a switch's report of a port; None where nothing does, or the port is no cable's between

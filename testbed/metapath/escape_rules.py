@@ -259,7 +259,7 @@ class _Builder:
         """Rules of every state that an escaped packet can be in."""
         while self.waiting:
             at, arrived, code, earlier = self.waiting.pop(0)
-            port = self._entered_by(arrived)
+            port = self.wiring.in_port(arrived)
             match = (("in_port", port), self.stream[0], ("ip_dscp", code), *self.stream[1:])
             goal = self._node(code)
             reached = at == goal
@@ -276,10 +276,6 @@ class _Builder:
 
     def _node(self, code: int) -> str | None:
         return next((node for node, own in self.codes.items() if own == code), None)
-
-    def _entered_by(self, link: LinkId) -> int:
-        cable = self.wiring.cable_of(link)
-        return cable.b_port if cable.forward == link else cable.a_port
 
 
 def escape_rules(

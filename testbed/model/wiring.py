@@ -6,13 +6,20 @@ Rules, controller and emulated fabric all read ports and addresses here, so that
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import filterfalse
 
 from testbed.model.naming.device_names import device_names, end_point_name, interface_name
+from topologies.errors import TopologyError
 from topologies.network import LinkId, Network, reverse_of
 from topologies.text.json_types import JsonObject
+
+MOST_PORT = 0xFEFF
+"""Of an OpenFlow port: Open vSwitch lets nobody ask for a higher one (``ofport_request``)."""
+Ports = tuple[int | None, int | None]
+"""Of a cable, at its first and its second end; None where nobody says."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +41,8 @@ class WiredHost:
 
 @dataclass(frozen=True, kw_only=True)
 class WiredSwitch:
-    """One bridge; ``dpid`` is its OpenFlow datapath id, 1 and up. ``name``: the node's id; ``device``: the bridge's own
-    name."""
+    """One bridge; ``dpid`` is its OpenFlow datapath id, 64 bits and not 0. ``name``: the node's id; ``device``: the
+    bridge's own name."""
 
     name: str
     device: str
@@ -58,6 +65,16 @@ class Cable:
     forward: LinkId | None
     backward: LinkId | None
 
+    @property
+    def links(self) -> tuple[LinkId, ...]:
+        """Those that it carries, two at most."""
+        return tuple(link for link in (self.forward, self.backward) if link is not None)
+
+    @property
+    def ends(self) -> tuple[tuple[str, int], ...]:
+        """(device, port) at either end."""
+        return (self.a, self.a_port), (self.b, self.b_port)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Wiring:
@@ -67,7 +84,6 @@ class Wiring:
     hosts: tuple[WiredHost, ...]
     switches: tuple[WiredSwitch, ...]
     cables: tuple[Cable, ...]
-    out_ports: Mapping[LinkId, int] = field(repr=False, hash=False)
 
     def host_at(self, node: str) -> WiredHost:
         """The host that is, or stands for, the end point of that node; KeyError where it has none."""
@@ -79,18 +95,37 @@ class Wiring:
 
     def out_port(self, link: LinkId) -> int:
         """Port number, at the link's source device, through which packets enter the link."""
-        return self.out_ports[link]
+        cable = self.cable_of(link)
+        return cable.a_port if cable.forward == link else cable.b_port
+
+    def in_port(self, link: LinkId) -> int:
+        """Port number, at the link's target device, through which its packets come."""
+        cable = self.cable_of(link)
+        return cable.b_port if cable.forward == link else cable.a_port
 
     @cached_property
     def _cable_of(self) -> Mapping[LinkId, Cable]:
-        return {link: c for c in self.cables for link in (c.forward, c.backward) if link is not None}
+        return {link: c for c in self.cables for link in c.links}
+
+    def cables_by_port(self) -> dict[tuple[int, int], Cable]:
+        """(datapath id, port) -> the cable there."""
+        dpids = {switch.name: switch.dpid for switch in self.switches}
+        return {(dpids[name], port): c for c in self.cables for name, port in c.ends if name in dpids}
 
     @cached_property
     def routed(self) -> bool:
         """Whether some host has to choose a way: it has several cables, or the network gives hosts their addresses."""
-        joined = Counter(end for cable in self.cables for end in (cable.a, cable.b))
+        joined = Counter(name for cable in self.cables for name, _ in cable.ends)
         several = any(joined[host.name] > 1 for host in self.hosts)
         return several or any(node.addresses for node in self.network.hosts)
+
+    @cached_property
+    def _first_ports(self) -> Mapping[str, int]:
+        return dict(reversed([end for cable in self.cables for end in cable.ends]))
+
+    def first_port(self, name: str) -> int:
+        """The port of a host's or switch's first cable; KeyError where it has none."""
+        return self._first_ports[name]
 
     def access_port(self, host: WiredHost) -> int | None:
         """Switch port towards an outside host (None for a host of the model: its link's own port is meant)."""
@@ -115,28 +150,18 @@ class Wiring:
 def wire(network: Network, end_points: Sequence[str] = ()) -> Wiring:
     """Lay the network out; every node of ``end_points`` that is a switch gets an outside host on a cable of its own.
 
-    Complexity linear in nodes and links. Raises TopologyError for an unknown end point.
+    Ports and datapath ids are those of the network where it gives any, else the next numbers that are free. Complexity
+    linear in nodes and links. Raises TopologyError for an unknown end point, and where a number that the network gives
+    is out of range or there twice.
     """
     outside = _end_points(network, end_points)
     hosts = {node.id: node.id for node in network.hosts} | outside
-    next_port = dict.fromkeys(hosts, 0) | {node.id: 1 for node in network.switches}
-    laid: list[tuple[str, int, str, int, LinkId | None, LinkId | None]] = []
-
-    def lay(a: str, b: str, forward: LinkId | None, backward: LinkId | None) -> None:
-        laid.append((a, next_port[a], b, next_port[b], forward, backward))
-        next_port[a] += 1
-        next_port[b] += 1
-
-    seen: set[LinkId] = set()
-    for link in network.links:
-        if link.id not in seen:
-            back = reverse_of(link.id)
-            lay(link.source, link.target, link.id, back if back in network.link_index else None)
-            seen.update((link.id, back))
-    for name, switch in outside.items():
-        lay(switch, name, None, None)
-
-    tops = {name: max(0, port - 1) for name, port in next_port.items()}
+    firsts = dict.fromkeys(hosts, 0) | {node.id: 1 for node in network.switches}
+    laid = [*_laid(network), *((switch, name, None, None, (None, None)) for name, switch in outside.items())]
+    ports = _numbered_ports(firsts, [(a, b, given) for a, b, _, _, given in laid])
+    tops = dict.fromkeys(firsts, 0)
+    for (a, b, *_), (a_port, b_port) in zip(laid, ports, strict=True):
+        tops |= {a: max(tops[a], a_port), b: max(tops[b], b_port)}
     device = device_names({name: tops[name] for name in hosts}, {node.id: tops[node.id] for node in network.switches})
     cables = tuple(
         Cable(
@@ -149,7 +174,7 @@ def wire(network: Network, end_points: Sequence[str] = ()) -> Wiring:
             forward=forward,
             backward=backward,
         )
-        for a, a_port, b, b_port, forward, backward in laid
+        for (a, b, forward, backward, _), (a_port, b_port) in zip(laid, ports, strict=True)
     )
     return Wiring(
         network=network,
@@ -158,13 +183,57 @@ def wire(network: Network, end_points: Sequence[str] = ()) -> Wiring:
             for (name, node), (ip, mac) in zip(hosts.items(), _addresses(network, len(hosts)), strict=True)
         ),
         switches=tuple(
-            WiredSwitch(name=node.id, device=device[node.id], node=node.id, dpid=i + 1)
-            for i, node in enumerate(network.switches)
+            WiredSwitch(name=node.id, device=device[node.id], node=node.id, dpid=dpid)
+            for node, dpid in zip(network.switches, _datapath_ids(network), strict=True)
         ),
         cables=cables,
-        out_ports={c.forward: c.a_port for c in cables if c.forward}
-        | {c.backward: c.b_port for c in cables if c.backward},
     )
+
+
+def _laid(network: Network) -> Iterator[tuple[str, str, LinkId | None, LinkId | None, Ports]]:
+    """(a, b, forward, backward, the ports that the network gives) of each cable, in the order of the links."""
+    seen: set[LinkId] = set()
+    for link in network.links:
+        if link.id in seen:
+            continue
+        place = network.link_index.get(reverse_of(link.id))
+        back = link.ports[::-1] if place is None else network.links[place].ports
+        for one, other in zip(link.ports, back[::-1], strict=True):
+            if None not in (one, other) and one != other:
+                raise TopologyError(f"{link.label}: port {one} one way and {other} the other; give one")
+        ports = [one if one is not None else other for one, other in zip(link.ports, back[::-1], strict=True)]
+        yield link.source, link.target, link.id, None if place is None else reverse_of(link.id), (ports[0], ports[1])
+        seen.update((link.id, reverse_of(link.id)))
+
+
+def _numbered_ports(firsts: Mapping[str, int], cables: Sequence[tuple[str, str, Ports]]) -> list[tuple[int, int]]:
+    """The ports of each cable: those given, else the next from the node's first that no cable has."""
+    taken: dict[str, set[int]] = {node: set() for node in firsts}
+    for a, b, given in cables:
+        for node, other, port in ((a, b, given[0]), (b, a, given[1])):
+            if port is None:
+                continue
+            if not firsts[node] <= port <= MOST_PORT:
+                raise TopologyError(f"{node!r}: port {port} towards {other!r}; give {firsts[node]} to {MOST_PORT}")
+            if port in taken[node]:
+                raise TopologyError(f"{node!r}: two cables have its port {port}, one of them to {other!r}; change one")
+            taken[node].add(port)
+    free = {node: filterfalse(taken[node].__contains__, itertools.count(first)) for node, first in firsts.items()}
+
+    def number(node: str, port: int | None) -> int:
+        return next(free[node]) if port is None else port
+
+    return [(number(a, given[0]), number(b, given[1])) for a, b, given in cables]
+
+
+def _datapath_ids(network: Network) -> list[int]:
+    """Of the switches: their own, or the next numbers from 1 that nobody has."""
+    taken: dict[int, str] = {}
+    for node in network.switches:
+        if node.dpid is not None and taken.setdefault(node.dpid, node.id) != node.id:
+            raise TopologyError(f"{taken[node.dpid]!r} and {node.id!r} have the datapath id {node.dpid:x}; change one")
+    free = filterfalse(taken.__contains__, itertools.count(1))
+    return [next(free) if node.dpid is None else node.dpid for node in network.switches]
 
 
 def wiring_document(wiring: Wiring, *, cables: bool = False) -> JsonObject:

@@ -79,7 +79,7 @@ class RuleWalker:
         self._groups = {(group.dpid, group.number): group for group in groups}
         self._hosts = {host.name: host for host in wiring.hosts}
         cut = [wiring.cable_of(link) for link in down]
-        self._dead = {end for c in cut for end in ((c.a, c.a_port), (c.b, c.b_port))}
+        self._dead = {end for cable in cut for end in cable.ends}
         self.tables = {dpid: FlowTable(listed) for dpid, listed in by_switch(rules).items()}
         self._switches = {s.name: s for s in wiring.switches}
         self._far: dict[tuple[str, int], tuple[str, LinkId | None, int]] = {}
@@ -101,13 +101,12 @@ class RuleWalker:
     def walk(self, source: str, packet: Packet) -> Walk:
         """Follow one packet from the host of ``source``. InputError where it goes round in a circle."""
         host = self.wiring.host_at(source)
-        return self._follow(host.name, *(self._sent(host, packet) or (0, packet)))
+        return self._follow(host.name, *(self._sent(host, packet) or (self.wiring.first_port(host.name), packet)))
 
     def walk_over(self, link: LinkId, packet: Packet) -> Walk:
         """Follow one packet that is put onto a link (its first), whatever the switch before it would have said."""
         cable = self.wiring.cable_of(link)
-        device, port = (cable.a, cable.a_port) if cable.forward == link else (cable.b, cable.b_port)
-        return self._follow(device, port, packet)
+        return self._follow(*cable.ends[cable.forward != link], packet)
 
     def _follow(self, device: str, port: int, packet: Packet) -> Walk:
         """The way of a packet that leaves the device through the port."""

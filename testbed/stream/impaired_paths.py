@@ -71,7 +71,7 @@ class ImpairedPaths:
         self._met: dict[int, list[_InForce]] = {}
         for number, span in enumerate(impaired_spans(network, faults)):
             link = network.links[span.link]
-            room = queue_bytes(link.capacity_bps)
+            room = queue_bytes(link.capacity_bps, packets=link.queue_packets)
             chain = ImpairedLink(span.impairments, link.id, seed=seed + number, queue_bytes=room)
             self._met.setdefault(span.link, []).append(_InForce(span.start_s, span.stop_s, chain))
 

@@ -5,7 +5,7 @@ Light that no rule of the round expects is dropped, and counted a fibre, by rule
 """
 
 from testbed.errors import InputError
-from testbed.model.wiring import Cable, WiredHost, Wiring
+from testbed.model.wiring import WiredHost, Wiring
 from testbed.openflow.rules import DROP, FlowRule, Match
 from testbed.wavelengths.plan import LitPath, WavelengthPlan
 from topologies.network import LinkId, Network
@@ -42,12 +42,6 @@ def client_of(network: Network, end_point: str) -> str:
     return end_point
 
 
-def in_port(wiring: Wiring, link: LinkId) -> int:
-    """Port, at the link's target device, through which its packets come."""
-    cable: Cable = wiring.cable_of(link)
-    return cable.b_port if cable.forward == link else cable.a_port
-
-
 def dark_rules(wiring: Wiring, fibres: frozenset[LinkId]) -> tuple[FlowRule, ...]:
     """One rule a fibre, at the switch that it leads to: any tagged packet that no rule above expects is dropped and
     counted."""
@@ -55,7 +49,7 @@ def dark_rules(wiring: Wiring, fibres: frozenset[LinkId]) -> tuple[FlowRule, ...
     for link in wiring.network.links:
         if link.id in fibres and wiring.network.node(link.target).kind == "switch":
             dpid = wiring.switch_at(link.target).dpid
-            match = (("in_port", in_port(wiring, link.id)), _ANY_WAVELENGTH)
+            match = (("in_port", wiring.in_port(link.id)), _ANY_WAVELENGTH)
             rules.append(FlowRule(dpid=dpid, priority=DARK_PRIORITY, match=match, out_port=DROP))
     return tuple(rules)
 
@@ -91,7 +85,7 @@ def _lightpath_rules(wiring: Wiring, plan: WavelengthPlan, lit: LitPath) -> list
             rules.append(FlowRule(dpid=dpid, priority=priority, match=(*addressed, colour), out_port=out))
     for k in range(1, len(path.links)):
         dpid = wiring.switch_at(path.links[k][0]).dpid
-        match = (("in_port", in_port(wiring, path.links[k - 1])), vlan_match(colours[k - 1]))
+        match = (("in_port", wiring.in_port(path.links[k - 1])), vlan_match(colours[k - 1]))
         changed = (vlan_match(colours[k]),) if colours[k] != colours[k - 1] else ()
         rules.append(
             FlowRule(
@@ -104,7 +98,7 @@ def _lightpath_rules(wiring: Wiring, plan: WavelengthPlan, lit: LitPath) -> list
         )
     if network.node(path.target).kind == "switch":
         dpid = wiring.switch_at(path.target).dpid
-        match = (("in_port", in_port(wiring, path.links[-1])), vlan_match(colours[-1]))
+        match = (("in_port", wiring.in_port(path.links[-1])), vlan_match(colours[-1]))
         rules.append(
             FlowRule(dpid=dpid, priority=LIT_PRIORITY, match=match, out_port=_client_port(wiring, path.target))
         )

@@ -6,6 +6,7 @@ it``; ``forwarding`` and names in the note's place: the hosts that forward.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -193,3 +194,69 @@ def test_a_file_s_network_is_up_on_switches_under_its_names() -> None:
     done = subprocess.run(words, input="pingall\nexit\n", capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert "mytopo: 2 hosts, 1 switches" in done.stdout and "0% dropped (2/2 received)" in done.stdout
+
+
+def test_a_program_in_this_one_s_place_runs_no_file_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lab.py").write_text("from mininet.topo import SingleSwitchTopo\ntopos = {'a': SingleSwitchTopo}\n")
+    network, note = read(f"{tmp_path / 'lab.py'}:a,3")
+    monkeypatch.setenv(python_files._HANDED, "")
+    python_files.hand_over()
+    memory = int(os.environ[python_files._HANDED])
+    assert os.get_inheritable(memory)
+    python_files._known.clear()
+    monkeypatch.setattr(python_files, "_run", lambda *_: pytest.fail("it was run again"))
+    assert read(f"{tmp_path / 'lab.py'}:a,3") == (network, note)
+    assert python_files._HANDED not in os.environ
+    monkeypatch.setenv(python_files._HANDED, "1")  # strayed: that descriptor is another's
+    assert read(f"{tmp_path / 'lab.py'}:a,3") == (network, note)
+
+
+COUNTED = """
+import subprocess
+run = subprocess.run
+def counted(words, *more, **options):
+    if "testbed.api.emulated.topology_program" in words:
+        open({place!r}, "a").write("x")
+    return run(words, *more, **options)
+subprocess.run = counted
+"""
+
+
+@pytest.mark.emulation
+@pytest.mark.unclocked
+def test_up_runs_a_file_once(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(COUNTED.format(place=str(tmp_path / "runs")))
+    words = [sys.executable, "-P", "-m", "testbed.cli", "up", corpus("old_style_init.py") + ":mytopo"]
+    variables = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        words, input="nodes\nexit\n", env=variables, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0 and "mytopo: 2 hosts, 1 switches" in done.stdout, done.stderr
+    assert (tmp_path / "runs").read_text() == "x"
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "exit_code", "said"),
+    [
+        (3, "testbed: the kernel refuses new namespaces (EPERM); allow them", 3, "no sandbox to run it in: the kernel"),
+        (3, "its own end", 2, "it ended without a network (exit 3: its own end)"),
+        (1, "x\nModuleNotFoundError: No module named 'mininet'", 3, "Mininet is missing"),
+    ],
+)
+def test_what_the_machine_lacks_for_a_file_is_exit_code_3(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    code: int,
+    words: str,
+    exit_code: int,
+    said: str,
+) -> None:
+    from testbed.cli import main
+
+    (tmp_path / "lab.py").write_text(f"# {code} {words!r}\n")
+    ended = subprocess.CompletedProcess([], code, b"", words.encode())
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: ended)
+    assert main(["topology", "show", f"{tmp_path / 'lab.py'}:a"]) == exit_code
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1

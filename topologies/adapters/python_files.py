@@ -6,26 +6,31 @@ testbed makes for it; this package alone reads none.
 
 import ast
 import json
+import os
 import subprocess
 import sys
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from topologies.errors import TopologyError
+from topologies.errors import LackingError, TopologyError
 
 _PROGRAM = "testbed.api.emulated.topology_program"
 """Makes the sandbox. By its name: nothing of the testbed is imported here."""
 TIME_LIMIT_S = 30.0
 _MAX_FILE_BYTES, _SAID = 2**20, 300
+_HANDED, _MEMORY = "TESTBED_FILES_READ", "testbed-files-read"
+_REFUSED, _REFUSAL = 3, "testbed: "
+"""How a program ends that finds no sandbox, and how what it says begins."""
+_known: dict[str, dict[str, Any]] = {}
+"""What programs said of files, by place, name and state of each."""
 
 
 def read_python_file(path: Path, name: str, notes: list[str]) -> Any:
     """The node-link document of what NAME builds in the file; what is not taken over is added to ``notes``.
 
     NAME: an entry of ``topos``, a Topo class, a function that makes a network, or ``__main__``, the file as a script;
-    values may follow it (``NAME,4,bw=10``). Raises TopologyError, in one line, where it builds none, takes longer than
-    TIME_LIMIT_S, or there is no sandbox to run it in.
+    values may follow it (``NAME,4,bw=10``). Raises TopologyError, in one line, where it builds none or takes longer
+    than TIME_LIMIT_S; LackingError where there is no sandbox to run it in, or no Mininet.
     """
     if not name:
         raise TopologyError(
@@ -35,16 +40,37 @@ def read_python_file(path: Path, name: str, notes: list[str]) -> Any:
     found = path.stat()
     if found.st_size > _MAX_FILE_BYTES:
         raise TopologyError(f"it is longer than {_MAX_FILE_BYTES} bytes; make it smaller")
-    said = _run(str(path.resolve()), name, found.st_mtime_ns, found.st_size)
+    _take_over()
+    key = json.dumps([str(path.resolve()), name, found.st_mtime_ns, found.st_size])
+    said = _known.get(key) or _run(str(path.resolve()), name)
+    _known[key] = said
     if "error" in said:
         raise TopologyError(str(said["error"]))
     notes += said["notes"]
     return json.loads(json.dumps(said["document"]))
 
 
-@lru_cache(maxsize=32)
-def _run(path: str, name: str, *_: int) -> dict[str, Any]:
-    """What the program in the sandbox says of the file, as long as that does not change."""
+def hand_over() -> None:
+    """Let the program that takes the place of this one know what was read, so that no file is run a second time."""
+    if _known:
+        memory = os.memfd_create(_MEMORY, 0)
+        with open(memory, "w", closefd=False) as file:
+            json.dump(_known, file)
+        os.environ[_HANDED] = str(memory)
+
+
+def _take_over() -> None:
+    """What the program before this one handed over; nothing where the descriptor is another's."""
+    memory = os.environ.pop(_HANDED, "")
+    place = Path("/proc/self/fd", memory)
+    if memory and place.is_symlink() and _MEMORY in str(place.readlink()):
+        with open(int(memory)) as file:
+            file.seek(0)
+            _known.update(json.load(file))
+
+
+def _run(path: str, name: str) -> dict[str, Any]:
+    """What the program in the sandbox says of the file."""
     command = [sys.executable, "-P", "-m", _PROGRAM, path, name]
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIME_LIMIT_S, check=False)
@@ -59,8 +85,11 @@ def _run(path: str, name: str, *_: int) -> dict[str, Any]:
     except (ValueError, IndexError):
         pass
     if b"No module named 'mininet'" in done.stderr:
-        raise TopologyError("Mininet is missing, which a Mininet file needs; install the testbed's extra emulation")
-    reason = " ".join(done.stderr.decode(errors="replace").strip().splitlines()[-1:])[:_SAID]
+        raise LackingError("Mininet is missing, which a Mininet file needs; install the testbed's extra emulation")
+    last = " ".join(done.stderr.decode(errors="replace").strip().splitlines()[-1:])
+    if done.returncode == _REFUSED and last.startswith(_REFUSAL):
+        raise LackingError(f"no sandbox to run it in: {last.removeprefix(_REFUSAL)}"[:_SAID])
+    reason = last[:_SAID]
     raise TopologyError(f"it ended without a network (exit {done.returncode}{': ' + reason if reason else ''})")
 
 

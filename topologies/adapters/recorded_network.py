@@ -109,8 +109,8 @@ def document_of(net: Mininet, recording: Recording) -> JsonObject:
     notes = recording.notes
     nodes = [_host(node, notes, given) for node in net.hosts]
     for switch in net.switches:
-        dpid = switch.params.get("dpid")
-        nodes.append({"id": switch.name, "kind": "switch"} | ({"dpid": dpid} if dpid else {}))
+        dpid = {"dpid": str(switch.given_dpid)} if switch.given_dpid else {}
+        nodes.append({"id": switch.name, "kind": "switch", **dpid})
     links = []
     for link in net.links:
         ends = [_interface(one) for one in (link.intf1, link.intf2)]

@@ -160,6 +160,7 @@ def _change_switches_and_controllers(recording: Recording) -> None:
     known = Switch.defaultDpid
 
     def datapath_id(self: Switch, dpid: str | None = None) -> str:
+        self.given_dpid = dpid
         if dpid is None and not re.search(r"\d", self.name):
             recording.notes.append(
                 f"{self.name}: Mininet itself refuses a switch without a number or dpid; it is numbered"

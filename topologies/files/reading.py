@@ -64,7 +64,7 @@ def read_network_file(path: str | Path, part: str = "") -> Network:
         if slow:
             notes.append(f"less than one packet of 1500 bytes a second, which switches cannot shape: {some(slow)}")
     except TopologyError as error:
-        raise TopologyError(f"{shortened(path)}: {error}") from error
+        raise type(error)(f"{shortened(path)}: {error}") from error
     if notes:
         warnings.warn(NetworkNote(f"{shortened(path)}: {'; '.join(notes)}"), stacklevel=3)
     return network

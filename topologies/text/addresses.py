@@ -1,4 +1,5 @@
-"""Addresses that a file gives its hosts: IPv4 addresses with or without a prefix length, and a MAC address.
+"""Addresses that a file gives its hosts: IPv4 addresses with or without a prefix length, and a MAC address; and its
+switches' datapath ids.
 
 A host has one main address, the first: plans, rules and streams know it by that. Others are reachable next to it.
 """
@@ -9,6 +10,7 @@ import re
 from topologies.errors import TopologyError
 
 _MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
+_DPID = re.compile(r"[0-9a-fA-F]{1,16}")
 _SEPARATOR = re.compile(r"[,\s]+")
 
 
@@ -49,3 +51,16 @@ def mac_address(value: object) -> str:
     if not _MAC.fullmatch(text) or int(text[:2], 16) & 1 or not int(text.replace(":", ""), 16):
         raise TopologyError(f"mac {value!r} is no address of one interface; write it as 02:00:00:00:00:01")
     return text
+
+
+def datapath_id(value: object) -> int:
+    """An OpenFlow datapath id as Mininet takes it: text of hexadecimal digits. TopologyError for any other value and
+    for 0, which Open vSwitch does not take.
+
+    >>> datapath_id("1f"), datapath_id("00:00:00:00:00:00:00:0a")
+    (31, 10)
+    """
+    text = value.replace(":", "") if isinstance(value, str) else ""
+    if not _DPID.fullmatch(text) or not int(text, 16):
+        raise TopologyError(f"dpid {value!r} is no datapath id; write 1 to 16 hexadecimal digits as text, not 0")
+    return int(text, 16)

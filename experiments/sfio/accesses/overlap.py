@@ -25,12 +25,12 @@ def points(quick: bool, seed: int) -> Points:
 
 def measure(point: Row) -> Results:
     """One process writes random blocks to one I/O node, whose subfile is on a disk of its own."""
-    from testbed.emulation.machine.paced_disk import PacedDisk
+    from testbed.emulation.machine.paced_disk import paced_disk
 
     with tempfile.TemporaryDirectory(prefix=".disk-", dir=Path.cwd()) as folder:
         place = Path(folder) / "mounted"
         place.mkdir()
-        with PacedDisk(place, DISK_BYTES, None if point["slow"] == "network" else RATE_BPS / 8):
+        with paced_disk(place, DISK_BYTES, None if point["slow"] == "network" else RATE_BPS / 8):
             file = {"stripe_unit": STRIPE_UNIT, "access": "random", "access_block_bytes": BLOCK_BYTES}
             disable = () if point["pipelined"] else ("pipeline",)
             rate_bps = FAST_BPS if point["slow"] == "disk" else RATE_BPS

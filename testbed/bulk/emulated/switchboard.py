@@ -15,7 +15,6 @@ from testbed.bulk.coordinator import Circuit
 from testbed.bulk.plan import Pair
 from testbed.errors import CapabilityError
 from testbed.machines.adapters.platform import Platform
-from testbed.model.wiring import Wiring
 from testbed.openflow.host_routes import HostRoute
 from testbed.openflow.messages import (
     BarrierReply,
@@ -56,7 +55,7 @@ class CircuitSwitchboard:
         self._waiting: dict[int, int] = {}
         self._known: dict[tuple[Circuit, bool], Batch] = {}
         self._platform, self._routes = platform, dict[Pair, tuple[HostRoute, ...]]()
-        self._links = _links_by_port(wiring)
+        self._links = {place: cable.links for place, cable in wiring.cables_by_port().items()}
         self._began = 0.0
         self.changes = 0
         self.slowest_change_s = 0.0
@@ -143,7 +142,7 @@ class CircuitSwitchboard:
             elif isinstance(event, EchoRequest):
                 self._sockets[dpid].sendall(event.reply)
             elif isinstance(event, PortStatus) and not event.up:
-                lost += self._links.get((dpid, event.port), [])
+                lost += self._links.get((dpid, event.port), ())
         if confirmed:
             self.changes += 1
             took_s = time.monotonic() - self._began
@@ -175,15 +174,3 @@ class CircuitSwitchboard:
         if circuit.own_return:
             rules += return_rules(self._wiring, pair, circuit.path, priority=CIRCUIT_PRIORITY, part=circuit.part)
         return rules
-
-
-def _links_by_port(wiring: Wiring) -> dict[tuple[int, int], list[LinkId]]:
-    """(datapath id, port) -> the links of its cable, both ways."""
-    dpids = {s.name: s.dpid for s in wiring.switches}
-    found: dict[tuple[int, int], list[LinkId]] = {}
-    for cable in wiring.cables:
-        links = [link for link in (cable.forward, cable.backward) if link is not None]
-        for device, port in ((cable.a, cable.a_port), (cable.b, cable.b_port)):
-            if device in dpids:
-                found[dpids[device], port] = links
-    return found

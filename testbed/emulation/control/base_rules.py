@@ -23,20 +23,22 @@ def install_shortest_paths(wiring: Wiring, switches: Collection[str] | None = No
     ``switches``: names of those that are here (None: all).
     """
     texts = ShortestPaths(wiring).flow_texts()
-    return _change(wiring, texts if switches is None else {name: texts[name] for name in texts if name in switches})
+    return change_rules(
+        wiring, texts if switches is None else {name: texts[name] for name in texts if name in switches}
+    )
 
 
 def remove_shortest_paths(wiring: Wiring) -> int:
     """Take back what ``install_shortest_paths`` installed; returns the number of rules."""
     texts = ShortestPaths(wiring).flow_texts()
-    return _change(
+    return change_rules(
         wiring,
         {switch: tuple(f"delete_strict {text.split(',actions=')[0]}" for text in own) for switch, own in texts.items()},
     )
 
 
-def _change(wiring: Wiring, lines: Mapping[str, tuple[str, ...]]) -> int:
-    """Each switch's lines as one bundle to its bridge; returns their number."""
+def change_rules(wiring: Wiring, lines: Mapping[str, tuple[str, ...]]) -> int:
+    """Each switch's lines, in ovs-ofctl's notation, as one bundle to its bridge; returns their number."""
     rules = {wiring.switch_at(switch).device: texts for switch, texts in lines.items() if texts}
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
         for _ in pool.map(_add_flows, rules, rules.values()):
@@ -54,8 +56,3 @@ def _add_flows(bridge: str, texts: tuple[str, ...]) -> None:
         raise CapabilityError(f"bridge {bridge} took no rules within {_LIMIT_S:g} s") from None
     if done.returncode != 0:
         raise CapabilityError(f"bridge {bridge} refused its rules: {done.stderr.strip().splitlines()[-1]}")
-
-
-def add_rules(wiring: Wiring, texts: Mapping[str, tuple[str, ...]]) -> int:
-    """Put further rules, by the switch's name in ovs-ofctl's notation, into the bridges; returns their number."""
-    return _change(wiring, texts)

@@ -4,16 +4,13 @@ Nothing is left to the protocol that would send packets of its own: no link-loca
 neighbours or routers. What the kernel still says when an address appears (RFC 3810) no rule forwards.
 """
 
-import os
 import socket
-from contextlib import closing
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
-from testbed.emulation.control.base_rules import add_rules
+from testbed.emulation.control.base_rules import change_rules
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.emulation.network.kernel.host_namespaces import inside_namespace
-from testbed.emulation.network.kernel.rtnetlink import Message, Netlink, add_address6, add_neighbour
+from testbed.emulation.network.kernel.rtnetlink import Message, add_address6, add_neighbour
 from testbed.errors import CapabilityError, InputError
 from testbed.model.wiring import WiredHost
 from testbed.openflow.shortest_paths import PRIORITY, ShortestPaths
@@ -67,22 +64,14 @@ def add_ipv6(net: EmulatedNetwork, *, rules: bool = True) -> None:
             )
             for switch, towards in ports.items()
         }
-        add_rules(net.wiring, texts)
+        change_rules(net.wiring, texts)
 
 
 def _add_to(net: EmulatedNetwork, host: WiredHost, known: dict[str, tuple[bytes, bytes]]) -> None:
-    interface = net.interface_of(host.name)
-    namespace = os.open(f"/proc/{net.host_pid(host.name)}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        with inside_namespace(namespace):  # /proc/sys/net is that of whoever opens it
-            for name in ("lo", interface):
-                for setting, value in _SETTINGS.items():
-                    Path(f"/proc/sys/net/ipv6/conf/{name}/{setting}").write_text(str(value))
-            index = socket.if_nametoindex(interface)
-    finally:
-        os.close(namespace)
+    interface, netlink = net.interface_of(host.name), net.namespaces.netlink_of(host.name)
+    scopes = [f"ipv6/conf/{name}" for name in ("lo", interface)]
+    net.namespaces.set_sysctls(host.name, {f"{one}/{key}": value for one in scopes for key, value in _SETTINGS.items()})
+    index = netlink.interfaces()[interface]
     messages: list[Message] = [add_address6(index, known[host.name][0], PREFIX_LENGTH)]
     messages += [add_neighbour(index, ip, mac) for name, (ip, mac) in known.items() if name != host.name]
-    sock = net.open_socket(host.name, socket.AF_NETLINK, socket.SOCK_RAW)
-    with closing(Netlink(sock)) as netlink:
-        netlink.apply(messages)
+    netlink.apply(messages)

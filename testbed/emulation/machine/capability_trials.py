@@ -21,8 +21,8 @@ from testbed.emulation.network.kernel.rtnetlink import (
     make_veth,
     packet_gate,
     set_up,
-    token_bucket,
 )
+from testbed.emulation.network.kernel.shaping import token_bucket
 from testbed.emulation.network.open_vswitch.bridges import Bridge, bridge_operations
 from testbed.emulation.network.open_vswitch.switches import PrivateSwitches, choose_datapath, probe_kernel_datapath
 from testbed.errors import CapabilityError

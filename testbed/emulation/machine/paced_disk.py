@@ -9,9 +9,9 @@ import os
 import secrets
 import subprocess
 import time
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Self
 
 from testbed.errors import CapabilityError
 
@@ -21,53 +21,42 @@ _LEAVE_S = 10.0
 _STALE_S = 60.0
 
 
-class PacedDisk:
-    """Mounted at ``place`` (an empty directory) from ``__enter__`` to ``__exit__``; every write goes to the device at
-    once.
+@contextmanager
+def paced_disk(place: Path, size_bytes: int, bytes_per_s: float | None) -> Iterator[None]:
+    """Mounted at ``place`` (an empty directory) for the time of the block; every write goes to the device at once.
 
     This process and its later children write to it at ``bytes_per_s`` (None: as fast as it goes). Must be entered
     inside the sandbox, whose mounts are its own. Raises CapabilityError, with the machine's own words, where that
     cannot be had.
     """
-
-    def __init__(self, place: Path, size_bytes: int, bytes_per_s: float | None) -> None:
-        self._place, self._size_bytes, self._rate = place, size_bytes, bytes_per_s
-
-    def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            self._build(stack)
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def _build(self, stack: ExitStack) -> None:
-        image = self._place.with_name(self._place.name + ".image")
+    with ExitStack() as stack:
+        image = place.with_name(place.name + ".image")
         with image.open("wb") as file:
-            file.truncate(self._size_bytes)
+            file.truncate(size_bytes)
         stack.callback(image.unlink)
         _run("mkfs.ext4", "-q", "-O", "^has_journal", str(image))
         device = _run("losetup", "-f", "--show", str(image)).strip()
         stack.callback(_run, "losetup", "-d", device)
-        _run("mount", "-o", "sync", device, str(self._place))
-        stack.callback(_run, "umount", str(self._place))
-        if self._rate is not None:
-            self._throttle(stack, device)
+        _run("mount", "-o", "sync", device, str(place))
+        stack.callback(_run, "umount", str(place))
+        if bytes_per_s is not None:
+            _throttle(stack, device, bytes_per_s)
+        yield
 
-    def _throttle(self, stack: ExitStack, device: str) -> None:
-        _run("mount", "-o", "remount,bind,rw", str(_BLKIO))  # the sandbox can only read it
-        _sweep()
-        group = _BLKIO / f"testbed-{secrets.token_hex(4)}"  # process numbers are equal in two sandboxes at once
-        number = Path("/sys/block", Path(device).name, "dev").read_text().strip()
-        before = _group_of_this_process()
-        try:
-            group.mkdir()
-            stack.callback(_leave, group, before)
-            (group / _THROTTLE).write_text(f"{number} {int(self._rate or 0)}\n")
-            (group / "cgroup.procs").write_text(f"{os.getpid()}\n")
-        except OSError as error:
-            raise CapabilityError(f"a disk cannot be paced here: {error.filename}: {error.strerror}") from None
+
+def _throttle(stack: ExitStack, device: str, bytes_per_s: float) -> None:
+    _run("mount", "-o", "remount,bind,rw", str(_BLKIO))  # the sandbox can only read it
+    _sweep()
+    group = _BLKIO / f"testbed-{secrets.token_hex(4)}"  # process numbers are equal in two sandboxes at once
+    number = Path("/sys/block", Path(device).name, "dev").read_text().strip()
+    before = _group_of_this_process()
+    try:
+        group.mkdir()
+        stack.callback(_leave, group, before)
+        (group / _THROTTLE).write_text(f"{number} {int(bytes_per_s)}\n")
+        (group / "cgroup.procs").write_text(f"{os.getpid()}\n")
+    except OSError as error:
+        raise CapabilityError(f"a disk cannot be paced here: {error.filename}: {error.strerror}") from None
 
 
 def _leave(group: Path, home: Path) -> None:

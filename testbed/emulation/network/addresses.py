@@ -8,12 +8,11 @@ way begins, with the next IP node as permanent neighbour (``testbed.openflow.sho
 
 import socket
 from collections.abc import Collection, Iterable
-from pathlib import Path
 
 from testbed.emulation.network.cables import CablePlan
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
 from testbed.emulation.network.kernel.routes import add_route, hold_back, table_rule
-from testbed.emulation.network.kernel.rtnetlink import Message, add_address, add_neighbour, set_up
+from testbed.emulation.network.kernel.rtnetlink import Message, add_address, add_neighbour
 from testbed.emulation.network.links import LinkControl
 from testbed.model.label_split import LABELS
 from testbed.model.wiring import WiredHost, Wiring
@@ -23,8 +22,7 @@ from testbed.openflow.shortest_paths import ShortestPaths, Step, forwards
 _LOOPBACK, _PREFIX = 1, 8
 _FIRST_TABLE, _LABELS_FIRST, _OTHERS = 1000, 1000, 2000
 """Of rules: those of labels are looked at before those of all other packets of a pair."""
-_SETTINGS = Path("/proc/sys/net/ipv4")
-_EITHER_WAY = {"rp_filter": "0", "send_redirects": "0"}
+_EITHER_WAY = ("rp_filter", "send_redirects")
 """A packet may come by another interface than the way back takes, and is sent on by the one that it came by."""
 
 
@@ -45,33 +43,25 @@ class HostAddresses:
             for host in self._wiring.hosts
         }
 
-    def set_up(self, hosts: Iterable[WiredHost], *, without_checksums: bool) -> None:
-        """One batch a host: interfaces up, addresses, neighbours, routes. ``without_checksums``: hosts compute their
-        checksums themselves."""
-        hosts = tuple(hosts)
+    def set_up(self, hosts: Iterable[WiredHost]) -> None:
+        """One batch a host, whose interfaces are up: addresses, neighbours, routes."""
         steps = self._all_steps() if self._wiring.routed else None
         for host in hosts:
             ends = self._cables.ends_of(host.name)
-            messages = [set_up(_LOOPBACK, True), *(set_up(end.index, True) for end in ends)]
+            messages: list[Message] = []
             if steps is not None:
                 messages += self._routed(host, steps.get(host.name, {}))
             elif ends:
                 messages.append(add_address(ends[0].index, host.ip, _PREFIX))
-                messages += self._keep(host.name, 0, self._all_neighbours(host))
-            self._links.netlink_of(host.name).apply(messages)
+                messages += self._keep(host.name, self._wiring.first_port(host.name), self._all_neighbours(host))
+            self._namespaces.netlink_of(host.name).apply(messages)
             if steps is not None:
                 self._let_pass(host)
-            if without_checksums:
-                self._links.switch_checksums_off(host.name)
 
     def change(self, routes: Iterable[HostRoute], *, add: bool) -> None:
         """Put a plan's routes into the hosts that are here, or take them away."""
-        batches: dict[str, list[Message]] = {}
-        for route in routes:
-            if route.host in self._cables.hosts:
-                batches.setdefault(route.host, []).extend(self._route(route, add))
-        for host, batch in batches.items():
-            self._links.netlink_of(host).apply(batch)
+        here = [route for route in routes if route.host in self._cables.hosts]
+        self._namespaces.apply((route.host, message) for route in here for message in self._route(route, add))
 
     def _all_steps(self) -> dict[str, dict[str, Step]]:
         """Host -> whom it reaches -> its step."""
@@ -87,17 +77,17 @@ class HostAddresses:
         """Of a host with one cable; none where it does not talk itself."""
         if host not in self._talking:
             return []
-        index = self._index(host.name, 0)
+        index = self._index(host.name, self._wiring.first_port(host.name))
         return [self._neighbour(index, other, other.ip) for other in self._talking if other.name != host.name]
 
     def _routed(self, host: WiredHost, steps: dict[str, Step]) -> list[Message]:
         """Addresses of the file with their prefixes on the interfaces in their order; the first on all others too."""
         ends, own = self._cables.ends_of(host.name), self._addresses[host.name]
         messages = [add_address(_LOOPBACK, host.ip, 32)]
-        for port, end in enumerate(ends):
-            here = own[port : port + 1] if port < len(ends) - 1 else own[port:]
+        for place, end in enumerate(ends):
+            here = own[place : place + 1] if place < len(ends) - 1 else own[place:]
             messages += [add_address(end.index, ip, prefix) for ip, prefix in here]
-            if port or not here:
+            if place or not here:
                 messages.append(add_address(end.index, host.ip, 32))
         for name, step in steps.items():
             index, sink = self._index(host.name, step.port), self._known[name]
@@ -112,12 +102,9 @@ class HostAddresses:
     def _let_pass(self, host: WiredHost) -> None:
         """What the kernel would else hold against packets that come and go by several interfaces."""
         scopes = ["all", "default", *(end.interface for end in self._cables.ends_of(host.name))]
-        with self._namespaces.inside(host.name):
-            for scope in scopes:
-                for name, value in _EITHER_WAY.items():
-                    (_SETTINGS / "conf" / scope / name).write_text(value)
-            if forwards(self._wiring, host):
-                (_SETTINGS / "ip_forward").write_text("1")
+        off = {f"ipv4/conf/{scope}/{name}": 0 for scope in scopes for name in _EITHER_WAY}
+        forwarding = {"ipv4/ip_forward": 1} if forwards(self._wiring, host) else {}
+        self._namespaces.set_sysctls(host.name, off | forwarding)
 
     def _route(self, route: HostRoute, add: bool) -> list[Message]:
         step, index = Step(route.port, route.node), self._index(route.host, route.port)
@@ -147,10 +134,10 @@ class HostAddresses:
         return add_neighbour(index, socket.inet_aton(ip), bytes.fromhex(node.mac.replace(":", "")))
 
     def _index(self, host: str, port: int) -> int:
-        return self._cables.ends_of(host)[port].index
+        return self._cables.hosts[host][port].index
 
     def _keep(self, host: str, port: int, messages: list[Message]) -> list[Message]:
         """The messages, which are said again when the interface has been down."""
-        stored = self._links.forgotten.setdefault(self._cables.ends_of(host)[port].interface, {})
+        stored = self._links.forgotten.setdefault(self._cables.hosts[host][port].interface, {})
         stored.update(dict.fromkeys(messages))
         return messages

@@ -26,18 +26,19 @@ class CableEnd:
 class CablePlan:
     """The ends on this machine. ``GROUP`` marks the interfaces next to the switches.
 
-    ``sending`` and ``receiving`` lack the ends that lie on another machine. ``hosts``: interfaces in port order.
+    ``sending`` and ``receiving`` lack the ends that lie on another machine. ``hosts``: port -> interface, in the order
+    of the links.
     """
 
     GROUP: ClassVar[int] = 77
     wiring: Wiring
     sending: Mapping[LinkId, CableEnd]
     receiving: Mapping[LinkId, CableEnd]
-    hosts: Mapping[str, tuple[CableEnd, ...]]
+    hosts: Mapping[str, Mapping[int, CableEnd]]
 
     def ends_of(self, host: str) -> tuple[CableEnd, ...]:
-        """The host's interfaces in port order."""
-        return self.hosts.get(host, ())
+        """The host's interfaces in the order of its links."""
+        return tuple(self.hosts.get(host, {}).values())
 
 
 def mark_for_removal(interfaces: Set[str]) -> None:

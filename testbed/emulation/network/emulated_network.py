@@ -147,7 +147,7 @@ class EmulatedNetwork:
 
     def _build(self) -> None:
         require_resources(NetworkSize.of(self.wiring, self._hosts.keys() | self._switch_names, self._talking))
-        batch = self._batch = Batch(mtu=self.mtu, sets_hosts=False)
+        batch = self._batch = Batch(mtu=self.mtu, hooks=False)
         batch.begin(list(self._hosts), ports_of_bridges(self.wiring, self._part))
         batch.namespaces.netlink_of(None).apply(self._guard())
         # Mininet is loaded only now, while namespaces and switch daemons start, which takes longer.
@@ -161,12 +161,11 @@ class EmulatedNetwork:
             first_udp_port=self._first_udp_port,
             impairment_seed=self.impairment_seed,
         )
-        user, own = self.datapath == "user", self._hosts.values()
         addresses = self.addresses = HostAddresses(links, cables, batch.namespaces, self._talking)
-        batch.timed("addresses", lambda: addresses.set_up(own, without_checksums=user))
+        batch.timed("addresses", lambda: addresses.set_up(self._hosts.values()))
         net.start()
         batch.timed("shaping", lambda: self._hold(links))
-        batch.sets_hosts = True  # from now on hosts are Mininet's to set, as whoever adds them says
+        batch.hooks = True  # of whatever is added from now on
 
     def _wired_mininet(self, batch: Batch) -> WiredMininet:
         """Mininet's network of what is here, whose hosts and cables are made."""
@@ -289,15 +288,16 @@ class EmulatedNetwork:
     def host_pid(self, name: str) -> int:
         """The id of a thread that sleeps in the host's namespaces: /proc/ID/ns has them, as of a process."""
         known = self.host(name).name
-        return self._running_namespaces.pids[known]
+        return self.namespaces.pids[known]
 
-    def interface_of(self, host: str, port: int = 0) -> str:
-        """Name of the host's interface of that port."""
-        return interface_name(self.host(host).device, port)
+    def interface_of(self, host: str, port: int | None = None) -> str:
+        """Name of the host's interface of that port; None: of its first cable."""
+        own = self.host(host)
+        return interface_name(own.device, self.wiring.first_port(own.name) if port is None else port)
 
     def open_socket(self, host: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
         """A socket in the host's network, owned by this process."""
-        return self._running_namespaces.open_socket(self.host(host).name, family, kind, protocol)
+        return self.namespaces.open_socket(self.host(host).name, family, kind, protocol)
 
     def run_in_host(self, host: str, argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
         """Start a program in the host's network; ``options`` are subprocess.Popen's."""
@@ -358,10 +358,6 @@ class EmulatedNetwork:
         """Link -> packets that came over it, as its receiving interface counts them."""
         return self._running_links.arrivals()
 
-    def host_counters(self) -> Mapping[str, int]:
-        """Host's name -> packets that it has sent into the network, over all its interfaces."""
-        return self._running_links.host_counters()
-
     def start_capture(self, link: LinkId, path: str | Path) -> Capture:
         """Record into a pcap file what arrives over the link (that direction only) until ``stop``."""
         capture = Capture(*self._running_links.receiving_end(link), Path(path))
@@ -375,7 +371,8 @@ class EmulatedNetwork:
         return self._links
 
     @property
-    def _running_namespaces(self) -> HostNamespaces:
+    def namespaces(self) -> HostNamespaces:
+        """The hosts' networks."""
         if self._batch is None:
             raise InputError(_NOT_RUNNING)
         return self._batch.namespaces

@@ -10,7 +10,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -18,7 +18,7 @@ from testbed.emulation.network.cables import CableEnd, CablePlan
 from testbed.emulation.network.impairments.impaired_ends import ImpairedEnds
 from testbed.emulation.network.impairments.redirects import Redirects
 from testbed.emulation.network.impairments.relay import LaneReport
-from testbed.emulation.network.impairments.tc_messages import NetemOptions, netem_line
+from testbed.emulation.network.impairments.tc_messages import NETEM_CHILD, NetemOptions, netem_line
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
 from testbed.emulation.network.kernel.link_meter import LinkMeter
 from testbed.emulation.network.kernel.priority_queues import priority_buckets
@@ -28,12 +28,11 @@ from testbed.emulation.network.kernel.rtnetlink import (
     Message,
     Netlink,
     NetlinkError,
-    compute_checksums,
     drop_rule,
     packet_gate,
     set_up,
-    token_bucket,
 )
+from testbed.emulation.network.kernel.shaping import burst_bytes, packets_waiting, rate_queue
 from testbed.errors import CapabilityError, InputError
 from testbed.faults.fault import Direction
 from testbed.faults.link_settings import LinkSettings, settings_text
@@ -41,11 +40,7 @@ from topologies.impairments import Impairments
 from topologies.network import Link, LinkId, label_of, reverse_of
 
 MOST_HOOKS = 1024
-_QUEUE_S = 0.05
-_MIN_QUEUE_PACKETS = 20
-_BURST_S = 0.002
 _CARRIER_LIMIT_S = 1.0
-_NETEM_CHILD = 0x10001
 _MISSING = 2  # ENOENT: "Specified qdisc kind is unknown", "TC classifier not found"
 LossMeans = Literal["classifier", "netem"]
 
@@ -76,14 +71,9 @@ class LinkControl:
         self._losing: dict[str, float] = {}
         self._always_lost: dict[str, float] = {}
         self._requested_loss: dict[str, float] = {}
-        detours = Redirects(self.netlink_of, self._open_socket, mtu=mtu, seed=impairment_seed)
+        detours = Redirects(namespaces, mtu=mtu, seed=impairment_seed)
         self._changed: dict[LinkId, Link] = {}
-        self._impaired = ImpairedEnds(cables, detours, self.netlink_of, self._behind_netem, self._link_of)
-
-    def _open_socket(self, host: str | None, family: int, kind: int, protocol: int) -> socket.socket:
-        if host is None:
-            return socket.socket(family, kind, protocol)
-        return self._namespaces.open_socket(host, family, kind, protocol)
+        self._impaired = ImpairedEnds(cables, detours, namespaces, self._behind_netem, self._link_of)
 
     def netlink_of(self, host: str | None) -> Netlink:
         """The netlink socket of a host's namespace (None: the switches')."""
@@ -103,7 +93,7 @@ class LinkControl:
         delayed = {link: end for link, end in ends.items() if end.link is not None and end.link.delay_s}
         by_netem = bool(delayed) and self._impaired.has_netem()
         try:
-            self._apply_all((end.host, one) for end in ends.values() for one in self._shaping(end, by_netem))
+            self._namespaces.apply((end.host, one) for end in ends.values() for one in self._shaping(end, by_netem))
         except NetlinkError as error:
             if error.errno == _MISSING and self._first_udp_port is not None:
                 raise CapabilityError(
@@ -112,14 +102,6 @@ class LinkControl:
             raise _shaping_refused(error) from error
         if delayed:
             self._impaired.delay(delayed)
-
-    def _apply_all(self, messages: Iterable[tuple[str | None, Message]]) -> None:
-        """(host, message): in one batch a host."""
-        batches: dict[str | None, list[Message]] = {}
-        for host, message in messages:
-            batches.setdefault(host, []).append(message)
-        for host, batch in batches.items():
-            self.netlink_of(host).apply(batch)
 
     def prepare_faults(self) -> None:
         """Put the hook for drop rules at every sending end, so that the first fault is as quick as the next.
@@ -130,7 +112,7 @@ class LinkControl:
         ends = list(self._cables.sending.values())
         ends = ends if len(ends) <= MOST_HOOKS else ends[:1]
         try:
-            self._apply_all((end.host, packet_gate(end.index)) for end in ends)
+            self._namespaces.apply((end.host, packet_gate(end.index)) for end in ends)
         except NetlinkError:
             self._loss_means = "netem"
             return
@@ -245,12 +227,12 @@ class LinkControl:
         if link is None:
             return []
         if link.delay_s > 0 and by_netem:
-            return [netem_line(end.index, NetemOptions(delay_s=link.delay_s)), *self._bucket(end, link, _NETEM_CHILD)]
+            return [netem_line(end.index, NetemOptions(delay_s=link.delay_s)), *self._bucket(end, link, NETEM_CHILD)]
         return self._bucket(end, link, ROOT)
 
     def _behind_netem(self, end: CableEnd) -> list[Message]:
         link = self._link_of(end)
-        return self._bucket(end, link, _NETEM_CHILD) if self._shape and link is not None else []
+        return self._bucket(end, link, NETEM_CHILD) if self._shape and link is not None else []
 
     def _link_of(self, end: CableEnd) -> Link | None:
         """What the link that the end sends is now; without shaping it has no delay."""
@@ -259,22 +241,14 @@ class LinkControl:
         return replace(end.link, delay_s=0.0)
 
     def _bucket(self, end: CableEnd, link: Link, parent: int) -> list[Message]:
-        burst_bytes = min(0x7FFFFFFF, max(2 * (self._mtu + 14), round(link.capacity_bps / 8 * _BURST_S)))
+        rate_bps, packets = link.capacity_bps, link.queue_packets
         if self._first_udp_port is None:
-            return [
-                token_bucket(
-                    end.index,
-                    rate_bps=link.capacity_bps,
-                    burst_bytes=burst_bytes,
-                    queue_bytes=queue_bytes(link, self._mtu),
-                    parent=parent,
-                )
-            ]
+            return rate_queue(end.index, rate_bps=rate_bps, mtu=self._mtu, packets=packets, parent=parent)
         return priority_buckets(
             end.index,
-            rate_bps=link.capacity_bps,
-            burst_bytes=burst_bytes,
-            queue_packets=queue_bytes(link, self._mtu) // (self._mtu + 14),
+            rate_bps=rate_bps,
+            burst_bytes=burst_bytes(rate_bps, self._mtu),
+            queue_packets=packets_waiting(rate_bps, self._mtu, packets),
             first_udp_port=self._first_udp_port,
             parent=parent,
         )
@@ -301,7 +275,7 @@ class LinkControl:
             with self._lock:
                 self._changed[one] = now
                 if now.capacity_bps != before.capacity_bps:
-                    parent = _NETEM_CHILD if self._impaired.has_queue(end) else ROOT
+                    parent = NETEM_CHILD if self._impaired.has_queue(end) else ROOT
                     try:
                         self.netlink_of(end.host).apply(self._bucket(end, now, parent))
                     except NetlinkError as error:
@@ -340,15 +314,6 @@ class LinkControl:
             found = {host: self.netlink_of(host).counters() for host in hosts}
         return {link: found[end.host][end.interface] for link, end in ends.items()}
 
-    def host_counters(self) -> Mapping[str, int]:
-        """See EmulatedNetwork.host_counters."""
-        result = {}
-        for host in self._cables.hosts:
-            with self._lock:
-                found = self.netlink_of(host).counters()
-            result[host] = sum(found[end.interface].sent_packets for end in self._cables.ends_of(host))
-        return result
-
     def meter(self) -> LinkMeter:
         """See EmulatedNetwork.link_meter."""
         sent = {link: near.interface for link, near in self._cables.sending.items() if near.host is None}
@@ -359,21 +324,7 @@ class LinkControl:
     def receiving_end(self, link: LinkId) -> tuple[socket.socket, str]:
         """A packet socket at the interface where the link's packets arrive, not yet bound, and the interface's name."""
         end = self._cables.receiving[link]
-        if end.host is None:
-            return socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0), end.interface
-        return self._namespaces.open_socket(end.host, socket.AF_PACKET, socket.SOCK_RAW, 0), end.interface
-
-    def switch_checksums_off(self, host: str) -> None:
-        """Let the host compute checksums itself: a user-space switch passes on packets whose checksum is still
-        missing."""
-        with self._namespaces.open_socket(host, socket.AF_INET, socket.SOCK_DGRAM) as sock:
-            for end in self._cables.ends_of(host):
-                compute_checksums(end.interface, sock)
-
-
-def queue_bytes(link: Link, mtu: int) -> int:
-    """What waits before a link at most: 50 ms of its capacity, and 20 packets at least."""
-    return min(0x7FFFFFFF, max(_MIN_QUEUE_PACKETS * (mtu + 14), round(link.capacity_bps / 8 * _QUEUE_S)))
+        return self._namespaces.open_socket(end.host, socket.AF_PACKET, socket.SOCK_RAW), end.interface
 
 
 def _shaping_refused(error: NetlinkError) -> CapabilityError:

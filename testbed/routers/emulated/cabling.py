@@ -69,9 +69,8 @@ def _make_pairs(plan: RouterPlan, namespaces: HostNamespaces, names: list[str]) 
                 )
             netlink.apply([make_veth(ends[0], ends[1], mtu=MTU)])
     for number, name in enumerate(names):
-        sock = namespaces.open_socket(name, socket.AF_NETLINK, socket.SOCK_RAW, 0)
-        with Netlink(sock) as inside:
-            inside.apply([set_up(_FIRST_INDEX + port, True) for port in range(len(plan.ports[number]))])
+        ports = range(len(plan.ports[number]))
+        namespaces.netlink_of(name).apply([set_up(_FIRST_INDEX + port, True) for port in ports])
 
 
 def _open_socket(namespaces: HostNamespaces, name: str, port: int) -> socket.socket:

@@ -330,12 +330,7 @@ def _on_our_clock(platform: Platform, machine: int, loss_reports: LossReportLog)
 def with_port_status(times: FaultTimes, events: tuple[PortEvent, ...], wiring: Wiring, start: float) -> FaultTimes:
     """Add when a switch notified the controller of the failure (None: no port changed state)."""
     cable = wiring.cable_of(times.fault.link)
-    ports = {
-        (s.dpid, p)
-        for s in wiring.switches
-        for n, p in ((cable.a, cable.a_port), (cable.b, cable.b_port))
-        if s.name == n
-    }
+    ports = {place for place, one in wiring.cables_by_port().items() if one is cable}
     notified = [
         e.at_s - start
         for e in events

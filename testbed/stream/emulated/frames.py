@@ -46,7 +46,7 @@ def frames_of(
     known = {host.name: host for host in net.wiring.hosts}
     routes = () if split is None else stream_routes(net.wiring, split, udp_port=STREAM_UDP_PORT)
     here = [route for route in routes if route.host == own.name]
-    only = step_of(here, own.name, 0) or Step(0, other.name)
+    only = step_of(here, own.name, 0) or Step(net.wiring.first_port(own.name), other.name)
     starts = {r.labels[0]: Step(r.port, r.node) for r in here if r.labels} or {0: only}
     with ExitStack() as stack:
         senders: dict[Step, FrameSender] = {}

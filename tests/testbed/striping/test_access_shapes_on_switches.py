@@ -86,11 +86,11 @@ def test_fragments_in_memory_and_in_the_file_arrive_where_they_belong(
 
 def paced(place: str) -> list[float]:
     """Inside a sandbox: seconds of a megabyte, the disk at a megabyte a second and as fast as it goes."""
-    from testbed.emulation.machine.paced_disk import PacedDisk
+    from testbed.emulation.machine.paced_disk import paced_disk
 
     found = []
     for rate in (1e6, None):
-        with PacedDisk(Path(place), 8 << 20, rate):
+        with paced_disk(Path(place), 8 << 20, rate):
             start_s = time.monotonic()
             (Path(place) / "file").write_bytes(bytes(1_000_000))
             found.append(time.monotonic() - start_s)

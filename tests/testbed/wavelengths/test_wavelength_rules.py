@@ -30,7 +30,6 @@ from testbed.wavelengths.rules import (
     VLAN_PRESENT,
     client_of,
     dark_rules,
-    in_port,
     round_rules,
     vlan_of,
 )
@@ -103,7 +102,7 @@ def test_every_wavelength_of_every_fibre_goes_on_exactly_where_it_is_lit(
             else:
                 assert (walk.host, walk.dropped_at, walk.links) == (None, link[1], (link,))
                 assert walk.dropped_by is not None  # by the rule that counts, not by the lack of one
-                assert dict(walk.dropped_by.match)["in_port"] == in_port(wiring, link)
+                assert dict(walk.dropped_by.match)["in_port"] == wiring.in_port(link)
 
 
 def test_packets_follow_their_lightpath_and_change_where_it_does() -> None:

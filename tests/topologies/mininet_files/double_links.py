@@ -1,4 +1,4 @@
-# mytopo: 2 hosts, 2 switches, 4 cables; kept, but not read: max_queue_size (links)
+# mytopo: 2 hosts, 2 switches, 4 cables; 
 from mininet.topo import Topo
 
 

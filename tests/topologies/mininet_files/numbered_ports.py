@@ -1,4 +1,4 @@
-# mytopo: 2 hosts, 1 switches, 2 cables; kept, but not read: ports (links)
+# mytopo: 2 hosts, 1 switches, 2 cables; 
 from mininet.topo import Topo
 
 

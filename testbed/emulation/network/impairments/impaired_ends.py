@@ -9,9 +9,11 @@ from testbed.emulation.network.cables import CableEnd, CablePlan
 from testbed.emulation.network.impairments.redirects import ImpairedEnd, Redirects
 from testbed.emulation.network.impairments.relay import LaneReport
 from testbed.emulation.network.impairments.tc_messages import NetemOptions, netem_line, netem_options
-from testbed.emulation.network.kernel.rtnetlink import Message, Netlink, NetlinkError, delete_queue
+from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
+from testbed.emulation.network.kernel.rtnetlink import Message, NetlinkError, delete_queue
 from testbed.errors import CapabilityError
 from testbed.faults.fault import Direction
+from testbed.faults.impaired_link import queue_bytes
 from topologies.impairments import Impairments
 from topologies.network import Link, LinkId, label_of, reverse_of
 
@@ -26,14 +28,14 @@ class ImpairedEnds:
         self,
         cables: CablePlan,
         detours: Redirects,
-        netlink_of: Callable[[str | None], Netlink],
+        namespaces: HostNamespaces,
         behind: Callable[[CableEnd], list[Message]],
         link_of: Callable[[CableEnd], Link | None],
     ) -> None:
         self.means: Literal["untried", "netem", "relay"] = "untried"
         self._cables = cables
         self._detours = detours
-        self._netlink_of = netlink_of
+        self._namespaces = namespaces
         self._behind = behind
         self._link_of = link_of
         self._queued: set[str] = set()
@@ -112,7 +114,7 @@ class ImpairedEnds:
                     end=end,
                     link=name,
                     impairments=(*model.impaired_by, *impairments),
-                    capacity_bps=model.capacity_bps,
+                    queue_bytes=queue_bytes(model.capacity_bps, packets=model.queue_packets),
                     delay_s=model.delay_s,
                 )
             )
@@ -133,7 +135,7 @@ class ImpairedEnds:
     def _tried(self) -> bool:
         """Tried on the loopback interface of the switches' namespace: a queue that does nothing, taken away again."""
         try:
-            self._netlink_of(None).apply([netem_line(_LOOPBACK, NetemOptions()), delete_queue(_LOOPBACK)])
+            self._namespaces.netlink_of(None).apply([netem_line(_LOOPBACK, NetemOptions()), delete_queue(_LOOPBACK)])
         except NetlinkError:
             return False
         return True
@@ -145,5 +147,5 @@ class ImpairedEnds:
         options = netem_options(required.impairments, required.delay_s)
         assert options is not None
         shaping = self._behind(end) if end.interface not in self._queued else []
-        self._netlink_of(end.host).apply([netem_line(end.index, options), *shaping])
+        self._namespaces.netlink_of(end.host).apply([netem_line(end.index, options), *shaping])
         self._queued.add(end.interface)

@@ -8,21 +8,21 @@ back marked, passes the redirecting rule, and goes through the link's own queue,
 import os
 import socket
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from testbed.emulation.network.cables import CableEnd, CablePlan
 from testbed.emulation.network.impairments.relay import Lane, LaneReport, Relay
 from testbed.emulation.network.impairments.tc_messages import detour_rule
+from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
 from testbed.emulation.network.kernel.rtnetlink import (
-    Netlink,
     VethEnd,
     compute_checksums,
     make_veth,
     packet_gate,
     set_up,
 )
-from testbed.faults.impaired_link import ImpairedLink, queue_bytes
+from testbed.faults.impaired_link import ImpairedLink
 from topologies.impairments import Impairments, impairment_text, to_text
 from topologies.network import LinkId, label_of
 
@@ -34,9 +34,6 @@ _RECEIVE_BYTES, _SEND_BYTES = 4 << 20, 4 << 20
 _EVERYTHING = 3  # ETH_P_ALL
 _IGNORE_OUTGOING = (263, 23)  # SOL_PACKET, PACKET_IGNORE_OUTGOING
 
-OpenSocket = Callable[[str | None, int, int, int], socket.socket]
-"""(host, or None for the switches' namespace; family, kind, protocol) -> a socket there."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class ImpairedEnd:
@@ -46,7 +43,7 @@ class ImpairedEnd:
     end: CableEnd
     link: LinkId
     impairments: Impairments
-    capacity_bps: float
+    queue_bytes: int
     delay_s: float = 0.0
 
     @property
@@ -67,11 +64,8 @@ def _words(impairments: str, delay_s: float) -> list[str]:
 class Redirects:
     """All detours of one network. ``seed``: of what chance decides."""
 
-    def __init__(
-        self, netlink_of: Callable[[str | None], Netlink], open_socket: OpenSocket, *, mtu: int, seed: int
-    ) -> None:
-        self._netlink_of = netlink_of
-        self._open_socket = open_socket
+    def __init__(self, namespaces: HostNamespaces, *, mtu: int, seed: int) -> None:
+        self._namespaces = namespaces
         self._mtu = mtu
         self._seed = seed
         self._through: dict[tuple[str, str], int] = {}
@@ -90,7 +84,7 @@ class Redirects:
     def switch(self, required: ImpairedEnd) -> None:
         """The end's packets take the detour of these impairments and this delay from now on, or none where there are
         neither."""
-        end, netlink = required.end, self._netlink_of(required.end.host)
+        end, netlink = required.end, self._namespaces.netlink_of(required.end.host)
         self.prepare([required])
         through = self._through.get(required.key, 0)
         taken = self._taken.get(end.interface, 0)
@@ -132,15 +126,15 @@ class Redirects:
             mtu=self._mtu,
             group=CablePlan.GROUP,
         )
-        self._netlink_of(end.host).apply([pair, set_up(index + 1, True)])
-        with self._open_socket(end.host, socket.AF_INET, socket.SOCK_DGRAM, 0) as control:
+        self._namespaces.netlink_of(end.host).apply([pair, set_up(index + 1, True)])
+        with self._namespaces.open_socket(end.host, socket.AF_INET, socket.SOCK_DGRAM) as control:
             compute_checksums(near, control)
-        reading = self._open_socket(end.host, socket.AF_PACKET, socket.SOCK_RAW, 0)
+        reading = self._namespaces.open_socket(end.host, socket.AF_PACKET, socket.SOCK_RAW)
         reading.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
         reading.setsockopt(*_IGNORE_OUTGOING, 1)
         reading.setblocking(False)
         reading.bind((far, _EVERYTHING))
-        writing = self._open_socket(end.host, socket.AF_PACKET, socket.SOCK_RAW, 0)
+        writing = self._namespaces.open_socket(end.host, socket.AF_PACKET, socket.SOCK_RAW)
         writing.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
         writing.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, _mark(end))
         writing.setblocking(False)
@@ -150,7 +144,7 @@ class Redirects:
             required.impairments,
             required.link,
             seed=self._seed + number,
-            queue_bytes=queue_bytes(required.capacity_bps),
+            queue_bytes=required.queue_bytes,
             delay_s=required.delay_s,
         )
         return Lane(

@@ -7,15 +7,11 @@ from typing import Literal
 
 from testbed.emulation.network.kernel.rtnetlink import (
     CLSACT_EGRESS,
-    NLM_F_CREATE,
-    NLM_F_REPLACE,
-    ROOT,
-    RTM_NEWQDISC,
     Message,
     attribute,
     bpf_rule,
+    new_queue,
     remove_bpf_rule,
-    tc_header,
     text,
     tick_ns,
 )
@@ -27,6 +23,8 @@ from topologies.impairments import (
     RandomLoss,
 )
 
+NETEM_CHILD = 0x10001
+"""The queue behind a netem queue."""
 DETOUR_PRIORITY = 1
 """Before the rule that drops packets (2): a packet that comes back from its detour may still be dropped, once."""
 _WHOLE = 0xFFFFFFFF
@@ -92,8 +90,7 @@ def netem_line(index: int, options: NetemOptions) -> Message:
     if chain is not None:  # netem takes h, the share that survives the bad state
         values = (chain.p, chain.r, 1 - chain.bad_loss, chain.good_loss)
         body += attribute(5 | _NESTED, attribute(2, struct.pack("=4I", *(round(v * _WHOLE) for v in values))))
-    message = tc_header(index, 0x10000, ROOT) + text(1, "netem") + attribute(2, body)
-    return RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, message
+    return new_queue(index, "netem", body, handle=0x10000)
 
 
 def detour_rule(index: int, *, mark: int, through: int, action: Literal["add", "remove"] = "add") -> Message:

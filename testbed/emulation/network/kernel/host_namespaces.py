@@ -16,11 +16,11 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from testbed.emulation.network.kernel.rtnetlink import Netlink, attributes_of
+from testbed.emulation.network.kernel.rtnetlink import Message, Netlink, attributes_of
 from testbed.errors import CapabilityError
 
 _FIRST = 1024
@@ -100,12 +100,24 @@ class HostNamespaces:
         """The netlink socket of a namespace (None: the caller's own)."""
         found = self._netlinks.get(name)
         if found is None:
-            sock = None
-            if name is not None:
-                opened = self.open_socket(name, socket.AF_NETLINK, socket.SOCK_RAW, 0)
-                sock = socket.socket(fileno=move_above_select_limit(opened.detach()))
+            opened = self.open_socket(name, socket.AF_NETLINK, socket.SOCK_RAW)
+            sock = socket.socket(fileno=move_above_select_limit(opened.detach()))
             found = self._netlinks[name] = Netlink(sock)
         return found
+
+    def apply(self, messages: Iterable[tuple[str | None, Message]]) -> None:
+        """Carry out (namespace, None for the caller's own; message), in one batch a namespace."""
+        batches: dict[str | None, list[Message]] = {}
+        for name, message in messages:
+            batches.setdefault(name, []).append(message)
+        for name, batch in batches.items():
+            self.netlink_of(name).apply(batch)
+
+    def set_sysctls(self, name: str, values: Mapping[str, object]) -> None:
+        """Settings of the host's network: paths below /proc/sys/net -> values."""
+        with self.inside(name):
+            for path, value in values.items():
+                Path("/proc/sys/net", path).write_text(str(value))
 
     @contextmanager
     def inside(self, name: str) -> Iterator[None]:
@@ -113,9 +125,9 @@ class HostNamespaces:
         with inside_namespace(self._descriptors[name]):
             yield
 
-    def open_socket(self, name: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
-        """A socket in the host's network."""
-        with self.inside(name):
+    def open_socket(self, name: str | None, family: int, kind: int, protocol: int = 0) -> socket.socket:
+        """A socket in the host's network (None: the caller's own)."""
+        with contextlib.nullcontext() if name is None else self.inside(name):
             return socket.socket(family, kind, protocol)
 
     def close(self) -> None:

@@ -9,13 +9,12 @@ import struct
 
 from testbed.emulation.network.kernel.rtnetlink import (
     NLM_F_CREATE,
-    NLM_F_REPLACE,
     ROOT,
-    RTM_NEWQDISC,
     BpfStep,
     Message,
     attribute,
     bpf_rule,
+    new_queue,
     rate_spec,
     tc_header,
     text,
@@ -39,20 +38,14 @@ def priority_buckets(
     is.)
     """
     whole = struct.pack("=5I", 3, 10, _REST & 0xFFFF, 0, 0)
-    messages: list[Message] = [
-        (
-            RTM_NEWQDISC,
-            NLM_F_CREATE | NLM_F_REPLACE,
-            tc_header(index, _QUEUE, parent) + text(1, "htb") + attribute(2, attribute(2, whole)),
-        )
-    ]
+    messages = [new_queue(index, "htb", attribute(2, whole), handle=_QUEUE, parent=parent)]
     classes = ((_LINK, _QUEUE, 1.0, 0), (_FIRST, _LINK, 1.0, 0), (_REST, _LINK, _REST_SHARE, 1))
     for handle, above, share, priority in classes:
         body = tc_header(index, handle, above) + text(1, "htb")
         messages.append((RTM_NEWTCLASS, NLM_F_CREATE, body + _class_options(rate_bps, share, burst_bytes, priority)))
     for handle in (_FIRST, _REST):
-        body = tc_header(index, 0, handle) + text(1, "pfifo_head_drop") + attribute(2, struct.pack("=I", queue_packets))
-        messages.append((RTM_NEWQDISC, NLM_F_CREATE, body))
+        limit = struct.pack("=I", queue_packets)
+        messages.append(new_queue(index, "pfifo_head_drop", limit, parent=handle, flags=0))
     messages.append(bpf_rule(index, _QUEUE, 1, _datagrams_to(first_udp_port), attribute(3, struct.pack("=I", _FIRST))))
     return messages
 

@@ -23,18 +23,20 @@ _UDP = 17
 
 
 def add_route(
-    destination: str | None, *, index: int, source: str, via: str | None = None, table: int = MAIN
+    destination: str | None, *, index: int, source: str | None = None, via: str | None = None, table: int = MAIN
 ) -> Message:
-    """To one IPv4 address (None: to all) out of that interface, from ``source`` where a program names no address.
+    """To one IPv4 address (None: to all) out of that interface, from ``source`` where a program names no address; in
+    place of the route before.
 
-    ``via``: the next IP node, which the interface reaches whatever subnet it is in; None: the destination itself.
+    ``via``: the next IP node, which with a ``source`` the interface reaches whatever subnet it is in; None: the
+    destination itself.
     """
     bits = 0 if destination is None else 32
-    scope, flags = (_ON_LINK, 0) if via is None else (_EVERYWHERE, _ONLINK)
+    scope, flags = (_ON_LINK, 0) if via is None else (_EVERYWHERE, 0 if source is None else _ONLINK)
     body = struct.pack("=BBBBBBBBI", socket.AF_INET, bits, 0, 0, 0, _STATIC, scope, _UNICAST, flags)
     body += b"" if destination is None else attribute(1, socket.inet_aton(destination))
     body += number(4, index) + (b"" if via is None else attribute(5, socket.inet_aton(via)))
-    body += attribute(7, socket.inet_aton(source)) + number(15, table)
+    body += (b"" if source is None else attribute(7, socket.inet_aton(source))) + number(15, table)
     return _RTM_NEWROUTE, NLM_F_CREATE | NLM_F_REPLACE, body
 
 

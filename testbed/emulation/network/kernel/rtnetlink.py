@@ -301,23 +301,18 @@ def tc_header(index: int, handle: int, parent: int, info: int = 0) -> bytes:
     return struct.pack("=BxxxiIII", 0, index, handle, parent, info)
 
 
+def new_queue(
+    index: int, kind: str, options: bytes, *, handle: int = 0, parent: int = ROOT, flags: int = NLM_F_REPLACE
+) -> Message:
+    """A queue of that kind, by default in place of the one that is there."""
+    body = tc_header(index, handle, parent) + text(1, kind) + attribute(2, options)
+    return RTM_NEWQDISC, NLM_F_CREATE | flags, body
+
+
 def rate_spec(bytes_per_s: int) -> bytes:
     """A rate over Ethernet (struct tc_ratespec); one of more than 32 bits follows in an attribute of its own."""
     ethernet = 1
     return struct.pack("=BBHhHI", 0, ethernet, 0, -1, 0, min(bytes_per_s, 0xFFFFFFFF))
-
-
-def token_bucket(index: int, *, rate_bps: float, burst_bytes: int, queue_bytes: int, parent: int = ROOT) -> Message:
-    """Shape what the interface sends to ``rate_bps`` (tbf), with a queue of ``queue_bytes`` before packets are
-    dropped."""
-    rate = max(1, round(rate_bps / 8))
-    ticks = min(0xFFFFFFFF, round(burst_bytes / rate * 1e9 / tick_ns()))
-    parameters = rate_spec(rate) + bytes(12) + struct.pack("=III", queue_bytes, ticks, 0)
-    options = attribute(1, parameters) + number(6, burst_bytes)
-    if rate > 0xFFFFFFFF:
-        options += attribute(4, struct.pack("=Q", rate))
-    body = tc_header(index, 0x100000, parent) + text(1, "tbf") + attribute(2, options)
-    return RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE, body
 
 
 def delete_queue(index: int) -> Message:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import contextlib
 import errno
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from testbed.emulation.network.cables import CablePlan, mark_for_removal, remove_marked
@@ -59,21 +58,20 @@ _CONNECTED_S = 0.25
 
 class Batch(Requests):
     """Requests that are carried out. ``mtu`` in bytes, of every cable; ``steps``: step -> seconds that it took;
-    ``sets_hosts``: interfaces of hosts are taken up, and their drop rules' hooks made, with the cables.
+    ``hooks``: those for drop rules are made with the cables.
 
     CapabilityError where the kernel or Open vSwitch refuses.
     """
 
-    def __init__(self, *, mtu: int = 1500, sets_hosts: bool = True) -> None:
+    def __init__(self, *, mtu: int = 1500, hooks: bool = True) -> None:
         super().__init__()
         require_sandbox()
-        self.mtu, self.sets_hosts = mtu, sets_hosts
+        self.mtu, self.hooks = mtu, hooks
         self.namespaces = HostNamespaces()
         self.steps: dict[str, float] = {}
         self._begun: set[str] = set()
         self._switches: PrivateSwitches | None = None
-        self._starting: threading.Thread | None = None
-        self._failure: BaseException | None = None
+        self._starting: Future[None] | None = None
         self._flushing, self._within = False, 0.0
         self._connected: tuple[float, set[str]] = (0.0, set())
         self._made = 0
@@ -96,21 +94,13 @@ class Batch(Requests):
             self.datapath, (tuple(ports),) if one else shares_of(ports, MOST_PORTS, SHARE_PORTS)
         )
         raise_open_file_limit()  # for the daemons too, which open a file or two a port
-        self._starting = threading.Thread(target=self._start_daemons, args=(self._switches,), name="switch daemons")
-        self._starting.start()
-
-    def _start_daemons(self, switches: PrivateSwitches) -> None:
-        try:
-            switches.start()
-        except BaseException as error:  # noqa: BLE001 - raised again where the network is built
-            self._failure = error
+        starting = ThreadPoolExecutor(1, "switch daemons")
+        self._starting = starting.submit(self._switches.start)
+        starting.shutdown(wait=False)
 
     def _await_daemons(self) -> None:
         if self._starting is not None:
-            self._starting.join()
-            self._starting = None
-        if self._failure is not None:
-            raise self._failure
+            self._starting.result()
 
     def flush(self) -> None:
         """Carry out what was requested meanwhile, each kind in one batch."""
@@ -123,11 +113,11 @@ class Batch(Requests):
                 # Several sleep once they have started: every interface that is made would be news to each of them.
                 self.timed("switch daemons", self._await_daemons)
             fresh = self.timed("cables", self._make_interfaces)
-            self.timed("addresses", lambda: self._set_hosts(fresh if self.sets_hosts else ()))
+            self.timed("addresses", lambda: self._set_hosts(fresh))
             if self.bridges:
                 self.timed("bridges", self._make_bridges)
             # Only now: a bridge that takes an interface over removes the queues and hooks that it finds there.
-            self.timed("shaping", lambda: self._shape(fresh if self.sets_hosts else ()))
+            self.timed("shaping", lambda: self._shape(fresh))
         finally:
             self._flushing = False
 
@@ -141,10 +131,10 @@ class Batch(Requests):
         return result
 
     def _make_hosts(self) -> None:
-        names, self.hosts = [name for name in self.hosts if name not in self._begun], []
-        self._begun.update(names)
-        self.namespaces.add(names)
+        names, self.hosts = self.hosts, []
+        self.begin(names, {})
         self.namespaces.wait()
+        self.namespaces.apply((name, set_up(_LOOPBACK, True)) for name in names)
 
     def _make_interfaces(self) -> list[InterfaceRequest]:
         requested, self.interfaces = self.interfaces, []
@@ -164,21 +154,17 @@ class Batch(Requests):
         return made if second.namespace is not None else [*made, set_up(second.index, True)]
 
     def _set_hosts(self, fresh: Sequence[InterfaceRequest]) -> None:
-        by_host: dict[str | None, list[Message]] = {}
-        for end in fresh:
-            if end.host is not None:
-                by_host.setdefault(end.host, [set_up(_LOOPBACK, True)]).append(set_up(end.index, True))
-        messages, self.messages = self.messages, {}
-        for host in by_host | messages:
-            self.namespaces.netlink_of(host).apply([*by_host.get(host, ()), *messages.get(host, ())])
+        of_hosts = [(end.host, end) for end in fresh if end.host is not None]
+        messages, self.messages = self.messages, []
+        self.namespaces.apply([*((host, set_up(end.index, True)) for host, end in of_hosts), *messages])
         sysctls, self.sysctls = self.sysctls, []
         for name, setting, value in sysctls:
-            with self.namespaces.inside(name), contextlib.suppress(OSError):
-                Path("/proc/sys", setting.replace(".", "/")).write_text(value)
-        for end in fresh if self.datapath == "user" else ():
-            if end.host is not None:  # a user-space switch passes on packets whose checksum is still missing
-                with self.namespaces.open_socket(end.host, socket.AF_INET, socket.SOCK_DGRAM) as sock:
-                    compute_checksums(end.name, sock)
+            with contextlib.suppress(OSError):
+                self.namespaces.set_sysctls(name, {setting.replace(".", "/").removeprefix("net/"): value})
+        for host, end in of_hosts if self.datapath == "user" else ():
+            # a user-space switch passes on packets whose checksum is still missing
+            with self.namespaces.open_socket(host, socket.AF_INET, socket.SOCK_DGRAM) as sock:
+                compute_checksums(end.name, sock)
 
     def _make_bridges(self) -> None:
         requested, self.bridges = self.bridges, []
@@ -196,14 +182,14 @@ class Batch(Requests):
 
     def _shape(self, fresh: Sequence[InterfaceRequest]) -> None:
         """Queues, and the hooks for drop rules at all ends but those of large networks."""
-        by_host: dict[str | None, list[Message]] = {}
         queues, self.queues = self.queues, {}
-        for interface, values in queues.items():
-            by_host.setdefault(interface.host, []).extend(queue_messages(interface.index, values, self.mtu))
-        for end in fresh if self._made <= MOST_HOOKS // 2 else ():
-            by_host.setdefault(end.host, []).append(packet_gate(end.index))
-        for host, batch in by_host.items():
-            self.namespaces.netlink_of(host).apply(batch)
+        messages: list[tuple[str | None, Message]] = [
+            (interface.host, message)
+            for interface, values in queues.items()
+            for message in queue_messages(interface.index, values, self.mtu)
+        ]
+        hooked = fresh if self.hooks and self._made <= MOST_HOOKS // 2 else ()
+        self.namespaces.apply([*messages, *((end.host, packet_gate(end.index)) for end in hooked)])
 
     def add_port(self, switch: Any, interface: Any) -> None:
         """The daemon that has the bridge takes the interface."""
@@ -224,6 +210,10 @@ class Batch(Requests):
         bounded = confined(argv)
         pid = self.namespaces.pids.get(node.given) if node.inNamespace else None
         return words_called(node.given, bounded) if pid is None else argv_inside(pid, bounded)
+
+    def database_words(self, node: Any) -> list[str]:
+        """Several daemons have a database each."""
+        return [] if self._switches is None else [f"--db=unix:{self._switches.database_of(node.given)}"]
 
     def connected(self) -> set[str]:
         """As the daemons report it; again after a quarter of a second."""

@@ -143,29 +143,23 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
         finally:
             listening.kill()
             listening.communicate()
-        rates = _goodput(said)
+        rates, why = _judged(said)
         result = ([udpBw] if l4Type == "UDP" else []) + rates
         if not rates:
-            error(f"iperf from {client} to {server} measured nothing: {_reason(said)}\n")
+            error(f"iperf from {client} to {server} measured nothing: {why}\n")
             return []
         output(f"*** Results: {result}\n")
         return result
 
 
-def _goodput(report: bytes) -> list[str]:
-    """Receiver's and sender's rate from iperf3's JSON, as text; empty where it has none."""
+def _judged(report: bytes) -> tuple[list[str], str]:
+    """Receiver's and sender's rate from iperf3's JSON, as text; where it has none, why."""
     try:
-        end = json.loads(report)["end"]
-        sent = end.get("sum_sent") or end["sum"]
-        received = end.get("sum_received") or end["sum"]
-    except (ValueError, KeyError):
-        return []
-    return [f"{part['bits_per_second'] / 1e6:.2f} Mbits/sec" for part in (received, sent)]
-
-
-def _reason(report: bytes) -> str:
-    """What iperf3 said instead of rates."""
-    try:
-        return str(json.loads(report)["error"])
-    except (ValueError, KeyError, TypeError):
-        return report.decode(errors="replace").strip() or "it took too long"
+        said = json.loads(report)
+    except ValueError:
+        return [], report.decode(errors="replace").strip() or "it took too long"
+    end = said.get("end", {})
+    parts = [end.get(name) or end.get("sum") for name in ("sum_received", "sum_sent")]
+    if None in parts:
+        return [], str(said.get("error", report.decode(errors="replace").strip()))
+    return [f"{part['bits_per_second'] / 1e6:.2f} Mbits/sec" for part in parts], ""

@@ -17,9 +17,10 @@ from mininet.log import warn
 from mininet.net import Mininet
 from mininet.node import CPULimitedHost, Host, IVSSwitch, Node, OVSBridge, OVSSwitch, Switch, UserSwitch
 
+from testbed.emulation.network.kernel.routes import add_route
 from testbed.emulation.network.kernel.rtnetlink import Message, NetlinkError, add_address, add_neighbour, set_up
 from testbed.emulation.network.mininet_network.batch import Batch
-from testbed.emulation.network.mininet_network.messages import add_route, delete_link, remove_address, set_mac
+from testbed.emulation.network.mininet_network.messages import delete_link, remove_address, set_mac
 from testbed.emulation.network.mininet_network.requests import Requests
 from testbed.emulation.network.mininet_network.shell import LateShell
 from testbed.errors import InputError
@@ -112,7 +113,7 @@ class LateNode(LateShell, Node):  # type: ignore[misc]
         index = getattr(self.intf(name) if name else next(iter(near), self.intf()), "index", None)
         if found is None or index is None:
             return super().setDefaultRoute(intf)
-        self.requests.apply(self.host, add_route(index, gateway=gateway))
+        self.requests.apply(self.host, add_route(None, index=index, via=gateway))
         return ""
 
 
@@ -145,7 +146,7 @@ class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
         """Mininet's ``start`` makes its bridge by this command, of which the controllers are taken."""
         words = " ".join(map(str, args))
         if " -- add-br " not in words:
-            return self.cmd("ovs-vsctl", *args, **options)
+            return self.cmd("ovs-vsctl", *self.requests.database_words(self), *args, **options)
         targets = re.findall(r'target=\\"([^"\\]+)', words)
         self._has_controller = any(not target.startswith("p") for target in targets)
         self.requests.add_bridge(self, targets)
@@ -171,7 +172,7 @@ class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
     def stop(self, deleteIntfs: bool = True) -> None:  # noqa: N803 - Mininet's name
         """Of one switch, while the network runs."""
         if not self.requests.closed:
-            self.cmd("ovs-vsctl", "--if-exists", "del-br", self.device)
+            self.vsctl("--if-exists", "del-br", self.device)
             if deleteIntfs:
                 self.deleteIntfs(checkName=False)
 
@@ -188,7 +189,7 @@ class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
 
     def detach(self, intf: Any) -> None:
         """The bridge without that port."""
-        self.cmd("ovs-vsctl", "--if-exists", "del-port", self.device, intf)
+        self.vsctl("--if-exists", "del-port", self.device, intf)
 
     def dpctl(self, *args: str) -> str:
         """ovs-ofctl on this bridge, in an OpenFlow version that it speaks."""

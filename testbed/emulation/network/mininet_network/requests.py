@@ -43,7 +43,7 @@ class Requests:
     request is carried out at once; ``closed``: nothing is, any more.
 
     ``queues``: interface (Mininet's Intf) -> Mininet's parameters of it; ``bridges``: Mininet's switches with the
-    targets of their controllers; ``messages``: host (None: next to the switches) -> settings of its interfaces.
+    targets of their controllers; ``messages``: host (None: next to the switches) and a setting of its interfaces.
     """
 
     current: ClassVar[Requests | None] = None
@@ -56,7 +56,7 @@ class Requests:
         self.interfaces: list[tuple[MakeInterfaces | None, tuple[InterfaceRequest, ...]]] = []
         self.bridges: list[tuple[Any, Sequence[str]]] = []
         self.queues: dict[Any, Mapping[str, Any]] = {}
-        self.messages: dict[str | None, list[Message]] = {}
+        self.messages: list[tuple[str | None, Message]] = []
         self.sysctls: list[tuple[str, str, str]] = []
         self.indices: dict[tuple[str | None, str], int] = {}
         self.datapath_ids = itertools.count(_FIRST_DATAPATH_ID)
@@ -84,6 +84,10 @@ class Requests:
     def answer(self, node: Any, command: str) -> str | None:
         """What a command says that is not to be run; None for one that is."""
         return None
+
+    def database_words(self, node: Any) -> list[str]:
+        """How ovs-vsctl finds the database that has the switch's bridge."""
+        return []
 
     def connected(self) -> set[str]:
         """Bridges that are connected to a controller now."""
@@ -123,7 +127,7 @@ class Requests:
 
     def apply(self, host: str | None, *messages: Message) -> None:
         """Settings of interfaces."""
-        self.messages.setdefault(host, []).extend(messages)
+        self.messages += [(host, message) for message in messages]
         self._request()
 
     def set_sysctl(self, host: str, name: str, value: str) -> None:

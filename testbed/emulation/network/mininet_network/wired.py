@@ -1,7 +1,6 @@
 """A wiring as Mininet's topology and network: the same names, ports, addresses and datapath ids."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from operator import itemgetter
 from typing import Any
 
 from mininet.link import Intf, Link
@@ -118,7 +117,7 @@ class WiredMininet(TestbedMininet):
         """Which interface sends, and which receives, the packets of each link."""
         sending: dict[LinkId, CableEnd] = {}
         receiving: dict[LinkId, CableEnd] = {}
-        hosts: dict[str, list[tuple[int, CableEnd]]] = {}
+        hosts: dict[str, dict[int, CableEnd]] = {}
         for cable in wiring.cables:
             sides = ((cable.a, cable.a_port, cable.forward), (cable.b, cable.b_port, cable.backward))
             a, b = (self._end(wiring, *side) for side in sides)
@@ -129,9 +128,8 @@ class WiredMininet(TestbedMininet):
                     receiving[link] = receiver
             for (_, port, _), end in zip(sides, (a, b), strict=True):
                 if end is not None and end.host is not None:
-                    hosts.setdefault(end.host, []).append((port, end))
-        in_order = {name: tuple(end for _, end in sorted(found, key=itemgetter(0))) for name, found in hosts.items()}
-        return CablePlan(wiring=wiring, sending=sending, receiving=receiving, hosts=in_order)
+                    hosts.setdefault(end.host, {})[port] = end
+        return CablePlan(wiring=wiring, sending=sending, receiving=receiving, hosts=hosts)
 
     def _end(self, wiring: Wiring, name: str, port: int, link: LinkId | None) -> CableEnd | None:
         """The interface; None where its node is on another machine."""

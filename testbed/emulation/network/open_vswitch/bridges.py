@@ -27,10 +27,7 @@ def ports_of_bridges(wiring: Wiring, part: WiringPart | None = None) -> PortsOfB
         one.name: [] for one in wiring.switches if part is None or one.name in part.devices
     }
     for cable in wiring.cables:
-        for device, interface, port in (
-            (cable.a, cable.a_interface, cable.a_port),
-            (cable.b, cable.b_interface, cable.b_port),
-        ):
+        for (device, port), interface in zip(cable.ends, (cable.a_interface, cable.b_interface), strict=True):
             if device in found:
                 found[device].append((interface, port))
     return found

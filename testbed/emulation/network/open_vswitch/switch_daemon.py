@@ -47,6 +47,7 @@ class SwitchDaemon:
         self.datapath_type = "system" if datapath == "kernel" else "netdev" if alone else "dummy"
         self._suffix = f"-{number}" if number else ""
         self._directory = directory
+        self.database = directory / "run" / f"db{self._suffix}.sock"
         self._processes: list[subprocess.Popen[bytes]] = []
         self._connection: socket.socket | None = None
         self._buffer = ""
@@ -59,8 +60,7 @@ class SwitchDaemon:
         database = self._directory / "db" / f"conf{self._suffix}.db"
         database.unlink(missing_ok=True)
         _run([_program("ovsdb-tool"), "create", str(database), str(_schema())])
-        run = self._directory / "run"
-        path = run / f"db{self._suffix}.sock"
+        run, path = self._directory / "run", self.database
         control = [] if not self._suffix else [f"--unixctl={run}/ovsdb-server{self._suffix}.ctl"]
         self._spawn("ovsdb-server", str(database), f"--remote=punix:{path}", "--no-chdir", *control)
         self._connect(path)

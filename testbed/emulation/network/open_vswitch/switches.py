@@ -85,6 +85,11 @@ class PrivateSwitches:
         if wrong:
             raise CapabilityError(f"Open vSwitch could not set up {len(wrong)} ports, the first {wrong[0]}")
 
+    def database_of(self, bridge: str) -> Path:
+        """The socket of the database that has the bridge; the last one for a bridge that none has."""
+        shared = zip(self._daemons, self._shares, strict=True)
+        return next((daemon for daemon, share in shared if bridge in share), self._daemons[-1]).database
+
     def connected(self) -> set[str]:
         """Bridges (their devices) that are connected to a controller now."""
         return {bridge for daemon in self._daemons for bridge in daemon.connected()}

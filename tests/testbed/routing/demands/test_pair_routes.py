@@ -7,7 +7,8 @@ import pytest
 
 from testbed.routing.demands.matrix import given_matrix
 from testbed.routing.demands.methods import route_demands
-from testbed.routing.demands.pair_routes import flow_paths, pair_route
+from testbed.routing.demands.pair_routes import flow_paths
+from tests.helpers.pair_routes import pair_route
 from topologies import load_network
 
 PAIRS = {("s1", "s6"): 300.0, ("s2", "s5"): 200.0, ("s4", "s7"): 250.0}

@@ -15,10 +15,10 @@ def ecmp_where_capillary_is_predicted() -> dict[str, list[float]]:
     ECMP."""
     from testbed.routing.label_split.spraying import spray
     from testbed.routing.methods import route_by_name
-    from testbed.stream.emulated.link_loads import measured_rates, streams_with_link_counts
     from testbed.stream.options import StreamOptions
     from testbed.stream.planning import build_together
-    from testbed.stream.prediction.link_rates import link_rates
+    from tests.helpers.link_counts import measured_rates, streams_with_link_counts
+    from tests.helpers.link_rates import link_rates
 
     ends = (("s1", "s6"), ("s4", "s7"))
     stream: dict[str, Any] = {"rate_pps": 250, "symbol_bytes": 1000, "playback_s": 0.5, "duration_s": 4.0}

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from testbed.stream.emulated.link_loads import LinkCounts, measured_rates
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import PlanOptions, build_plan
+from tests.helpers.link_counts import LinkCounts, measured_rates
 from topologies import load_network
 from topologies.network import LinkId
 

@@ -8,8 +8,8 @@ import pytest
 from testbed.faults.fault import Fault
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import PlanOptions, build_plan
-from testbed.stream.prediction.link_rates import link_rates
 from testbed.stream.simulated import SimulatedStreamFabric
+from tests.helpers.link_rates import link_rates
 from topologies import load_network
 
 CUT = ("s1", "s2", 0)

@@ -30,8 +30,8 @@ from testbed.emulation.network.kernel.rtnetlink import (
     packet_gate,
     set_group,
     set_up,
-    token_bucket,
 )
+from testbed.emulation.network.kernel.shaping import token_bucket
 
 REQUEST, ACK, REPLACE, EXCL, CREATE = 0x1, 0x4, 0x100, 0x200, 0x400
 NEW_LINK, DEL_LINK, NEW_QUEUE, DEL_QUEUE, NEW_FILTER, DEL_FILTER = 16, 17, 36, 37, 44, 45

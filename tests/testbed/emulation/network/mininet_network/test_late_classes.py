@@ -167,3 +167,45 @@ def test_recorded_topology_says_what_was_requested_and_makes_nothing(sandboxed: 
         "dpid": True,
         "bridges": ["core"],
     }
+
+
+def with_several_daemons() -> dict[str, Any]:
+    """A line of switches over several databases: a port of the last, then the last itself, are taken away."""
+    import os
+    import subprocess
+    from pathlib import Path
+
+    from mininet.topo import LinearTopo
+
+    from testbed.emulation.network.mininet_network import batch
+    from testbed.emulation.network.mininet_network.net import TestbedMininet
+
+    def bridges() -> dict[str, list[str]]:
+        found = {}
+        for place in sorted(Path(os.environ["OVS_RUNDIR"]).glob("db*.sock")):
+            words = ["ovs-vsctl", f"--db=unix:{place}"]
+            listed = subprocess.run([*words, "list-br"], capture_output=True, text=True, check=True).stdout.split()
+            for name in listed:
+                ports = subprocess.run([*words, "list-ports", name], capture_output=True, text=True, check=True).stdout
+                found[f"{place.name} {name}"] = sorted(ports.split())
+        return found
+
+    batch.MOST_PORTS, batch.SHARE_PORTS = 4, 4
+    net = TestbedMininet(topo=LinearTopo(k=4))
+    net.start()
+    found = {"lost": net.pingAll(timeout="2"), "before": bridges()}
+    net["s4"].detach("s4-eth1")
+    found["port less"] = bridges()
+    net.delSwitch(net["s4"])
+    found["switch less"] = bridges()
+    found["still"] = net.ping([net["h1"], net["h3"]], timeout="2")
+    net.stop()
+    return found
+
+
+def test_ports_and_switches_go_whatever_daemon_has_them(sandboxed: Callable[..., Any]) -> None:
+    found = sandboxed(with_several_daemons)
+    place = next(key for key in found["before"] if key.endswith(" s4"))
+    assert not place.startswith("db.sock") and found["lost"] == 0
+    assert found["before"][place] == ["s4-eth1", "s4-eth2"] and found["port less"][place] == ["s4-eth2"]
+    assert set(found["before"]) - set(found["switch less"]) == {place} and found["still"] == 0

@@ -146,3 +146,50 @@ def test_late_classes_build_what_mininets_commands_build(sandboxed: Callable[...
     found = sandboxed(both, name)
     assert found["late"] == found["stock"]
     assert found["late"]["lost"] == (100 if name == "shut" else 0)
+
+
+def numbers(name: str) -> dict[str, Any]:
+    """Ports and, where the topology gives them, datapath ids: by Mininet's own classes, and by the network that a
+    command makes of the topology."""
+    from mininet.net import Mininet
+    from mininet.node import OVSBridge
+
+    import testbed
+    from testbed.emulation.network.emulated_network import EmulatedNetwork
+    from testbed.emulation.network.open_vswitch.switches import PrivateSwitches, choose_datapath
+    from testbed.model.wiring import wire
+
+    def of(net: Any) -> dict[str, Any]:
+        done = subprocess.run(["ovs-vsctl", "--format=json", "list", "Interface"], capture_output=True, check=True)
+        listed = json.loads(done.stdout)
+        rows = [dict(zip(listed["headings"], row, strict=True)) for row in listed["data"]]
+        found: dict[str, Any] = {row["name"]: row["ofport"] for row in rows if "-eth" in row["name"]}
+        for switch in net.switches:
+            words = ["ovs-vsctl", "get", "Bridge", switch.name, "datapath_id"]
+            if topo.nodeInfo(switch.name).get("dpid"):
+                found[switch.name] = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        return found | {h.name: sorted(port for port in h.intfs if h.intfs[port].name != "lo") for h in net.hosts}
+
+    Mininet.inited = True
+    datapath, topo = choose_datapath(), topology(name)
+    private = PrivateSwitches(datapath)
+    private.start()
+    net = Mininet(topo=topo, switch=partial(OVSBridge, datapath=datapath), controller=None)
+    net.start()
+    found = {"stock": of(net)}
+    net.stop()
+    private.stop()
+    with EmulatedNetwork(wire(testbed.network(topology(name)))) as own:
+        found["ours"] = of(own.mininet)
+    return found
+
+
+@pytest.mark.parametrize("name", ["reversed", "tree", "own_ports", "multilink"])
+@pytest.mark.skipif(not all(map(shutil.which, NEEDED)), reason=f"Mininet's own commands need {', '.join(NEEDED)}")
+def test_ports_and_datapath_ids_of_a_network_are_those_of_mininet(sandboxed: Callable[..., Any], name: str) -> None:
+    if name == "multilink":
+        pytest.importorskip("mininet.examples.multilink", reason="Mininet is installed without its examples")
+    found = sandboxed(numbers, name)
+    assert found["ours"] == found["stock"]
+    if name == "own_ports":
+        assert found["ours"]["s1"].strip().strip('"') == "00000000000000a1" and found["ours"]["s1-eth5"] == 5

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from testbed.emulation.control.fault_injection import FaultInjector
+from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.model.label_split import LabelSplit
 from testbed.model.progress import Progress
 from testbed.stream.emulated.fabric import here_for, plan_routes, plan_rules, streams_over
@@ -53,12 +54,17 @@ def streams_with_link_counts(
         def sample(progress: Progress) -> None:
             if progress.done_s > 0 and (not samples or progress.done_s - samples[-1].at_s >= SAMPLE_S - 0.05):
                 counted = {link: found[0] for link, found in platform.network.link_counters().items()}
-                hosts = platform.network.host_counters()
-                reports = {plan.sink: hosts[platform.wiring.host_at(plan.sink).name] for plan in plans}
+                reports = {plan.sink: _sent_by(platform.network, plan.sink) for plan in plans}
                 samples.append(LinkCounts(at_s=progress.done_s, sent=counted, reports=reports))
 
         found = streams_over(platform, plans, sample, FaultInjector(platform.network))
     return found, tuple(samples)
+
+
+def _sent_by(network: EmulatedNetwork, node: str) -> int:
+    """Packets that the node's host has sent into the network, over all its interfaces."""
+    found = network.namespaces.netlink_of(network.wiring.host_at(node).name).counters()
+    return sum(one.sent_packets for name, one in found.items() if name != "lo")
 
 
 def measured_rates(
