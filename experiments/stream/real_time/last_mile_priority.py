@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 
 from testbed.download.planning import with_last_kilometre
-from testbed.emulation.network.links import queue_bytes
 from testbed.faults.fault import Fault
+from testbed.faults.impaired_link import queue_bytes
 from testbed.model.studies.samples import interval
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, verdict_of, where
 from testbed.model.verdict import Check, Claim, Verdict, repeated
@@ -136,7 +136,7 @@ def _queue_checks(rows: Rows, plan: StreamPlan) -> list[Check]:
     own_s = (plan.stream.symbol_bytes + HEADERS_BYTES) * 8 / LAST_BPS
     shared = mean(rows, "one queue", "not_in_time")
     link = next(k for k in plan.network.links if k.capacity_bps == LAST_BPS)
-    queue_s = queue_bytes(link, MTU) * 8 / LAST_BPS
+    queue_s = queue_bytes(link.capacity_bps, MTU) * 8 / LAST_BPS
     return [
         Claim("one queue: median delay, s")
         .equal(TCP_FILLS * queue_s, mean(rows, "one queue", "median_s"), (1 - TCP_FILLS) * queue_s)
