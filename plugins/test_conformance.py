@@ -18,7 +18,7 @@ from testbed.conformance import check
         ("testbed.schedule_verifiers", "json"),
         ("testbed.traffic_formats", "et"),
         ("testbed.traffic_formats", "et.json"),
-    ],  # fmt: skip
+    ],
 )
 def test_each_format_passes_the_suite_of_its_group(group: str, name: str) -> None:
     verdict = check(group, name)
