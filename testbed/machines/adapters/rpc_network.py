@@ -179,8 +179,9 @@ def change_routes(machine: MachineState, routes: Sequence[HostRoute], add: bool)
 
 
 def forget(machine: MachineState) -> None:
-    """The switches' memory of earlier packets goes."""
-    flush_flow_cache()
+    """The switches' memory of earlier packets goes, where there are switches."""
+    if network_of(machine).switch_names:
+        flush_flow_cache()
 
 
 def port_events(machine: MachineState) -> tuple[PortEvent, ...]:
