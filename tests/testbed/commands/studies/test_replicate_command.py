@@ -23,6 +23,7 @@ from testbed.commands.studies.experiment import find_experiments
 from testbed.commands.studies.replicate import Replication, expected_seconds
 from testbed.results.study_store import STORED, stored_runs
 from tests.helpers.paths import ROOT
+from tests.helpers.signals import heed_signals
 
 STUDIES = """
 import pathlib, time
@@ -192,7 +193,7 @@ def test_what_is_left_is_estimated_from_stored_seconds(
 
 def test_a_time_budget_ends_the_run_and_keeps_what_is_stored(tmp_path: Path, theirs: dict[str, str]) -> None:
     words = command("--only", "slow", "--max-hours", "0.0001", "--json")
-    done = subprocess.run(words, cwd=tmp_path, env=theirs, capture_output=True, text=True)
+    done = subprocess.run(words, cwd=tmp_path, env=theirs, capture_output=True, text=True, preexec_fn=heed_signals)
     assert done.returncode == 4 and document(done)["slow"]["state"] in ("unfinished", "not run")
 
 
