@@ -1,17 +1,20 @@
 """What every network builder needs: a draft of nodes and links, and bounds that refuse absurd sizes before memory is
-spent.
+spent; and values as they are written in a catalogue name.
 
 The builders themselves (``torus.py``, ``swiss_t1.py``, ...) say which nodes and cables a network has.
 """
 
 from __future__ import annotations
 
-from typing import TypedDict, Unpack
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypedDict, Unpack
 
 from topologies.errors import TopologyError
 from topologies.network import Link, Network, Node, is_finite
 
 Position = tuple[float, float]
+ValueKind = Literal["whole", "number", "shape", "allocation", "text"]
+"""Of a value in a catalogue name."""
 
 MAX_NODES = 100_000
 MAX_LINKS = 1_000_000
@@ -87,3 +90,38 @@ def check_size(nodes: int, links: int) -> None:
 
 def _size(count: int) -> str:
     return str(count) if count < 10**12 else "over 10^12"
+
+
+def _whole(name: str, text: str) -> int:
+    if not (text.removeprefix("-").isascii() and text.removeprefix("-").isdigit() and len(text) <= 25):
+        raise TopologyError(f"{name}={text[:40]} is not a whole number")
+    return int(text)
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise TopologyError(f"{name}={text[:40]} is not a number") from error
+
+
+def _shape(name: str, text: str) -> tuple[int, ...]:
+    try:
+        return tuple(_whole(name, size) for size in text.split("x"))
+    except TopologyError as error:
+        raise TopologyError(f"{name} {text[:40]!r} must be whole numbers joined by 'x', as in 8x8") from error
+
+
+def _text(name: str, text: str) -> str:
+    if not text:
+        raise TopologyError(f"{name}= is empty; give it a value or leave it out")
+    return text
+
+
+PARSERS: Mapping[str, Callable[[str, str], Any]] = {
+    "whole": _whole,
+    "number": _number,
+    "shape": _shape,
+    "text": _text,
+}
+"""Kind -> what reads a parameter's name and text; TopologyError for what is none of the kind."""

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack
 
-from topologies.builder_values import LinkValues
-from topologies.catalog_values import PARSERS, ValueKind
+from topologies.builder_values import PARSERS, LinkValues, ValueKind
 from topologies.direct_networks import bipartite, dragonfly, gpu_machines, hyperx, kautz
 from topologies.errors import TopologyError
 from topologies.fat_tree import clos, fat_tree
@@ -25,7 +24,7 @@ from topologies.manet import DEFAULT_DEGREE, Walk, manet
 from topologies.network import DEFAULT_CAPACITY_BPS, Network
 from topologies.optical_cloud import optical_cloud
 from topologies.registry import Registry
-from topologies.swiss_t1 import FULL_ALLOCATION, swiss_t1
+from topologies.swiss_t1 import FULL_ALLOCATION, checked_allocation, swiss_t1
 from topologies.torus import hypercube, mesh, ring, torus
 from topologies.worked_examples import (
     bottleneck_hunt,
@@ -147,7 +146,17 @@ def _parse_values(entry: CatalogueEntry, words: str) -> Values:
         written[name] = value
         last = name if equals else last
     filled = {n: p.default for n, p in known.items() if p.default is not None} | written
-    return {name: PARSERS[known[name].kind](name, text) for name, text in filled.items()}
+    return {name: _PARSERS[known[name].kind](name, text) for name, text in filled.items()}
+
+
+def _allocation(name: str, text: str) -> tuple[int, ...]:
+    parts = text.split("-")
+    if len(text) > 40 or not all(part.isascii() and part.isdigit() for part in parts):
+        raise TopologyError(f"{name} {text[:40]!r}: give 8 counts from 0 to 4 joined by '-', as in 4-4-4-4-0-0-0-0")
+    return checked_allocation([int(part) for part in parts])
+
+
+_PARSERS = {**PARSERS, "allocation": _allocation}
 
 
 def _looks_like_a_file(name: str) -> bool:

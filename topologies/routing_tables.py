@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from topologies.balanced import BalancedTrees
 from topologies.errors import NoPathError, TopologyError
 from topologies.fat_tree import switch_name, with_digit
 from topologies.network import LinkId, Network, label_of
 from topologies.registry import Registry, function_check
+from topologies.routing.balanced_trees import BalancedTrees
 from topologies.routing_relations import (
     RoutingRelation,
     dateline,
@@ -193,7 +193,7 @@ def balanced_parts(network: Network, parts: int) -> list[StaticRouting]:
 
     On tori and rings dimension order: ties go up from even places and down from odd ones, the other way in odd parts.
     An even number of parts goes each way in turn, unless the sides are equal powers of two, where places balance alone.
-    Elsewhere trees (``topologies.balanced``).
+    Elsewhere trees (``topologies.routing.balanced_trees``).
     """
     shape: Any = network.attributes.get("shape")
     if not network.attributes.get("wraps") or not isinstance(shape, list):
