@@ -53,6 +53,15 @@ def mac_address(value: object) -> str:
     return text
 
 
+def packed_mac(mac: str) -> bytes:
+    """A MAC address as packets and the kernel have it.
+
+    >>> packed_mac("02:00:00:00:00:0a").hex()
+    '02000000000a'
+    """
+    return bytes.fromhex(mac.replace(":", ""))
+
+
 def datapath_id(value: object) -> int:
     """An OpenFlow datapath id as Mininet takes it: text of hexadecimal digits. TopologyError for any other value and
     for 0, which Open vSwitch does not take.

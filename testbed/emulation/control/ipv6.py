@@ -14,6 +14,7 @@ from testbed.emulation.network.kernel.rtnetlink import Message, add_address6, ad
 from testbed.errors import CapabilityError, InputError
 from testbed.model.wiring import WiredHost
 from testbed.openflow.shortest_paths import PRIORITY, ShortestPaths
+from topologies.text.addresses import packed_mac
 
 MIN_MTU = 1280
 """RFC 8200, section 5."""
@@ -47,7 +48,7 @@ def add_ipv6(net: EmulatedNetwork, *, rules: bool = True) -> None:
     if net.wiring.routed:
         raise InputError("--ipv6: hosts of this network have several cables, and are given IPv4 addresses only")
     known = {
-        host.name: (socket.inet_pton(socket.AF_INET6, ipv6_address(host.ip)), bytes.fromhex(host.mac.replace(":", "")))
+        host.name: (socket.inet_pton(socket.AF_INET6, ipv6_address(host.ip)), packed_mac(host.mac))
         for host in net.wiring.hosts
     }
     connected = {device for cable in net.wiring.cables for device in (cable.a, cable.b)}

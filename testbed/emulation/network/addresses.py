@@ -18,6 +18,7 @@ from testbed.model.label_split import LABELS
 from testbed.model.wiring import WiredHost, Wiring
 from testbed.openflow.host_routes import HostRoute
 from testbed.openflow.shortest_paths import ShortestPaths, Step, forwards
+from topologies.text.addresses import packed_mac
 
 _LOOPBACK, _PREFIX = 1, 8
 _FIRST_TABLE, _LABELS_FIRST, _OTHERS = 1000, 1000, 2000
@@ -131,7 +132,7 @@ class HostAddresses:
         return self._neighbour(index, node, node.ip)
 
     def _neighbour(self, index: int, node: WiredHost, ip: str) -> Message:
-        return add_neighbour(index, socket.inet_aton(ip), bytes.fromhex(node.mac.replace(":", "")))
+        return add_neighbour(index, socket.inet_aton(ip), packed_mac(node.mac))
 
     def _index(self, host: str, port: int) -> int:
         return self._cables.hosts[host][port].index

@@ -17,13 +17,14 @@ from testbed.emulation.network.kernel.rtnetlink import (
 from testbed.emulation.network.kernel.shaping import rate_queue
 from testbed.errors import InputError
 from topologies.text import units
+from topologies.text.addresses import packed_mac
 
 _RTM_DELADDR = RTM_NEWADDR + 1
 
 
 def set_mac(index: int, mac: str) -> Message:
     """Another MAC address."""
-    return RTM_NEWLINK, 0, link_header(index) + attribute(1, bytes.fromhex(mac.replace(":", "")))
+    return RTM_NEWLINK, 0, link_header(index) + attribute(1, packed_mac(mac))
 
 
 def delete_link(index: int) -> Message:

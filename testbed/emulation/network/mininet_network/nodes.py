@@ -18,7 +18,13 @@ from mininet.net import Mininet
 from mininet.node import CPULimitedHost, Host, IVSSwitch, Node, OVSBridge, OVSSwitch, Switch, UserSwitch
 
 from testbed.emulation.network.kernel.routes import add_route
-from testbed.emulation.network.kernel.rtnetlink import Message, NetlinkError, add_address, add_neighbour, set_up
+from testbed.emulation.network.kernel.rtnetlink import (
+    Message,
+    NetlinkError,
+    add_address,
+    add_neighbour,
+    set_up,
+)
 from testbed.emulation.network.mininet_network.batch import Batch
 from testbed.emulation.network.mininet_network.messages import delete_link, remove_address, set_mac
 from testbed.emulation.network.mininet_network.requests import Requests
@@ -26,6 +32,7 @@ from testbed.emulation.network.mininet_network.shell import LateShell
 from testbed.errors import InputError
 from testbed.model.naming.device_names import interface_name
 from testbed.model.naming.printable import printable
+from topologies.text.addresses import packed_mac
 
 Mininet.inited = True  # Mininet's own start-up would change limits of the whole machine
 SHAPING = ("bw", "delay", "jitter", "loss", "max_queue_size")
@@ -101,8 +108,7 @@ class LateNode(LateShell, Node):  # type: ignore[misc]
         index = getattr(self.intf(), "index", None)
         if index is None:
             return super().setARP(ip, mac)
-        packed = bytes.fromhex(mac.replace(":", ""))
-        self.requests.apply(self.host, add_neighbour(index, socket.inet_aton(ip), packed))
+        self.requests.apply(self.host, add_neighbour(index, socket.inet_aton(ip), packed_mac(mac)))
         return ""
 
     def setDefaultRoute(self, intf: Any = None) -> Any:  # noqa: N802 - Mininet's name

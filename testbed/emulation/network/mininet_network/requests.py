@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from testbed.emulation.network.kernel.rtnetlink import Message, VethEnd
 from testbed.emulation.network.open_vswitch.bridges import PortsOfBridges
 from testbed.errors import InputError, SessionClosedError
+from topologies.text.addresses import packed_mac
 
 _FIRST_INDEX, _FIRST_HOST_INDEX = 10_000, 2  # loopback is 1
 _FIRST_DATAPATH_ID = 0x7E57_0001
@@ -167,5 +168,5 @@ class DescribedRequests(Requests):
 
 def veth_end(request: InterfaceRequest, namespace: int | None) -> VethEnd:
     """The interface as rtnetlink takes it; ``namespace``: an open file of the host's."""
-    mac = None if request.mac is None else bytes.fromhex(request.mac.replace(":", ""))
+    mac = None if request.mac is None else packed_mac(request.mac)
     return VethEnd(name=request.name, index=request.index, mac=mac, namespace=namespace)
