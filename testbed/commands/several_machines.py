@@ -172,12 +172,10 @@ def enter_unless_elsewhere(requested: MachinesRequest | None, *, name: str | Non
     for none."""
     from testbed.emulation.sandbox.control_socket import VARIABLE, listen
     from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
-    from topologies.adapters.python_files import hand_over
 
     if in_sandbox():
         return
     if requested is None or requested.scheduler is None:
-        hand_over()
         enter_sandbox(sys.argv[1:], name=name)
     if name is not None:
         os.environ[VARIABLE] = str(listen(name).detach())

@@ -40,12 +40,15 @@ def require_sandbox() -> Path:
 def enter_sandbox(argv: Sequence[str], *, name: str | None = None) -> None:
     """Start ``testbed ARGV`` again inside a sandbox, in place of this process; returns only where this is one already.
 
-    Exit code, terminal, pipes and signals pass through. Where the kernel refuses, the exit code is 3 and stderr says
-    why. ``name``: of the door by which other processes reach the network there (None: no door). InputError where it is
-    taken.
+    Exit code, terminal, pipes and signals pass through; programs that describe networks are not run again. Where the
+    kernel refuses, the exit code is 3 and stderr says why. ``name``: of the door by which other processes reach the
+    network there (None: no door). InputError where it is taken.
     """
+    from topologies.adapters.python_files import hand_over
+
     if in_sandbox():
         return
+    hand_over()
     if name is not None:
         listener = listen(name)
         listener.set_inheritable(True)
