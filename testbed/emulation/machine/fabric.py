@@ -9,11 +9,16 @@ from testbed.model.naming.names import NetworkLike, known_network
 
 def require_delays(network: NetworkLike) -> None:
     """CapabilityError where this machine can give the network's links no delays; one line says where a process does."""
-    delays = [link.delay_s for link in known_network(network).links if link.delay_s]
+    delays = _delays(network)
     if (obstacle := capabilities.delay_problem(delays)) is not None:
         raise CapabilityError(obstacle)
     if (note := capabilities.delay_note(delays)) is not None:
         print(f"testbed: {note}", file=sys.stderr)
+
+
+def _delays(*networks: NetworkLike) -> list[float]:
+    """Of the links that have one."""
+    return [link.delay_s for one in networks for link in known_network(one).links if link.delay_s]
 
 
 def choose_fabric(requested: str | None, *networks: NetworkLike, quiet: bool = False) -> str:
@@ -26,7 +31,7 @@ def choose_fabric(requested: str | None, *networks: NetworkLike, quiet: bool = F
     if requested == "simulator":
         return "simulator"
     obstacle, note = capabilities.emulation_problem(), None
-    delays = [link.delay_s for one in networks for link in known_network(one).links if link.delay_s]
+    delays = _delays(*networks)
     if obstacle is None:
         obstacle, note = capabilities.delay_problem(delays), capabilities.delay_note(delays)
     if obstacle is None:
