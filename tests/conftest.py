@@ -22,11 +22,13 @@ from typing import Any, TypeVar
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-SOAK = os.environ.get("TESTBED_SOAK") == "1"
-# The machine's pace is no property of what is tested. Tests that do not say how many examples they draw draw other 50
-# each time, those that have failed once first; `make soak` draws ten times as many.
+from tests.helpers.drawn import SOAK, drawn_of
+
+# The machine's pace is no property of what is tested. Tests that do not say how many examples they draw draw some of
+# 50, others each time, those that have failed once first; `make soak` draws 500.
+EXAMPLES = 500 if SOAK else drawn_of(50)
 settings.register_profile(
-    "any pace", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=500 if SOAK else 50
+    "any pace", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=EXAMPLES
 )
 settings.load_profile("any pace")
 # Of a mutant only whether a test fails counts, the same way each time (make mutants).

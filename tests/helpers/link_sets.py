@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from testbed.scheduling.fast.steps import LinkSets
+from tests.helpers.drawn import drawn
 
 LINKS = 6
-FEW = settings(max_examples=60, deadline=None)
-MANY = settings(max_examples=400, deadline=None)
+FEW = drawn(60)
+MANY = drawn(400)
 paths_of_few_links = st.lists(
     st.lists(st.integers(0, LINKS - 1), min_size=1, max_size=3, unique=True), min_size=1, max_size=12
 )

@@ -11,10 +11,11 @@ from typing import Any
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.routing import capillary_route
+from tests.helpers.drawn import drawn
 from topologies import Network, load_network
 from topologies.errors import TopologyError
 from topologies.files.formats import write_network_file
@@ -460,7 +461,7 @@ def test_numbers_without_unit_or_bound_are_refused(fields: Any, says: str, tmp_p
 
 
 @given(st.sampled_from(["capacity_bps", "delay_s", "impairments"]), st.data())
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 def test_one_slip_in_a_key_of_ours_is_refused(key: str, data: st.DataObject) -> None:
     from topologies.files.foreign import adapted
 
@@ -557,7 +558,7 @@ def test_a_name_in_a_python_file_is_told_as_the_file(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=60), st.sampled_from(["gml", "graphml", "json", "clab.yml", "gz", "txt"]), st.booleans())
-@settings(max_examples=150, deadline=None)
+@drawn(150)
 def test_no_bytes_are_more_than_one_line_of_error(content: bytes, ending: str, packed: bool) -> None:
     import gzip
     import tempfile
@@ -574,7 +575,7 @@ def test_no_bytes_are_more_than_one_line_of_error(content: bytes, ending: str, p
 
 
 @given(st.text(max_size=60), st.sampled_from(["gml", "dot", "graph", "clab.yml", "txt", "graphml", "json"]))
-@settings(max_examples=150, deadline=None)
+@drawn(150)
 def test_no_text_is_more_than_one_line_of_error(text: str, ending: str) -> None:
     import tempfile
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import testbed
+from tests.helpers.drawn import drawn
 from topologies import Network, load_network
 from topologies.errors import TopologyError
 from topologies.files.reading import NetworkNote
@@ -163,7 +164,7 @@ _json = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["hosts", "links", "switches", "controllers"]), _json))
-@settings(max_examples=150, deadline=None)
+@drawn(150)
 def test_no_file_of_miniedit_is_more_than_one_line_of_error(changed: dict[str, Any]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NetworkNote)

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.helpers.drawn import drawn
 from topologies import Link, Network, Node, load_network
 from topologies.files.formats import write_network_file
 
@@ -71,7 +72,7 @@ def _exact(value: Any) -> str:
 
 @pytest.mark.parametrize("suffix", [".json", ".graphml"])
 @given(network=networks())
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@drawn(120)
 @example(network=Network(name="n", nodes=(Node(id="a", kind="host", attributes={"x": 1, "y": 2.0}),), links=()))
 @example(network=Network(name="n", nodes=(Node(id=" a ", kind="host", attributes={"t": " s\r\n "}),), links=()))
 def test_a_written_network_is_read_back_equal(suffix: str, network: Network) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import networkx as nx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mininet.link import TCLink
 from mininet.node import Node as MininetNode
@@ -16,6 +16,7 @@ from mininet.topo import LinearTopo, SingleSwitchReversedTopo, SingleSwitchTopo,
 
 import testbed
 from testbed.errors import UsageError
+from tests.helpers.drawn import drawn
 from tests.topologies.test_network_files_round_trip import networks
 from topologies import Network, load_network
 from topologies.errors import TopologyError
@@ -39,7 +40,7 @@ def read(value: Any) -> tuple[Network, str]:
 
 
 @given(network=networks())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@drawn(150)
 def test_a_graph_of_a_network_is_that_network(network: Network) -> None:
     if not {"index"} & {name for link in network.links for name in link.attributes}:
         assert testbed.network(network.to_networkx()) == network
@@ -129,7 +130,7 @@ def test_each_end_has_parameters_of_its_own() -> None:
     st.integers(0, 10**6),
     st.booleans(),
 )
-@settings(max_examples=100, deadline=None)
+@drawn(100)
 def test_whatever_mininet_takes_is_taken(bw: float, delay: int, loss: float, jitter: int, per_end: bool) -> None:
     given_ = {"bw": bw, "delay": f"{delay}us", "loss": loss, "jitter": f"{min(jitter, delay)}us"}
     link = testbed.network({"a": {"b": {"params1": given_} if per_end else given_}}).links[0]
@@ -188,7 +189,7 @@ def test_what_is_no_network_at_all_is_a_usage_error(value: Any) -> None:
         inner, max_size=4,
     )
 ), max_leaves=12))  # fmt: skip
-@settings(max_examples=200, deadline=None)
+@drawn(200)
 def test_no_dictionary_is_more_than_one_line_of_error(value: Any) -> None:
     try:
         testbed.network(value if isinstance(value, dict) else {"nodes": value, "links": []})

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import networkx as nx
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers.drawn import drawn
 from topologies import Link, Network, Node, NoPathError
 from topologies.routing_tables import shortest_path_routing
 
@@ -20,7 +21,7 @@ def networks(draw: st.DrawFn) -> Network:
 
 
 @given(network=networks())
-@settings(max_examples=150, deadline=None)
+@drawn(150)
 def test_paths_are_shortest_and_their_tails_are_the_paths_from_there(network: Network) -> None:
     routing = shortest_path_routing(network)
     for source in network.nodes:

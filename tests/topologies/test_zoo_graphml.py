@@ -10,9 +10,10 @@ from typing import Any
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.helpers.drawn import drawn
 from tests.helpers.zoo_graphml import EDGE, GRAPH, zoo_graphml
 from topologies import Network, load_network
 from topologies.files.formats import write_network_file
@@ -217,7 +218,7 @@ def test_utf8_wins_over_a_wrong_declaration(declared: str, tmp_path: Path) -> No
 
 
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=6), st.data())
-@settings(max_examples=40, deadline=None)
+@drawn(40)
 def test_groups_change_no_links(depths: list[int], data: st.DataObject) -> None:
     nodes = range(len(depths))
     pairs = data.draw(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fec.adapters.raptorq_blocks import RaptorQBlocks
@@ -16,6 +16,7 @@ from fec.code.block_codes import ReedSolomonBlocks
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.code.sliding_window import Repair, RlcBlocks, SlidingWindowDecoder, SlidingWindowEncoder, coding_coefficients
 from fec.errors import FecError
+from tests.helpers.drawn import drawn
 
 CODES: list[Any] = [
     ReedSolomonBlocks,
@@ -71,7 +72,7 @@ def test_reed_solomon_decodes_or_refuses(symbols: Any) -> None:
         assert len(found) == 2 and len(set(map(len, found))) == 1
 
 
-@settings(max_examples=200)
+@drawn(200)
 @given(
     window=numbers,
     sources=st.lists(st.tuples(numbers, data), max_size=5),

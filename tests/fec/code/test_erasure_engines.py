@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fec import EngineUnavailable, FecError, NotDecodable, ReedSolomonCode, available_engines
 from fec.engines import load_engine
 from fec.engines.galois_field import interpolation_rows
+from tests.helpers.drawn import drawn
 
 FAST = ("isal", "numba")
 
@@ -101,7 +102,7 @@ def test_any_bytes_like_packets_are_taken(engine: str) -> None:
     assert code.decode({5: memoryview(symbols[5]), 1: bytearray(symbols[1]), 4: symbols[4]}) == packets
 
 
-@settings(max_examples=100, deadline=None)
+@drawn(100)
 @given(data=st.data())
 def test_any_m_symbols_decode_on_every_engine_alike(data: st.DataObject) -> None:
     m = data.draw(st.integers(1, 254), label="source packets")
@@ -118,7 +119,7 @@ def test_any_m_symbols_decode_on_every_engine_alike(data: st.DataObject) -> None
     assert all(other == made[0] for other in made)
 
 
-@settings(max_examples=10, deadline=None)
+@drawn(10)
 @given(m=st.integers(1, 40), extra=st.integers(1, 20), seed=st.integers(0, 2**32))
 def test_reedsolo_decodes_what_the_fast_engines_encode(m: int, extra: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fec.protocol.framing import BLOCK_NUMBERS
@@ -19,6 +19,7 @@ from fec.protocol.receiver_types import SourceDelivered
 from fec.protocol.sender import StreamSender
 from fec.protocol.wire import PacketHeader, protect
 from tests.helpers.delay_loop import build_receiver, build_sender
+from tests.helpers.drawn import drawn
 
 M, SYMBOL, RATE = 20, 24, 1000
 """As the helpers' sender has them."""
@@ -132,7 +133,7 @@ def test_a_steady_rival_is_not_followed_while_the_stream_goes_on(session: int, p
     assert stream.missing == 0 and stream.receiver.counters["restarts"] == 0
 
 
-@settings(max_examples=20, deadline=None)
+@drawn(20)
 @given(seed=st.integers(0, 10**9), a_step=st.integers(1, 3), near=st.booleans(), lost=st.sampled_from([0.0, 0.05]))
 def test_no_mix_of_forged_packets_stops_a_stream(seed: int, a_step: int, near: bool, lost: float) -> None:
     """Any block, stamp, symbol and session, as many as the stream's own packets or more. What is lost on the way stays

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fec.code.reed_solomon import ReedSolomonCode
@@ -15,6 +15,7 @@ from fec.protocol.wire import decode_header
 from fec.redundancy.adaptation import AdaptationParameters, BlockSizeController
 from fec.redundancy.labels import StratifiedLabels
 from tests.helpers.delay_loop import DelayLoop, build_receiver, payload
+from tests.helpers.drawn import drawn
 
 
 def numbered_sender(path_of_label: bytes, policy: int = 40) -> StreamSender:
@@ -86,7 +87,7 @@ def test_every_path_has_its_turn_in_the_reports(paths: int) -> None:
     assert seen == set(range(1, paths + 1))
 
 
-@settings(max_examples=15, deadline=None)
+@drawn(15)
 @given(paths=st.integers(1, 12), dead=st.integers(0, 11), stop_s=st.floats(0.5, 0.9))
 def test_the_sender_learns_the_losses_of_each_path(paths: int, dead: int, stop_s: float) -> None:
     table = bytes(1 + label * paths // 65536 for label in range(65536))
@@ -108,7 +109,7 @@ def test_the_sender_learns_the_losses_of_each_path(paths: int, dead: int, stop_s
     assert all(came[path] - 60 <= told[path][1] <= came[path] for path in came)
 
 
-@settings(max_examples=15, deadline=None)
+@drawn(15)
 @given(restart_s=st.floats(0.3, 1.0), gap_s=st.floats(0.0, 0.3))
 def test_a_receiver_started_anew_is_heard_at_once(restart_s: float, gap_s: float) -> None:
     """It begins to count at nothing; a quarter of the labels is lost from 0.2 s after it came back."""

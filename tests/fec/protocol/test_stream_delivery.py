@@ -8,13 +8,14 @@ import zlib
 from collections import Counter
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fec.protocol.receiver_types import BlocksSkipped, BlockUndecodable, SourceDelivered
 from fec.redundancy.block_size import fec_block_size, stratified_block_size, stratified_tolerance_block_size
 from fec.redundancy.labels import RandomLabels
 from tests.helpers.delay_loop import DelayLoop, build_receiver, build_sender, cut, payload
+from tests.helpers.drawn import drawn
 
 M = 5
 
@@ -30,7 +31,7 @@ def accounts(loop) -> tuple[set[int], int]:
     return indices, lost
 
 
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 @example(seed=199627, size=10, jitter_ms=28)  # the time of a block is known badly from two blocks
 @given(seed=st.integers(0, 10**9), size=st.integers(M, 14), jitter_ms=st.integers(0, 60))
 def test_any_loss_that_leaves_m_symbols_of_each_block_delivers_everything_in_time(
@@ -55,7 +56,7 @@ def test_any_loss_that_leaves_m_symbols_of_each_block_delivers_everything_in_tim
             assert event.at_s - sent_s[event.index] <= worst_s + 1e-9
 
 
-@settings(max_examples=25, deadline=None)
+@drawn(25)
 @given(seed=st.integers(0, 10**9), loss=st.floats(0, 1), burst_s=st.floats(0, 0.5), twice=st.floats(0, 0.5))
 def test_what_was_generated_is_delivered_or_given_up_explicitly(
     seed: int, loss: float, burst_s: float, twice: float
@@ -83,7 +84,7 @@ def test_what_was_generated_is_delivered_or_given_up_explicitly(
     assert counters["lost_sources"] == lost
 
 
-@settings(max_examples=25, deadline=None)
+@drawn(25)
 @given(seed=st.integers(0, 10**9), cap=st.integers(22, 255), loss=st.floats(0, 1), report_loss=st.floats(0, 1))
 def test_reports_lost_repeated_overtaken_or_damaged_never_raise_n_above_its_cap(
     seed: int, cap: int, loss: float, report_loss: float

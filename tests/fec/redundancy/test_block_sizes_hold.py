@@ -7,7 +7,7 @@ import sys
 from fractions import Fraction
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fec import fec_block_size, ror
@@ -18,6 +18,7 @@ from fec.redundancy.block_size import (
     window_share_error,
 )
 from fec.redundancy.labels import LABELS, StratifiedLabels
+from tests.helpers.drawn import drawn
 
 losses = st.fractions(0, Fraction(9, 10), max_denominator=10**6)
 rates = st.sampled_from([Fraction(1, 10), Fraction(1, 100), Fraction(1, 10**5), Fraction(1, 10**9)])
@@ -51,7 +52,7 @@ def test_more_loss_never_needs_a_smaller_block(m: int, a: Fraction, b: Fraction)
     assert stratified_tolerance_block_size(low, m) <= stratified_tolerance_block_size(high, m)
 
 
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 @given(
     cuts=st.lists(st.integers(0, LABELS), min_size=2, max_size=12, unique=True).map(sorted),
     m=st.integers(1, 30),
@@ -70,7 +71,7 @@ def test_every_block_of_the_worst_window_size_decodes(cuts: list[int], m: int, o
 
 
 @given(start=st.integers(0, LABELS - 1), m=st.integers(1, 30), tolerance=st.integers(0, LABELS // 2))
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 def test_any_interval_within_the_tolerance_needs_no_more_than_its_block_size(
     start: int, m: int, tolerance: int
 ) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fec.errors import FecError
@@ -20,6 +20,7 @@ from fec.redundancy.candidates import CandidateTable, FailureCandidate
 from fec.redundancy.diagnosis import Diagnoser
 from fec.redundancy.diagnosis_control import DiagnosingControl
 from fec.redundancy.labels import LABELS, StratifiedLabels
+from tests.helpers.drawn import drawn
 
 ORDER = StratifiedLabels()
 CABLES = {
@@ -162,7 +163,7 @@ def test_what_left_shortly_before_the_break_clears_nobody_and_shortly_before_the
     assert slow.certain and slow.names() == () and not slow.unexplained
 
 
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 @given(
     pair=st.sets(st.sampled_from(sorted(set(CABLES) - {"i-j"})), min_size=1, max_size=2),
     first=st.integers(0, LABELS - 1),

@@ -6,7 +6,7 @@ import itertools
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fec.errors import FecError
@@ -14,6 +14,7 @@ from fec.redundancy.block_size import order_share, stratified_block_size, strati
 from fec.redundancy.label_layout import CANDIDATES, Groups, best_layout, block_size_bound, label_layout, rest_block_size
 from fec.redundancy.labels import LABELS, WEYL_MULTIPLIER, LabelRule, StratifiedLabels, stratified_labels
 from fec.redundancy.worst_windows import WorstWindows
+from tests.helpers.drawn import drawn
 
 
 @st.composite
@@ -30,7 +31,7 @@ def groups(draw: st.DrawFn) -> Groups:
 rules = st.sampled_from(CANDIDATES) | st.integers(2, 60).flatmap(lambda count: st.permutations(range(count)).map(tuple))
 
 
-@settings(max_examples=25, deadline=None)
+@drawn(25)
 @given(groups=groups())
 def test_the_best_order_is_no_worse_than_the_usual_one_and_no_better_than_the_bound(groups: Groups) -> None:
     best, usual = best_layout(groups, 20, 0.05), label_layout(groups, 20, 0.05, WEYL_MULTIPLIER)
@@ -46,7 +47,7 @@ def test_the_best_order_is_no_worse_than_the_usual_one_and_no_better_than_the_bo
     assert best.packets == needed and best.base >= rest_block_size(0.05, 20, best.rule)
 
 
-@settings(max_examples=20, deadline=None)
+@drawn(20)
 @given(groups=groups(), first=st.integers(0, LABELS - 1), choice=rules)
 def test_every_window_of_the_size_it_gives_holds_enough_survivors(
     groups: Groups, first: int, choice: LabelRule
@@ -57,7 +58,7 @@ def test_every_window_of_the_size_it_gives_holds_enough_survivors(
         assert sum(not any(a <= label < b for a, b in intervals) for label in labels) >= 20
 
 
-@settings(max_examples=40, deadline=None)
+@drawn(40)
 @given(groups=groups(), source_packets=st.integers(1, 60), choice=rules)
 def test_compiled_worst_windows_are_those_of_every_set_by_itself(
     groups: Groups, source_packets: int, choice: LabelRule

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sfio_emu.adapters.peer_mesh import PeerMesh
@@ -30,6 +30,7 @@ from sfio_emu.client.group_rounds import (
     unpack_items,
 )
 from sfio_emu.errors import UsageError
+from tests.helpers.drawn import drawn
 
 
 def in_every_rank(address: str, size: int, act: Callable[[SocketGroup], object]) -> list[object]:
@@ -336,7 +337,7 @@ def test_frames_survive_any_cutting_of_the_stream(frames: list[Frame], data: st.
     assert read == frames
 
 
-@settings(max_examples=60)
+@drawn(60)
 @given(size=st.integers(1, 5), rounds=st.integers(0, 4), data=st.data())
 def test_rounds_complete_in_any_order_of_arrival(size: int, rounds: int, data: st.DataObject) -> None:
     coordinator = Coordinator(size)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sfio_emu import message_bodies, wire
@@ -20,6 +20,7 @@ from sfio_emu.listener.data_sieving import (
     strided_parts,
 )
 from sfio_emu.wire import Malformed, Strided
+from tests.helpers.drawn import drawn
 
 Runs = list[tuple[int, int, int]]
 
@@ -48,7 +49,7 @@ def body_of(runs: Runs) -> memoryview:
     return memoryview(wire.encode_runs([run[0] for run in runs], [run[2] for run in runs], [run[1] for run in runs]))
 
 
-@settings(max_examples=300, deadline=None)
+@drawn(300)
 @given(run_lists())
 def test_parts_move_the_bytes_that_single_runs_would(runs: Runs) -> None:
     total = sum(size for _, size, _ in runs)

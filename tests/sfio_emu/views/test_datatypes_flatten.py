@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sfio_emu.errors import UsageError
@@ -28,6 +28,7 @@ from sfio_emu.views.datatypes import (
     subarray,
     vector,
 )
+from tests.helpers.drawn import drawn
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ def boxes(draw: st.DrawFn, base: Pair) -> Pair:
 datatypes = st.recursive(st.sampled_from(ELEMENTARY), derived, max_leaves=4)
 
 
-@settings(max_examples=400, deadline=None)
+@drawn(400)
 @given(datatypes)
 def test_flattening_agrees_with_the_type_map(pair: Pair) -> None:
     made, naive = pair
@@ -146,7 +147,7 @@ def test_flattening_agrees_with_the_type_map(pair: Pair) -> None:
         assert (made.true_lb, made.true_ub) == (min(naive.map), max(naive.map) + 1)
 
 
-@settings(max_examples=200, deadline=None)
+@drawn(200)
 @given(datatypes)
 def test_runs_are_maximal_and_never_empty(pair: Pair) -> None:
     runs = pair[0].runs.pairs()

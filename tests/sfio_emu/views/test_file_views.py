@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sfio_emu.errors import UsageError
 from sfio_emu.views.datatypes import BYTE, INT16, INT32, Datatype, contiguous, hindexed, indexed, resized, vector
 from sfio_emu.views.file_views import View, memory_runs, pair_runs
+from tests.helpers.drawn import drawn
 
 
 @st.composite
@@ -31,7 +32,7 @@ def stream(filetype: Datatype, displacement: int, count: int) -> list[int]:
     return [displacement + tile * filetype.extent_bytes + offset for tile in tiles for offset in offsets][:count]
 
 
-@settings(max_examples=300, deadline=None)
+@drawn(300)
 @given(ordered_types(), st.integers(0, 20), st.integers(0, 60), st.integers(0, 60))
 def test_an_access_means_the_bytes_of_the_stream(filetype: Datatype, displacement: int, first: int, count: int) -> None:
     runs = View(displacement=displacement, filetype=filetype).runs(first, count)
@@ -39,7 +40,7 @@ def test_an_access_means_the_bytes_of_the_stream(filetype: Datatype, displacemen
     assert covered == stream(filetype, displacement, first + count)[first:]
 
 
-@settings(max_examples=300, deadline=None)
+@drawn(300)
 @given(st.booleans().flatmap(lambda overlapping: ordered_types(overlapping)), st.integers(0, 20), st.integers(0, 90))
 def test_bytes_before_an_end_of_file_are_counted(filetype: Datatype, displacement: int, file_size: int) -> None:
     view = View(displacement=displacement, filetype=filetype, writable=False)
@@ -48,7 +49,7 @@ def test_bytes_before_an_end_of_file_are_counted(filetype: Datatype, displacemen
     assert view.bytes_before(file_size) == expected
 
 
-@settings(max_examples=200, deadline=None)
+@drawn(200)
 @given(st.data())
 def test_paired_runs_carry_every_byte_to_its_place(data: st.DataObject) -> None:
     total = data.draw(st.integers(0, 40))

@@ -7,7 +7,7 @@ import importlib.util
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sfio_emu.adapters import mpi_datatypes
@@ -27,6 +27,7 @@ from sfio_emu.views.datatypes import (
     vector,
 )
 from sfio_emu.views.file_views import View
+from tests.helpers.drawn import drawn
 
 have_mpi = importlib.util.find_spec("mpi4py") is not None
 needs_mpi = pytest.mark.skipif(not have_mpi, reason="mpi4py is not installed (the extra `mpi`)")
@@ -75,7 +76,7 @@ def covered(made: Datatype) -> list[int]:
 
 if have_mpi:
 
-    @settings(max_examples=200, deadline=None)
+    @drawn(200)
     @given(opaque_types())
     def test_packing_finds_what_decoding_tells(opaque: Any) -> None:
         packed, decoded = datatype_by_pack(opaque), datatype_by_decoding(opaque)
@@ -84,7 +85,7 @@ if have_mpi:
         assert (packed.lb, packed.extent_bytes) == tuple(opaque.Get_extent())
         assert (packed.true_lb, packed.true_ub - packed.true_lb) == tuple(opaque.Get_true_extent())
 
-    @settings(max_examples=200, deadline=None)
+    @drawn(200)
     @given(opaque_types())
     def test_unpacking_finds_the_sorted_layout_and_refuses_overlaps(opaque: Any) -> None:
         expected = sorted(covered(datatype_by_decoding(opaque)))

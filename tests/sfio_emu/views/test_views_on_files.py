@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -28,6 +28,7 @@ from sfio_emu.views.datatypes import (
     vector,
 )
 from sfio_emu.views.mpi_file import MpiFile
+from tests.helpers.drawn import drawn
 
 
 class MemoryFile:
@@ -91,7 +92,7 @@ def bytes_of(layout: Datatype, count: int, start: int) -> list[int]:
     ]
 
 
-@settings(max_examples=70, deadline=None)
+@drawn(70)
 @given(st.data())
 def test_what_is_written_through_a_view_is_read_back_and_nothing_else_changes(data: st.DataObject) -> None:
     before = bytes(range(1, 200))
@@ -118,7 +119,7 @@ def test_what_is_written_through_a_view_is_read_back_and_nothing_else_changes(da
         assert np.array_equal(back, wanted)
 
 
-@settings(max_examples=100, deadline=None)
+@drawn(100)
 @given(layouts(ordered=True), st.integers(0, 12), st.integers(0, 40), st.integers(0, 60))
 def test_reading_past_the_end_is_short_as_the_stream_is(
     filetype: Datatype, displacement: int, size: int, offset: int

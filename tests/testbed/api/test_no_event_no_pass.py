@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import testbed
@@ -24,6 +24,7 @@ from testbed.stream.judgement.packet_logs import ReceivedLog, SentLog, block_out
 from testbed.stream.measurements import RunHealth, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.probing.probe import judge_probe, probe_plan, probe_step
+from tests.helpers.drawn import drawn
 
 FABRICS = ("simulator", "emulation")
 
@@ -177,7 +178,7 @@ def test_a_probe_of_no_block_tells_nothing() -> None:
     assert len(verdict.checks) == 4 and {check.outcome for check in verdict.checks} == {"cannot-tell"}
 
 
-@settings(max_examples=30)
+@drawn(30)
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), max_size=3))
 def test_a_simulation_that_measured_nothing_never_passes(seeds: list[tuple[int, int, bool]]) -> None:
     rows = [

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.bulk.calibration import concurrent_goodput
@@ -21,6 +21,7 @@ from testbed.bulk.simulated import SimulatedBulkFabric, max_min_shares
 from testbed.bulk.workload import bulk_plan
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
+from tests.helpers.drawn import drawn
 from topologies import load_network
 
 RATE, SIZE = 1e6, 12_500
@@ -60,7 +61,7 @@ def framed(draw: st.DrawFn, name: str) -> list[list[int]]:
 SMALL = "swiss-t1:allocation=1-1-0-0-2-0-0-1"
 
 
-@settings(max_examples=40)
+@drawn(40)
 @given(framed(SMALL), st.booleans(), st.sampled_from(["circuit", "packet"]))
 def test_every_message_arrives_once_and_never_faster_than_the_bottleneck(
     frames: Any, barrier: bool, switching: Any
@@ -75,7 +76,7 @@ def test_every_message_arrives_once_and_never_faster_than_the_bottleneck(
     )
 
 
-@settings(max_examples=40)
+@drawn(40)
 @given(framed(SMALL), st.booleans())
 def test_circuits_that_stand_at_one_time_share_no_link(frames: Any, barrier: bool) -> None:
     """Driven by hand: switches confirm and messages arrive in turn, one at a time."""
@@ -111,7 +112,7 @@ def test_circuits_that_stand_at_one_time_share_no_link(frames: Any, barrier: boo
     assert coordinator.done == len(coordinator.plan.transfers)
 
 
-@settings(max_examples=15, deadline=None)
+@drawn(15)
 @given(st.integers(0, 10**6))
 def test_rings_deadlock_are_told_and_still_deliver_everything(seed: int) -> None:
     asked = bulk_plan("ring:6", scheduling="random", message_bytes=SIZE, link_rate_bps=RATE, barrier=False, seed=seed)

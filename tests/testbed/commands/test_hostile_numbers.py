@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.cli import build_parser, main
@@ -25,6 +24,7 @@ from testbed.commands.studies.study_runner import study_parser
 from testbed.errors import InputError
 from testbed.model.options import kinds
 from testbed.model.options.kinds import MAX_SEED, Kind
+from tests.helpers.drawn import SOAK, drawn
 
 HOSTILE = (
     "nan", "NaN", "inf", "-inf", "1e400", "1e308", "-1e308", "9" * 23, "-" + "9" * 23, "9" * 5000, "", " ", "x",
@@ -32,7 +32,6 @@ HOSTILE = (
     "١٢", "1e", "--", "1,5", "1 2", "½", "\x00",
 )  # fmt: skip
 """What no option takes, whatever its kind."""
-SOAK = os.environ.get("TESTBED_SOAK") == "1"
 EACH = 6
 """Every sixth text is tried on an option whose kind has been given all of them; `make soak` tries all."""
 LIMIT_S = 1.0
@@ -132,7 +131,7 @@ def test_options_of_commands_say_their_own_bounds(path: tuple[str, ...], action:
 KINDS: list[Kind] = list({id(a.type): a.type for _, a in options_of(build_parser(None), ())}.values())  # type: ignore[misc]
 
 
-@settings(max_examples=300, deadline=None)
+@drawn(300)
 @given(kind=st.sampled_from(KINDS), text=st.one_of(st.text(max_size=12), st.floats().map(repr), st.integers().map(str)))
 def test_a_kind_gives_a_number_within_its_bounds_or_refuses_in_one_line(kind: Kind, text: str) -> None:
     try:

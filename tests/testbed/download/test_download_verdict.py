@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.download.judgement import judge_download
@@ -18,6 +18,7 @@ from testbed.download.simulated import simulate_download
 from testbed.download.workload import download_plan
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
+from tests.helpers.drawn import drawn
 from topologies import load_network
 from topologies.network import Link, Network, Node
 
@@ -106,7 +107,7 @@ def test_a_fault_names_its_parallel_link() -> None:
     assert [one["link"] for one in document["faults"]] == ['"a->b"->c#1']
 
 
-@settings(max_examples=12)
+@drawn(12)
 @given(
     network=st.sampled_from(["ring:3", "ring:5", "torus:3x3", "swiss-t1"]),
     delays_s=st.lists(st.sampled_from([0.0, 0.001, 0.01, 0.05, 0.3]), min_size=1, max_size=4),

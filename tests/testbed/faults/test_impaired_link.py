@@ -6,10 +6,11 @@ import itertools
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.faults.impaired_link import ImpairedLink
+from tests.helpers.drawn import drawn
 from topologies.errors import TopologyError
 from topologies.impairments import (
     GilbertElliott,
@@ -29,7 +30,7 @@ def _fates(words: str, packets: int, *, gap_s: float = 0.001, seed: int = 1) -> 
     return [link.offer(k * gap_s, 514) for k in range(packets)]
 
 
-@settings(max_examples=25, deadline=None)
+@drawn(25)
 @given(
     p=st.floats(0.02, 0.4),
     r=st.floats(0.05, 0.9),
@@ -110,7 +111,7 @@ def test_trace_loses_what_its_queue_cannot_hold() -> None:
     assert [len(link.offer(0.0, 1514)) for _ in range(4)] == [1, 1, 0, 0]
 
 
-@settings(max_examples=30, deadline=None)
+@drawn(30)
 @given(
     gaps=st.lists(st.integers(0, 40), min_size=1, max_size=30).filter(lambda g: sum(g) > 0),
     arrivals=st.lists(st.floats(0, 3), min_size=1, max_size=60),

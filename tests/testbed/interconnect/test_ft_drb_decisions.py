@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import InputError
@@ -26,6 +26,7 @@ from testbed.interconnect.ft_drb.source_state import build_state, count_events
 from testbed.interconnect.options import FtDrbOptions
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.static_paths import NONE, Paths, build_paths, compact_routes, links_between, next_link
+from tests.helpers.drawn import drawn
 from tests.oracles.interconnect.ft_drb_paths import Escape, RoutingMap
 from tests.oracles.interconnect.ft_drb_source import COUNTED, Source
 from topologies import load_network
@@ -295,7 +296,7 @@ def failed_cables(name: str, seed: int, data: st.DataObject) -> Any:
     return down
 
 
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 @given(name=st.sampled_from(NETWORKS), seed=st.integers(0, 10**6), data=st.data())
 def test_escapes_lead_every_packet_home_while_the_switches_are_joined(
     name: str, seed: int, data: st.DataObject
@@ -347,7 +348,7 @@ def test_a_path_that_turns_round_on_a_cable_is_none() -> None:
     assert not network.is_usable(network.multistep(0, (7, NONE), network.target_of(2)), ())
 
 
-@settings(max_examples=150, deadline=None)
+@drawn(150)
 @given(name=st.sampled_from(NETWORKS), seed=st.integers(0, 10**6), earlier=st.integers(0, 12), data=st.data())
 def test_both_engines_choose_the_same_escape(name: str, seed: int, earlier: int, data: st.DataObject) -> None:
     paths, network = paths_of(name), routing_map(name)
@@ -365,7 +366,7 @@ def test_both_engines_choose_the_same_escape(name: str, seed: int, earlier: int,
     assert len(chosen) == 1
 
 
-@settings(max_examples=100, deadline=None)
+@drawn(100)
 @given(
     name=st.sampled_from(NETWORKS),
     marking=st.sampled_from(["ack", "clock", "hybrid"]),

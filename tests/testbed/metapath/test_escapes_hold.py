@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.metapath.escape_rules import Detours, escape_rules
 from testbed.metapath.labelled_paths import cable_number, labelled_paths, path_label
 from testbed.model.wiring import wire
 from testbed.openflow.flow_table import RuleWalker
+from tests.helpers.drawn import drawn
 from topologies.network import Link, Network, Node
 
 
@@ -28,7 +29,7 @@ def _network(switches: int, chords: int, seed: int) -> Network:
     )
 
 
-@settings(max_examples=25, deadline=None)
+@drawn(25)
 @given(st.integers(4, 9), st.integers(0, 6), st.integers(0, 10**6), st.data())
 def test_one_dead_link_is_escaped_wherever_a_way_round_is_found(
     switches: int, chords: int, seed: int, data: st.DataObject
@@ -50,7 +51,7 @@ def test_one_dead_link_is_escaped_wherever_a_way_round_is_found(
         assert cable_number(network, path[place]) not in {cable_number(network, link) for link in walk.links}
 
 
-@settings(max_examples=25, deadline=None)
+@drawn(25)
 @given(st.integers(4, 8), st.integers(2, 6), st.integers(0, 10**6), st.integers(2, 5))
 def test_several_dead_links_never_let_a_packet_go_on_for_ever(switches: int, chords: int, seed: int, dead: int) -> None:
     network = _network(switches, chords, seed)

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import InputError
@@ -23,6 +23,7 @@ from testbed.model.run_records import (
     record_to_json,
 )
 from testbed.model.verdict import Check, Verdict
+from tests.helpers.drawn import drawn
 
 numbers = st.floats(-1e9, 1e9, allow_nan=False)
 maybe = st.none() | numbers
@@ -96,7 +97,7 @@ values: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@drawn(60)
 @given(record=sessions | faults | timelines | summaries)
 def test_record_comes_back_equal_through_json(record: Any) -> None:
     line = json.dumps(record_to_json(record), allow_nan=False)

@@ -7,7 +7,7 @@ import functools
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.model.label_split import LABELS, LabelSplit
@@ -19,6 +19,7 @@ from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import spray
 from testbed.stream.mobility import build_mobility, frame_network, switches_only
 from testbed.stream.options import MobilityOptions
+from tests.helpers.drawn import drawn
 from topologies import load_network
 from topologies.manet import Walk, manet_frames
 
@@ -36,7 +37,7 @@ def moving_splits(seed: int) -> tuple[LabelSplit, ...]:
 SEEDS = (2, 3, 9)
 
 
-@settings(max_examples=40, deadline=None)
+@drawn(40)
 @given(st.sampled_from(SEEDS), st.integers(0, 200), st.integers(0, 10**9))
 def test_packet_follows_the_old_split_or_the_new_one(network: int, number: int, seed: int) -> None:
     """Inner rules first, then the entry switch's in any order: at every moment every label arrives, by one whole

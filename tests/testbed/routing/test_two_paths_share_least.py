@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.routing.label_split.spraying import disjoint_return_split
 from testbed.routing.two_paths import two_paths
+from tests.helpers.drawn import drawn
 from topologies.errors import NoPathError
 from topologies.network import Link, Network, Node
 
@@ -56,7 +57,7 @@ def price(network: Network, first: tuple[int, ...], second: tuple[int, ...]) -> 
     )
 
 
-@settings(deadline=None, max_examples=200)
+@drawn(200)
 @given(networks())
 def test_no_two_paths_share_less(network: Network) -> None:
     paths = list(simple_paths(network, "n0", "n1"))
@@ -70,7 +71,7 @@ def test_no_two_paths_share_less(network: Network) -> None:
     assert price(network, first, second) == min(price(network, p, q) for p in paths for q in paths)
 
 
-@settings(deadline=None, max_examples=30)
+@drawn(30)
 @given(networks())
 def test_reports_return_half_and_half_over_two_paths(network: Network) -> None:
     try:

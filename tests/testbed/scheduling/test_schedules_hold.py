@@ -11,7 +11,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.model.schedule import Schedule
@@ -20,6 +20,7 @@ from testbed.scheduling.checker import check_schedule
 from testbed.scheduling.fast.kernel import compiled
 from testbed.scheduling.fast.portfolio import cp_sat_schedule, liquid_schedule
 from testbed.scheduling.fast.steps import LinkSets, colour_edges
+from tests.helpers.drawn import drawn
 from tests.helpers.paths import SHARED
 
 REFERENCE = SHARED / "reference" / "check_schedule.py"
@@ -27,7 +28,7 @@ REFERENCE = SHARED / "reference" / "check_schedule.py"
 transfers = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=4, unique=True), min_size=1, max_size=24)
 
 
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 @given(transfers)
 def test_schedules_pass_the_checker_and_are_never_shorter_than_the_bottleneck(links: list[list[int]]) -> None:
     traffic = Traffic.from_transfers(links)
@@ -37,7 +38,7 @@ def test_schedules_pass_the_checker_and_are_never_shorter_than_the_bottleneck(li
     assert schedule.length >= traffic.bottleneck_load == max(sum(name in t for t in links) for name in range(10))
 
 
-@settings(max_examples=25, deadline=None)
+@drawn(25)
 @given(st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=3, unique=True), min_size=1, max_size=12))
 def test_the_fast_method_agrees_with_cp_sat_on_small_traffics(links: list[list[int]]) -> None:
     traffic = Traffic.from_transfers(links)
@@ -46,7 +47,7 @@ def test_the_fast_method_agrees_with_cp_sat_on_small_traffics(links: list[list[i
     assert ours.proved == exact.proved
 
 
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 @given(st.integers(1, 6), st.integers(1, 6), st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=40))
 def test_edge_colourings_are_proper_with_as_many_colours_as_the_degree(
     lefts: int, rights: int, edges: list[tuple[int, int]]
@@ -73,7 +74,7 @@ def test_the_reference_checker_agrees(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
 
 
-@settings(max_examples=40, deadline=None)
+@drawn(40)
 @given(
     st.lists(st.integers(1, 4), min_size=2, max_size=6),
     st.lists(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import InputError
@@ -16,6 +16,7 @@ from testbed.scheduling.baselines import (
     split_rounds,
 )
 from testbed.scheduling.exact.milp import solve_milp
+from tests.helpers.drawn import drawn
 
 FIGURE_30 = [[i, *([10] if i < 3 <= j else [11] if j < 3 <= i else []), 5 + j] for i in range(5) for j in range(5)]
 FIGURE_37 = [[0, 1, 2, 3], [4, 2, 5, 6], [7, 5, 1, 8]]
@@ -72,7 +73,7 @@ def test_dsatur_colours_every_congestion_graph(paths: list[list[int]]) -> None:
     assert_schedule(paths, networkx_dsatur_frames(paths))
 
 
-@settings(max_examples=20, deadline=None)
+@drawn(20)
 @given(TRAFFICS)
 def test_milp_finds_schedules_that_no_colouring_beats(paths: list[list[int]]) -> None:
     result = solve_milp(paths, time_limit_s=20)

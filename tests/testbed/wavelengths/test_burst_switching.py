@@ -7,7 +7,7 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import InputError
@@ -21,6 +21,7 @@ from testbed.wavelengths.burst_switching import (
     optical_cloud_of,
     simulate_bursts,
 )
+from tests.helpers.drawn import drawn
 from topologies import load_network
 
 RING = load_network("ring:5")
@@ -39,7 +40,7 @@ scenarios = {
 }
 
 
-@settings(max_examples=40, deadline=None)
+@drawn(40)
 @given(**scenarios, buffer_bursts=st.sampled_from([3, 200]))
 def test_every_burst_is_sent_lost_or_still_waiting(
     strategy: str, switching: str, wavelengths: int, load: float, seed: int, buffer_bursts: int
@@ -53,7 +54,7 @@ def test_every_burst_is_sent_lost_or_still_waiting(
     assert found.mean_delay_slots is None or found.mean_delay_slots >= 2.5  # known a slot after, then a slot to send
 
 
-@settings(max_examples=40, deadline=None)
+@drawn(40)
 @given(**scenarios, known_after=st.integers(0, 3))
 def test_what_leaves_in_a_slot_fits_the_wavelengths_and_was_known_in_time(
     strategy: str, switching: str, wavelengths: int, load: float, seed: int, known_after: int
@@ -81,7 +82,7 @@ def test_what_leaves_in_a_slot_fits_the_wavelengths_and_was_known_in_time(
     assert sent == kept  # all that was taken has left in the end, none twice
 
 
-@settings(max_examples=40, deadline=None)
+@drawn(40)
 @given(seed=st.integers(0, 9999), wavelengths=st.integers(1, 3), converting=st.booleans())
 def test_first_fit_finds_the_first_slot_that_a_plain_search_finds(
     seed: int, wavelengths: int, converting: bool

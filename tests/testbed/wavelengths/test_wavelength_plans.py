@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import InputError
@@ -24,6 +24,7 @@ from testbed.wavelengths.assignment import (
 )
 from testbed.wavelengths.checker import check_wavelength_plan
 from testbed.wavelengths.plan import SWITCHINGS, LitPath, WavelengthPlan
+from tests.helpers.drawn import drawn
 from topologies import load_network
 from topologies.network import Network
 
@@ -35,7 +36,7 @@ def some_pairs(network: Network, seed: int, count: int) -> list[tuple[str, str]]
     return [tuple(chance.sample(ends, 2)) for _ in range(count)]  # type: ignore[misc]
 
 
-@settings(max_examples=40, deadline=None)
+@drawn(40)
 @given(
     name=st.sampled_from(sorted(NETWORKS)),
     seed=st.integers(0, 10_000),
@@ -72,7 +73,7 @@ def test_every_plan_lights_each_path_once_without_collisions_within_the_bound(
     assert plan.optimal is None or len(plan.rounds) == plan.bound
 
 
-@settings(max_examples=25, deadline=None)
+@drawn(25)
 @given(seed=st.integers(0, 10_000), count=st.integers(1, 14), wavelengths=st.integers(1, 3))
 def test_liquid_plans_are_as_short_as_cp_sat_proves(seed: int, count: int, wavelengths: int) -> None:
     network = NETWORKS["ring:5"]
@@ -92,7 +93,7 @@ def test_liquid_plans_are_as_short_as_cp_sat_proves(seed: int, count: int, wavel
         assert bins == 0 or solve_packing(numbers, bins, capacity, time_limit_s=20).state == "impossible"
 
 
-@settings(max_examples=40, deadline=None)
+@drawn(40)
 @given(
     paths=st.lists(st.sets(st.integers(0, 8), min_size=1, max_size=4), min_size=1, max_size=15),
     capacity=st.integers(1, 3),
@@ -111,7 +112,7 @@ def test_packings_keep_to_the_capacity(paths: list[set[int]], capacity: int, spa
     assert placed is None or answer.state == "found"
 
 
-@settings(max_examples=40, deadline=None)
+@drawn(40)
 @given(seed=st.integers(0, 10_000), wavelengths=st.integers(1, 5))
 def test_any_round_within_the_capacity_can_be_coloured_with_conversion(seed: int, wavelengths: int) -> None:
     chance, load, paths = random.Random(seed), Counter[int](), []

@@ -7,7 +7,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import InputError
@@ -34,6 +34,7 @@ from testbed.wavelengths.rules import (
     vlan_of,
 )
 from testbed.wavelengths.simulated import simulate_round
+from tests.helpers.drawn import drawn
 from topologies import load_network
 
 NETWORKS = {name: load_network(name) for name in ("optical-cloud", "ring:5", "topohub:topozoo/Abilene")}
@@ -53,7 +54,7 @@ def rules_of(plan: WavelengthPlan, wiring: Wiring, number: int) -> tuple[FlowRul
     return (*dark_rules(wiring, fibres(plan.network)), *round_rules(wiring, plan, number))
 
 
-@settings(max_examples=30, deadline=None)
+@drawn(30)
 @given(
     name=st.sampled_from(sorted(NETWORKS)),
     seed=st.integers(0, 10_000),
@@ -80,7 +81,7 @@ def test_rules_of_any_plan_deliver_what_is_lit_and_drop_what_is_dark(
     assert sum(sum(r.dropped.values()) for r in results) > 0
 
 
-@settings(max_examples=15, deadline=None)
+@drawn(15)
 @given(
     seed=st.integers(0, 10_000),
     switching=st.sampled_from(SWITCHINGS),

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import InputError, InvalidRunError
 from testbed.machines.clocks.exchange import Exchange
 from testbed.machines.clocks.remote_clock import RemoteClock
+from tests.helpers.drawn import drawn
 
 RHO = 1e-3
 
@@ -56,7 +57,7 @@ clocks = st.builds(
 asked = st.lists(st.tuples(st.floats(min_value=0, max_value=12), delays, delays, delays), min_size=1, max_size=25)
 
 
-@settings(max_examples=300, deadline=None)
+@drawn(300)
 @given(clock=clocks, asked=asked, moments=st.lists(st.floats(min_value=0, max_value=13), min_size=1, max_size=10))
 def test_the_truth_lies_within_the_bounds(
     clock: TrueClock, asked: list[tuple[float, float, float, float]], moments: list[float]
@@ -75,7 +76,7 @@ def test_the_truth_lies_within_the_bounds(
         assert abs(away_ns) <= line.uncertainty_ns
 
 
-@settings(max_examples=100, deadline=None)
+@drawn(100)
 @given(clock=clocks, asked=asked)
 def test_the_mean_drift_lies_within_its_bounds(
     clock: TrueClock, asked: list[tuple[float, float, float, float]]

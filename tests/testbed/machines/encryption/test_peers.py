@@ -10,7 +10,7 @@ import pickle
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import CapabilityError, InputError
@@ -23,6 +23,7 @@ from testbed.machines.encryption.peers import (
     peers_of,
 )
 from testbed.machines.rpc import Answer, MachineState, serialise
+from tests.helpers.drawn import drawn
 
 
 def key(number: int) -> str:
@@ -30,7 +31,7 @@ def key(number: int) -> str:
 
 
 @given(st.integers(2, 300))
-@settings(max_examples=15)
+@drawn(15)
 def test_no_two_peers_share_an_allowed_address_and_nobody_is_its_own(machines: int) -> None:
     keys, addresses = [key(k) for k in range(machines)], [f"10.0.{k >> 8}.{k & 255}" for k in range(machines)]
     own = [ipaddress.ip_network(inside_address(k)) for k in range(machines)]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import InputError
@@ -14,6 +14,7 @@ from testbed.machines.partition import METHODS, describe, partition
 from testbed.machines.partition.greedy import has_metis
 from testbed.machines.partition.partition import Method
 from testbed.machines.placement import Placement
+from tests.helpers.drawn import drawn
 from topologies import load_network
 from topologies.network import Link, Network, Node
 
@@ -49,7 +50,7 @@ def random_network(switches: int, seed: int) -> Network:
 
 
 @methods
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 @given(
     switches=st.integers(1, 40),
     seed=st.integers(0, 10**6),

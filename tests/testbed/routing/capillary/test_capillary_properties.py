@@ -9,7 +9,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
@@ -21,11 +21,12 @@ from testbed.routing.capillary.certificate import check_certificate
 from testbed.routing.capillary.pieces import Piece, Split
 from testbed.routing.capillary.recursion import LinkArrays, final_loads
 from testbed.routing.flows.min_cost import fewest_links_flow
+from tests.helpers.drawn import drawn
 from topologies.errors import NoPathError
 from topologies.network import Link, Network, Node
 
-many = settings(deadline=None, max_examples=60)  # the machine's pace is no property of a route
-few = settings(deadline=None, max_examples=25)
+many = drawn(60)  # the machine's pace is no property of a route
+few = drawn(25)
 
 
 @st.composite

@@ -6,12 +6,13 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import InputError
 from testbed.routing import capillary_route
 from testbed.routing.capillary.kernel import FloatRouter, capillary_loads
+from tests.helpers.drawn import drawn
 from topologies import load_network
 from topologies.errors import NoPathError
 from topologies.network import Link, Network, Node
@@ -30,7 +31,7 @@ def random_network(seed: int, nodes: int, equal: bool) -> Network:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@drawn(60)
 @given(seed=st.integers(0, 10_000), nodes=st.integers(3, 14), equal=st.booleans())
 def test_floats_agree_with_exact_fractions(seed: int, nodes: int, equal: bool) -> None:
     network = random_network(seed, nodes, equal)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.routing.demands.checker import check_demands, price_bound
 from testbed.routing.demands.methods import route_demands
+from tests.helpers.drawn import drawn
 from tests.testbed.routing.demands.random_demands import random_matrix
 from tests.testbed.routing.demands.test_routings_of_demands import demands_of
 from topologies.network import Link, Network, Node
@@ -58,7 +59,7 @@ def test_no_distance_leads_through_a_host() -> None:
     assert price_bound(SQUARE, DEMANDS, [1, 1, 1, 0, 0]) == pytest.approx(4e6 * 1 / 3e7)
 
 
-@settings(max_examples=30, deadline=None)
+@drawn(30)
 @given(st.integers(0, 10**6), st.lists(st.floats(0, 10), min_size=60, max_size=60))
 def test_any_prices_bound_every_routing(seed: int, prices: list[float]) -> None:
     matrix = random_matrix(seed)

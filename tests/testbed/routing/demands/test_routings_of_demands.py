@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import InputError
@@ -17,6 +17,7 @@ from testbed.routing.demands.matrix import DemandMatrix, given_matrix, gravity_m
 from testbed.routing.demands.methods import demand_routing, route_demands
 from testbed.routing.demands.per_pair import mirror_links
 from testbed.routing.demands.routed_demands import RoutedDemands, fair_rates
+from tests.helpers.drawn import drawn
 from tests.testbed.routing.demands.random_demands import random_matrix
 from topologies import load_network
 
@@ -40,7 +41,7 @@ def checked(routed: RoutedDemands) -> DemandCheck:
     return check_demands(routed.matrix.network, demands_of(routed.matrix), shares_of(routed), loads, prices)
 
 
-@settings(max_examples=12, deadline=None)
+@drawn(12)
 @given(st.integers(0, 10**6))
 def test_every_routing_meets_the_demand_and_none_is_below_the_proved_optimum(seed: int) -> None:
     matrix = random_matrix(seed)
@@ -64,7 +65,7 @@ def test_rounding_below_what_counts_as_flow_leaves_no_share_that_begins_at_a_nod
     assert checked(route_demands(random_matrix(79), "fair")).violations == ()
 
 
-@settings(max_examples=15, deadline=None)
+@drawn(15)
 @given(st.integers(0, 10**6))
 def test_semi_oblivious_over_all_paths_of_the_trees_is_no_worse_than_the_trees(seed: int) -> None:
     matrix = random_matrix(seed)
@@ -72,7 +73,7 @@ def test_semi_oblivious_over_all_paths_of_the_trees_is_no_worse_than_the_trees(s
     assert route_demands(matrix, "smore:1000", seed).greatest_utilisation <= oblivious * (1 + 1e-6)
 
 
-@settings(max_examples=15, deadline=None)
+@drawn(15)
 @given(st.integers(0, 10**6))
 def test_fair_utilisation_is_no_worse_than_the_optimum_link_by_link_from_the_fullest(seed: int) -> None:
     matrix = random_matrix(seed)
@@ -120,7 +121,7 @@ def test_fair_rates_fill_links_in_turn() -> None:
     assert fair_rates(routed).tolist() == pytest.approx([1e7, 1e7])
 
 
-@settings(max_examples=15, deadline=None)
+@drawn(15)
 @given(st.integers(0, 10**6))
 def test_fair_rates_fill_no_link_beyond_its_capacity_and_stop_each_pair_at_a_full_one(seed: int) -> None:
     routed = route_demands(random_matrix(seed), "ecmp")

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.routing.demands.fair_rates.certificate import check_fair_rates
@@ -15,6 +15,7 @@ from testbed.routing.demands.fair_rates.water_filling import FairRates, water_fi
 from testbed.routing.demands.matrix import given_matrix
 from testbed.routing.demands.optimum import optimal_demands
 from testbed.routing.demands.routed_demands import checked
+from tests.helpers.drawn import drawn
 from tests.testbed.routing.demands.random_demands import random_matrix
 from topologies.network import Link, Network, Node
 
@@ -38,7 +39,7 @@ def test_three_flows_on_two_links_by_hand() -> None:
     assert check_fair_rates(network, demands_of(found), found.levels) == []
 
 
-@settings(max_examples=15, deadline=None)
+@drawn(15)
 @given(st.integers(0, 10**6))
 def test_rates_are_proved_and_fit(seed: int) -> None:
     matrix = random_matrix(seed)

@@ -7,7 +7,7 @@ import itertools
 from fractions import Fraction
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from testbed.errors import InputError
@@ -16,11 +16,12 @@ from testbed.model.routes import SplitRoute
 from testbed.routing import route_by_name
 from testbed.routing.label_split.rounding import round_to_labels
 from testbed.routing.label_split.spraying import SLIVER, spray
+from tests.helpers.drawn import drawn
 from topologies import load_network
 from topologies.errors import NoPathError
 from topologies.network import Link, Network, Node
 
-some = settings(deadline=None, max_examples=60)
+some = drawn(60)
 
 
 def network_of(ends: list[tuple[int, int]]) -> Network:
@@ -105,7 +106,7 @@ def test_as_few_loaded_links_as_possible_get_no_label(route: SplitRoute) -> None
     assert len(units) == most
 
 
-@settings(deadline=None, max_examples=40)
+@drawn(40)
 @given(
     st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)).filter(lambda p: p[0] != p[1]), min_size=1, max_size=20),
     st.booleans(),

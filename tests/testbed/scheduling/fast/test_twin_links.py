@@ -11,7 +11,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.scheduling.fast.class_ejection import UnitList
@@ -19,6 +19,7 @@ from testbed.scheduling.fast.steps import (
     Pools,
 )
 from testbed.scheduling.fast.twin_links import find_classes, give_links, mixed, numbered, search_twins, twin_pools
+from tests.helpers.drawn import drawn
 from tests.helpers.link_sets import FEW, LINKS, assert_no_link_twice, link_sets, paths_of_few_links
 
 pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered")
@@ -55,7 +56,7 @@ def test_twins_are_links_whose_transfers_are_the_same_but_for_them(paths) -> Non
     assert pools.size.tolist() == [pools.of.tolist().count(p) for p in range(max(pools.of) + 1)]
 
 
-@settings(max_examples=150, deadline=None)
+@drawn(150)
 @given(st.data())
 def test_classes_are_found_only_where_all_combinations_come_equally_often(data) -> None:
     """Pools {0, 1}, {2, 3, 4}, {5}: transfers over one or two of them, at times all combinations, at times some.
