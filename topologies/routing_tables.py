@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from topologies.errors import NoPathError, TopologyError
 from topologies.fat_tree import switch_name, with_digit
-from topologies.network import LinkId, Network, label_of
+from topologies.network import Link, LinkId, Network, label_of
 from topologies.registry import Registry, function_check
 from topologies.routing.balanced_trees import BalancedTrees
 from topologies.routing_relations import (
@@ -72,31 +72,39 @@ def static_routing(network: Network, method: str | None = None) -> StaticRouting
     return StaticRouting(method=method, network=network, find=find)
 
 
-def shortest_path_routing(network: Network) -> StaticRouting:
+def shortest_path_routing(network: Network, without: Collection[LinkId] = ()) -> StaticRouting:
     """Fewest links; of equals, at every node the next node that comes first in the network's order, then the lowest
     key.
 
     Hosts forward nothing unless they are ``forwarding``. The next node depends on node and destination alone, so the
-    paths to a destination form a tree. O(nodes + links) for the first path to a destination, O(path) after it.
+    paths to a destination form a tree. O(nodes + links) for the first path to a destination, O(path) after it. No path
+    takes a link of ``without``.
     """
     distances: dict[str, dict[str, int]] = {}
+    trees: dict[str, dict[str, Link]] = {}
+
+    def closer(at: str, destination: str) -> Link:
+        left, links = distances[destination], [network.links[i] for i in network.out_links(at)]
+        usable = (
+            link
+            for link in links
+            if left.get(link.target) == left[at] - 1
+            and link.id not in without
+            and (link.target == destination or network.node(link.target).forwards)
+        )
+        return min(usable, key=lambda link: (network.node_index[link.target], link.key))
 
     def find(source: str, destination: str) -> Path:
         if destination not in distances:
-            distances[destination] = _distances_to(network, destination)
-        left = distances[destination]
-        if source not in left:
+            distances[destination], trees[destination] = _distances_to(network, destination, without), {}
+        if source not in distances[destination]:
             raise NoPathError(
                 f"no path from {source!r} to {destination!r} in network {network.name!r}; join them by links"
             )
         path: list[LinkId] = []
-        at = source
+        at, tree = source, trees[destination]
         while at != destination:
-            closer = (
-                network.links[i] for i in network.out_links(at) if left.get(network.links[i].target) == left[at] - 1
-            )
-            usable = (link for link in closer if link.target == destination or network.node(link.target).forwards)
-            link = min(usable, key=lambda link: (network.node_index[link.target], link.key))
+            link = tree.get(at) or tree.setdefault(at, closer(at, destination))
             path.append(link.id)
             at = link.target
         return tuple(path)
@@ -104,7 +112,7 @@ def shortest_path_routing(network: Network) -> StaticRouting:
     return StaticRouting(method="shortest-path", network=network, find=find)
 
 
-def _distances_to(network: Network, destination: str) -> dict[str, int]:
+def _distances_to(network: Network, destination: str, without: Collection[LinkId]) -> dict[str, int]:
     """Links to the destination from every node that reaches it over nodes that forward; breadth first, backwards."""
     distance, reached = {destination: 0}, [destination]
     for node in reached:
@@ -112,7 +120,7 @@ def _distances_to(network: Network, destination: str) -> dict[str, int]:
             continue
         for i in network.in_links(node):
             source = network.links[i].source
-            if source not in distance:
+            if source not in distance and network.links[i].id not in without:
                 distance[source] = distance[node] + 1
                 reached.append(source)
     return distance
@@ -158,7 +166,7 @@ def dimension_order_routing(network: Network, upwards: Tie | None = None) -> Sta
         raise TopologyError(f"network {network.name!r} is no torus, mesh or ring; route it by shortest-path")
 
     def between(first: str, last: str) -> Sequence[str]:
-        at, goal = _coordinates(first, len(shape)), _coordinates(last, len(shape))
+        at, goal = [*_coordinates(first, len(shape))], _coordinates(last, len(shape))
         walked = [first]
         for dimension, size in enumerate(shape):
             ahead = (goal[dimension] - at[dimension]) % size
@@ -174,13 +182,14 @@ def dimension_order_routing(network: Network, upwards: Tie | None = None) -> Sta
     return StaticRouting(method="dimension-order", network=network, find=_over_switches(network, between))
 
 
-def _coordinates(switch: str, dimensions: int) -> list[int]:
+@functools.lru_cache(maxsize=4096)
+def _coordinates(switch: str, dimensions: int) -> tuple[int, ...]:
     parts = switch[1:].split("_")
     if len(parts) != dimensions or not all(part.isdigit() for part in parts):
         raise TopologyError(
             f"switch {switch!r} is no point of a grid of {dimensions} dimensions; route by shortest-path"
         )
-    return [int(part) for part in parts]
+    return tuple(map(int, parts))
 
 
 def balanced_routing(network: Network) -> StaticRouting:

@@ -135,7 +135,7 @@ def transfers_of(
         path = tuple(route(source, sink))
         core = frozenset(link for link in path if not _is_only_cable(network, link))
         if core not in others:
-            others[core] = _avoiding(network, core)
+            others[core] = shortest_path_routing(network, core | {(b, a, key) for a, b, key in core})
         other = _found(others[core], source, sink)
         transfers.append(BulkTransfer(source=source, sink=sink, path=path, alternative=other, part=part))
     return tuple(transfers)
@@ -146,11 +146,6 @@ def _is_only_cable(network: Network, link: LinkId) -> bool:
     first, last = network.node(link[0]), network.node(link[1])
     out, into = len(network.out_links(first.id)), len(network.in_links(last.id))
     return (first.kind == "host" and out == 1) or (last.kind == "host" and into == 1)
-
-
-def _avoiding(network: Network, links: frozenset[LinkId]) -> Callable[[str, str], Path]:
-    gone = links | {(b, a, key) for a, b, key in links}
-    return shortest_path_routing(replace(network, links=tuple(x for x in network.links if x.id not in gone)))
 
 
 def _found(route: Callable[[str, str], Path], source: str, sink: str) -> Path | None:

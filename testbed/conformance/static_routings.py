@@ -1,6 +1,7 @@
 """Judges a routing of the interconnect: paths of links, the same from every node on (or a relation), channel
 dependencies, delivery."""
 
+import functools
 from collections.abc import Mapping
 from itertools import pairwise
 
@@ -46,6 +47,7 @@ def static_routing_checks(name: str, build: Builder) -> list[Check]:
 def _checks_on(network: Network, where: str, name: str) -> list[Check]:
     relation = find_relation(network, name)
 
+    @functools.cache
     def paths() -> Paths:
         routing = static_routing(network, name)
         hosts = _senders_and_receivers(network)
