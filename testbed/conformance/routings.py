@@ -3,7 +3,7 @@ certified (multicommodity) optimum as a bound, repeatability, errors."""
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 
 from testbed.conformance.problem_checks import apart, finding, must_raise
 from testbed.errors import InputError
@@ -41,11 +41,12 @@ def routing_checks(routing: Routing) -> list[Check]:
         network = load_network(name)
         where = f"{name} {source} to {sink}"
         route = partial(routing, network, source, sink)
+        once = cache(route)
         found += [
-            finding(f"{where}: flow is conserved, in exact fractions", partial(_of, _unsound, route)),
-            finding(f"{where}: it is read as label intervals", partial(_of, _unsprayable, route)),
-            finding(f"{where}: the same twice", partial(_differs, route)),
-            finding(f"{where}: no better than the certified optimum", partial(_of, _too_good, route)),
+            finding(f"{where}: flow is conserved, in exact fractions", partial(_of, _unsound, once)),
+            finding(f"{where}: it is read as label intervals", partial(_of, _unsprayable, once)),
+            finding(f"{where}: the same twice", partial(_differs, once, route)),
+            finding(f"{where}: no better than the certified optimum", partial(_of, _too_good, once)),
         ]
     lost, stray = partial(routing, apart(), "a", "c"), partial(routing, load_network("ring:4"), "s0", "nowhere")
     return [
@@ -65,12 +66,13 @@ def demand_routing_checks(routing: DemandRouting) -> list[Check]:
         network = load_network(name)
         ends = network.hosts if name.startswith("fat-tree") else network.switches
         make = partial(routing, gravity_matrix(network, [node.id for node in ends]), seed=1)
+        once = cache(make)
         found += [
             finding(
-                f"{name}: every pair's flow arrives whole, over links and switches only", partial(_violation, make)
+                f"{name}: every pair's flow arrives whole, over links and switches only", partial(_violation, once)
             ),
-            finding(f"{name}: no better than the proved optimum", partial(_better_than_proved, make)),
-            finding(f"{name}: the same twice", partial(_two_routings, make)),
+            finding(f"{name}: no better than the proved optimum", partial(_better_than_proved, once)),
+            finding(f"{name}: the same twice", partial(_two_routings, once, make)),
         ]
     lost = partial(routing, given_matrix(apart(), "to nowhere", {("a", "c"): 1e6}), seed=1)
     return [*found, finding(OUT_OF_REACH, partial(must_raise, (NoPathError,), lost))]
@@ -105,8 +107,8 @@ def _unsprayable(route: SplitRoute) -> str | None:
     return None if worst <= 0.01 else f"labels put {worst:.4f} more or less than the load on a link"
 
 
-def _differs(route: Callable[[], SplitRoute]) -> str | None:
-    first, second = route(), route()
+def _differs(once: Callable[[], SplitRoute], route: Callable[[], SplitRoute]) -> str | None:
+    first, second = once(), route()
     return None if first.loads == second.loads else "two calls gave two routes; draw from a seed of your own"
 
 
@@ -131,6 +133,6 @@ def _better_than_proved(make: Callable[[], RoutedDemands]) -> str | None:
     return None if greatest >= least * (1 - 1e-6) else f"its fullest link carries {greatest:.6g}, less than {least:.6g}"
 
 
-def _two_routings(make: Callable[[], RoutedDemands]) -> str | None:
-    first, second = make(), make()
+def _two_routings(once: Callable[[], RoutedDemands], make: Callable[[], RoutedDemands]) -> str | None:
+    first, second = once(), make()
     return None if (first.shares != second.shares).nnz == 0 else "two calls with one seed gave two routings"
