@@ -204,6 +204,8 @@ def place_labels(
             key = (clash, crossings, rank)
             if best is None or key < best[0]:
                 best = (key, Label(node=node, at=at, anchor=anchor), box)
+            if not clash and not crossings:
+                break
         assert best is not None
         (clash, crossings, _), label, box = best
         if node in must or (not clash and crossings <= most_crossings):
