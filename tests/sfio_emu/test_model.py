@@ -20,7 +20,7 @@ from sfio_emu.layout.requests import StridedBlocks
 from tests.helpers.striped_nodes import Nodes
 
 pytestmark = pytest.mark.scaled
-STEPS = int(os.environ.get("SFIO_MODEL_STEPS", "400"))
+STEPS = int(os.environ.get("SFIO_MODEL_STEPS", "200"))
 STEPS_EACH = 50
 HOSTS = ("p1", "p2", "p3")
 NAME, OTHER = "p1/a;p2/a;p3/a;p1/b", "p1/x/a;p2/x/a;p3/x/a;p1/x/b"

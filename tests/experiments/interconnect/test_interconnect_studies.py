@@ -58,7 +58,7 @@ COMPARED = ("balance", "phases", "safety", "search")
 RING = {"nac": nac.STUDY, "nac_traffic": nac_traffic.STUDY}
 SEEDS = 1
 """Of the quick points; the time of these tests."""
-LENGTH = 0.4
+LENGTH = 0.25
 """Of the quick points' simulated time."""
 
 

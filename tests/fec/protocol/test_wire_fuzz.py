@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,8 +15,9 @@ from fec.errors import MalformedPacket
 from fec.protocol.framing import sealed_with
 from fec.protocol.loss_report import LossReport, decode_report
 from fec.protocol.wire import HEADER_BYTES, PacketHeader, decode_header, protect, unprotect
+from tests.helpers.drawn import SOAK
 
-MUTATED_PACKETS = 100_000
+MUTATED_PACKETS = 100_000 if SOAK else 25_000
 
 
 @st.composite
@@ -106,6 +108,7 @@ def _mutate(packet: bytes, chance: random.Random) -> bytes:
     return bytes(mutated)
 
 
+@pytest.mark.scaled
 def test_mutated_packets_are_decoded_or_refused_by_reason_never_crash() -> None:
     chance = random.Random(20)
     symbol = protect(b"capillary", 16)

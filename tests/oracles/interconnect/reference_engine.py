@@ -76,7 +76,9 @@ class ReferenceEngine:
             elif not self.events:
                 self.stopped = "finished"
             else:
-                self.now, kind, number = heapq.heappop(self.events)
+                self.now, kind, number = event = heapq.heappop(self.events)
+                while self.events and self.events[0] == event:
+                    heapq.heappop(self.events)
                 if self.now > self.options.end:
                     self.stopped = "out-of-time"
                 else:

@@ -77,7 +77,7 @@ def test_a_synthetic_probe_finds_a_mended_link_and_sends_no_message_into_a_dead_
 def test_acks_that_share_buffers_wait_with_messages_and_nac_still_frees_them() -> None:
     network = load_network("ring:8")
     process = InjectionProcess(rate_per_s=THESIS.packets_per_s(0.9), kind="burst", burst_messages=5)
-    sent = build_injections(build_pattern("uniform", 8), process, duration_s=0.0015, seed=1)
+    sent = build_injections(build_pattern("uniform", 8), process, duration_s=0.0008, seed=1)
     shared = replace(THESIS, ft_drb=FtDrbOptions(ack_buffers="shared"))
     assert build_model(network, shared).layout.lanes == build_model(network, THESIS).layout.lanes - 1
     runs = [simulate(network, sent, shared, engine=engine) for engine in ENGINES]

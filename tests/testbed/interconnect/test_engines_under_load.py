@@ -49,7 +49,7 @@ def test_nothing_waits_for_ever_on_an_idle_channel(seed: int) -> None:
     network = load_network("ring:8")
     parameters = replace(THESIS, seed=seed)
     process = InjectionProcess(rate_per_s=parameters.packets_per_s(0.9), kind="burst", burst_messages=5)
-    sent = build_injections(build_pattern("uniform", 8), process, duration_s=0.003, seed=seed)
+    sent = build_injections(build_pattern("uniform", 8), process, duration_s=0.001, seed=seed)
     runs = [simulate(network, sent, parameters, engine=engine) for engine in ENGINES]
     for run in runs:
         assert run.received == run.sent and run.nac_counters["moved"] > 0

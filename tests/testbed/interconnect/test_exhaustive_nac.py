@@ -293,6 +293,9 @@ def model_put(model: ReadableSteps, s: bytearray, link: int, buffer: Buffer, fir
     model.ask(s, link, which)
 
 
+MESSAGES = 300
+
+
 def watched_run(
     hop_model: str, slots: int, routers: int, apart_ps: int, spoil: Callable[[Nac], None] = lambda nac: None
 ) -> tuple[Watched, int]:
@@ -303,9 +306,9 @@ def watched_run(
     flows = [(r, (r + hops) % routers) for r in range(routers)]
     explored = ReadableSteps(small_network(f"ring:{routers}", flows), rules)
     parameters = SimulationParameters(model=hop_model, deadlock="nac", buffer_bytes=2048 * slots)
-    source = np.arange(600, dtype=np.int32) % routers
+    source = np.arange(MESSAGES, dtype=np.int32) % routers
     injections = Injections(
-        time_ps=apart_ps * np.arange(600, dtype=np.int64),
+        time_ps=apart_ps * np.arange(MESSAGES, dtype=np.int64),
         source=source,
         destination=((source + hops) % routers).astype(np.int32),
     )
@@ -351,9 +354,9 @@ def test_every_change_of_the_reference_engine_is_an_explored_step(
     hop_model: str, slots: int, routers: int, apart_ps: int
 ) -> None:
     watched, delivered = watched_run(hop_model, slots, routers, apart_ps)
-    assert delivered == 600 and watched.nac.counters["moved"] > 0
+    assert delivered == MESSAGES and watched.nac.counters["moved"] > 0
     assert {"host", "input", "avoidance", "cycle", "signal:"} <= watched.kinds
-    assert watched.changes > 2000
+    assert watched.changes > 3 * MESSAGES
 
 
 def test_an_engine_that_moves_the_last_packet_aside_takes_steps_that_were_not_explored() -> None:

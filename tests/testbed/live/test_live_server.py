@@ -106,7 +106,7 @@ def test_a_feed_that_nobody_reads_drops_and_never_waits() -> None:
     with ours, theirs:
         own = feed.Feed(ours)
         sample = Sample(clock_s=1.0, reading=CounterReading(link_bytes={(str(k), "b", 0): k**5 for k in range(400)}))
-        went = [own.send(sample) for _ in range(2000)]
+        went = [own.send(sample) for _ in range(500)]
         assert went[0] and not went[-1]
         theirs.close()
         assert not own.send(sample)

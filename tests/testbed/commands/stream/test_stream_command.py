@@ -182,7 +182,7 @@ def test_links_that_carry_everything_are_named_and_not_failed(
 @pytest.mark.parametrize("labels", ["random", "stratified"])
 def test_probe_agrees_with_theory(capsys: pytest.CaptureFixture[str], tmp_path: Path, labels: str) -> None:
     words = [*STREAM, "--label-order", labels, "--m", "5", "--symbol-size", "16", "--packet-rate", "2000"]
-    code, out, _ = run(capsys, [*words, "--probe-block-size", "--probe-blocks", "3000", "--json"], tmp_path)
+    code, out, _ = run(capsys, [*words, "--probe-block-size", "--probe-blocks", "1000", "--json"], tmp_path)
     document = json.loads(out)
     assert code == 0 and document["verdict"]["passed"]
     larger, smaller = document["steps"]
