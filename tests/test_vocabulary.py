@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -62,8 +62,8 @@ TEXTS = frozenset({"help", "description", "epilog", "hint", "detail"})
 """Keyword arguments whose strings users read."""
 
 
-def _identifiers(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(tree):
+def _identifiers(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
+    for node in nodes:
         match node:
             case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
                 yield name, node.lineno
@@ -80,9 +80,9 @@ def _parts(identifier: str) -> frozenset[str]:
     return frozenset(part.lower() for part in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", identifier))
 
 
-def _messages(tree: ast.AST) -> Iterator[ast.Constant]:
+def _messages(nodes: Iterable[ast.AST]) -> Iterator[ast.Constant]:
     """Strings that are raised, printed, or stand in the help of an option."""
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Raise(exc=ast.expr() as said):
                 texts = [said]
@@ -101,12 +101,16 @@ def _messages(tree: ast.AST) -> Iterator[ast.Constant]:
 @cache
 def _words(package: str) -> tuple[list[tuple[Path, str, int]], list[tuple[Path, str, int]]]:
     """Identifiers and messages of a package, each with its file and line; every file is parsed once."""
+    kinds = (ast.Name, ast.Attribute, ast.arg, ast.keyword, ast.FunctionDef, ast.ClassDef, ast.alias)
+    speaking = (ast.Raise, ast.keyword, ast.Call)
     names: list[tuple[Path, str, int]] = []
     messages: list[tuple[Path, str, int]] = []
     for path in sorted((ROOT / package).rglob("*.py")):
-        tree, where = ast.parse(path.read_text(encoding="utf-8")), path.relative_to(ROOT)
-        names += [(where, name, line) for name, line in _identifiers(tree)]
-        messages += [(where, str(text.value), text.lineno) for text in _messages(tree)]
+        where, nodes = path.relative_to(ROOT), [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+        names += [(where, name, line) for name, line in _identifiers(n for n in nodes if type(n) in kinds)]
+        messages += [
+            (where, str(text.value), text.lineno) for text in _messages(n for n in nodes if type(n) in speaking)
+        ]
     return names, messages
 
 
@@ -132,9 +136,9 @@ def test_no_message_is_of_the_dialect(package: str) -> None:
 
 
 def test_the_test_sees_names_and_messages() -> None:
-    tree = ast.parse('def _told(door):\n    raise ValueError(f"{door} is made anew")\n')
-    assert [name for name, _ in _identifiers(tree) if _parts(name) & set(BANNED)] == ["_told", "door", "door"]
-    assert any(re.search(PHRASES[0], str(text.value)) for text in _messages(tree))
+    nodes = [*ast.walk(ast.parse('def _told(door):\n    raise ValueError(f"{door} is made anew")\n'))]
+    assert [name for name, _ in _identifiers(nodes) if _parts(name) & set(BANNED)] == ["_told", "door", "door"]
+    assert any(re.search(PHRASES[0], str(text.value)) for text in _messages(nodes))
 
 
 def test_places_are_in_the_tree() -> None:

@@ -59,7 +59,9 @@ def greedy_rounds(
 
 
 def _chosen(choice: int, rule: str, used: Counter[int], chance: random.Random) -> int:
-    if rule in ("first-fit", "longest-first"):
-        return (choice & -choice).bit_length() - 1
-    free = [w for w in range(choice.bit_length()) if choice >> w & 1]
-    return chance.choice(free) if rule == "random-fit" else max(free, key=lambda w: (used[w], -w))
+    lowest = (choice & -choice).bit_length() - 1
+    if rule == "random-fit":
+        return chance.choice([w for w, free in enumerate(f"{choice:b}"[::-1]) if free == "1"])
+    if rule == "most-used":
+        return max([lowest, *(w for w in used if choice >> w & 1)], key=lambda w: (used[w], -w))
+    return lowest
