@@ -39,9 +39,11 @@ CROWD = 60
 
 @dataclass(frozen=True, kw_only=True)
 class _Drawing:
-    """Everything placed: node -> pixel, loaded links with their lines, the nodes that carry the stream."""
+    """Everything placed: node -> pixel, loaded links with their lines, the nodes that carry the stream; and
+    ``shaped_links`` of the network."""
 
     run: SessionRun
+    shapes: Mapping[tuple[str, str, int], Json]
     width: int
     height: int
     places: Mapping[str, Point]
@@ -191,6 +193,7 @@ def _place(run: SessionRun, layout: NetworkLayout, width: int, height: int) -> _
     middle = (width / 2, height / 2)
     return _Drawing(
         run=run,
+        shapes=shaped_links(session.network),
         width=width,
         height=height,
         places=places,
@@ -241,7 +244,7 @@ def _link(drawing: _Drawing, load: LinkLoad, line: Line) -> Markup:
     mine = [(n, f) for n, f in enumerate(drawing.run.faults, start=1) if f.link == load.label]
     arrow, end = _arrow(line.control or line.a, line.b, thick, drawing.radius(load.target))
     path = _path(line, end)
-    capacity, delay = shape_words(shaped_links(session.network).get((load.source, load.target, load.key), {}))
+    capacity, delay = shape_words(drawing.shapes.get((load.source, load.target, load.key), {}))
     return tag(
         "g",
         tag("title", lines(f"{link_title(load, mine, layers)}\n{capacity}, delay {delay}")),
