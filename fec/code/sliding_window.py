@@ -63,6 +63,8 @@ Symbol = NDArray[np.uint8]
 LONGEST = 4095
 """The longest encoding window in symbols: a packet has 12 bits for it (RFC 8681, section 4.1.3)."""
 _MOST = 2**63 - 1
+_PRODUCTS: Symbol = POWERS[LOGARITHMS[:, None] + LOGARITHMS].astype(np.uint8)
+_PRODUCTS[0] = _PRODUCTS[:, 0] = 0
 DENSEST = 15
 """Density threshold with which no coefficient is zero."""
 
@@ -91,9 +93,8 @@ def coding_coefficients(repair_key: int, count: int, density: int = DENSEST) -> 
 
 def product(coefficient: int, symbol: Symbol) -> Symbol:
     """Coefficient times symbol in GF(2^8)."""
-    if coefficient == 0:
-        return np.zeros_like(symbol)
-    return np.where(symbol == 0, 0, POWERS[LOGARITHMS[symbol] + int(LOGARITHMS[coefficient])]).astype(np.uint8)
+    found: Symbol = _PRODUCTS[coefficient].take(symbol)
+    return found
 
 
 def _combined(repair_key: int, sources: Sequence[Symbol] | Symbol) -> Symbol:
@@ -224,7 +225,7 @@ class SlidingWindowDecoder:
 
 
 def _times(a: int, b: int) -> int:
-    return int(POWERS[int(LOGARITHMS[a]) + int(LOGARITHMS[b])]) if a and b else 0
+    return int(_PRODUCTS[a, b])
 
 
 def _inverse(a: int) -> int:

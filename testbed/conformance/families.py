@@ -1,6 +1,7 @@
 """Judges a family of networks, and a workload."""
 
 import json
+from functools import cache
 from typing import Any
 
 from testbed.conformance.problem_checks import finding
@@ -62,16 +63,17 @@ def workload_checks(workload: Workload[Any, Any]) -> list[Check]:
     if workload.simulate is None and workload.carry is None:
         return [finding("its example is one of its plans", lambda: _stranger(workload, example()))]
 
-    def judged() -> Judgement:
+    def again() -> Judgement:
         plan = example()
         return workload.judge(plan, workload.measured(plan, How(fabric="simulator"), None))
 
+    judged = cache(again)
     return [
         finding("its example is one of its plans", lambda: _stranger(workload, example())),
         finding("a run ends in checks", lambda: None if judged().verdict.checks else "there is no check"),
         finding("its example passes", lambda: _failed(judged())),
         finding(
-            "the same twice in virtual time", lambda: None if judged().verdict == judged().verdict else "two verdicts"
+            "the same twice in virtual time", lambda: None if judged().verdict == again().verdict else "two verdicts"
         ),
         finding("its document and rows are JSON, with the verdict", lambda: _no_document(judged())),
     ]
