@@ -8,8 +8,6 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 
 from testbed.model.label_split import LABELS, Interval
-from testbed.routing.label_split.rounding import Units
-from topologies.network import Network
 
 Cuts = dict[int, list[Interval]]
 """Link index -> its label intervals, ascending."""
@@ -25,11 +23,14 @@ class IntervalSearch:
     and a change of one node's order changes the flow's labels only downstream of it.
     """
 
-    def __init__(self, network: Network, source: str, units: Units, order: Sequence[str]) -> None:
-        """``order``: the nodes of the flow so that every loaded link points forwards."""
+    def __init__(
+        self, units: Mapping[int, int], ends: Sequence[tuple[str, str]], source: str, order: Sequence[str]
+    ) -> None:
+        """``ends``: of the links in ``units``, in their order; ``order``: the nodes of the flow so that every loaded
+        link points forwards."""
         self._source, self._units, self._nodes = source, units, order
         self._place = {node: k for k, node in enumerate(order)}
-        self._ends = {i: (network.links[i].source, network.links[i].target) for i in units}
+        self._ends = dict(zip(units, ends, strict=True))
         self._in: dict[str, list[int]] = {node: [] for node in order}
         self._out: dict[str, list[int]] = {node: [] for node in order}
         for i, (a, b) in self._ends.items():

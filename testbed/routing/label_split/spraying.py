@@ -6,6 +6,7 @@ stay whole, read off the path of each range of labels, join ranges of a label or
 next to them.
 """
 
+import functools
 import itertools
 from collections import Counter
 from collections.abc import Sequence
@@ -39,14 +40,28 @@ def spray(route: SplitRoute, *, budget: int = 3000) -> LabelSplit:
     """
     units = round_to_labels(route)
     order = [node for node, _ in route.in_flow_order(units)]
-    search = IntervalSearch(route.network, route.source, units, order)
-    search.settle(budget)
+    ends = tuple((route.network.links[i].source, route.network.links[i].target) for i in units)
+    cuts = _settled(route.source, tuple(units.items()), ends, tuple(order), budget)
     return LabelSplit(
         network=route.network,
         source=route.source,
         sink=route.sink,
-        paths=_with_last_as_first(route.network, _without_slivers(route, _read_paths(route, search.cuts))),
+        paths=_with_last_as_first(route.network, _without_slivers(route, _read_paths(route, cuts))),
     )
+
+
+@functools.lru_cache(maxsize=128)
+def _settled(
+    source: str,
+    units: tuple[tuple[int, int], ...],
+    ends: tuple[tuple[str, str], ...],
+    order: tuple[str, ...],
+    budget: int,
+) -> Cuts:
+    """Each link's intervals, which nobody may change: one route is often split again, for another stream or plan."""
+    search = IntervalSearch(dict(units), ends, source, order)
+    search.settle(budget)
+    return search.cuts
 
 
 def _with_last_as_first(network: Network, paths: Sequence[LabelPath]) -> tuple[LabelPath, ...]:
