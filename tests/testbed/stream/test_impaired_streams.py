@@ -71,7 +71,7 @@ def test_bursts_pass_and_as_many_independent_losses_fail() -> None:
 
 
 def test_a_link_that_loses_nothing_fails_the_loss_that_was_asked_for() -> None:
-    plan = _plan("s1->s2@1-13 loss:0.2")
+    plan = _plan("s1->s2@1-4 loss:0.2", duration_s=5.0)
     calm = SimulatedStreamFabric().run(replace(plan, faults=()))
     times = SimulatedStreamFabric().run(plan).faults
     checks = impairment_checks(plan, replace(calm, faults=times))
