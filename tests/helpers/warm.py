@@ -42,9 +42,9 @@ def _server(_process: int) -> socket.socket:
 
 
 class WarmProcess(subprocess.Popen[Any]):
-    """A ``subprocess.Popen`` of ``[sys.executable, "-P", "-m", MODULE, ...]`` (or ``-c``; without ``-P`` the folder is
-    imported from), or of that in a ``sandbox_command``, but a child of the server's. It heeds SIGINT, SIGTERM and
-    SIGHUP."""
+    """A ``subprocess.Popen`` of ``[sys.executable, "-P", "-m", MODULE, ...]`` (or ``-c``, or a file; without ``-P`` the
+    folder is imported from), or of that in a ``sandbox_command``, but a child of the server's. It heeds SIGINT, SIGTERM
+    and SIGHUP."""
 
     def _execute_child(self, args: Any, executable: Any, preexec_fn: Any, close_fds: Any, pass_fds: Any, cwd: Any,
                        env: Any, startupinfo: Any, creationflags: Any, shell: Any, *files: Any) -> None:  # fmt: skip
@@ -88,14 +88,14 @@ FOR_SESSIONS = SimpleNamespace(Popen=WarmProcess, DEVNULL=subprocess.DEVNULL)
 def _program(words: list[str], folder: str, environment: dict[str, str]) -> dict[str, Any]:
     """What the words of a Python program ask for."""
     assert words.pop(0) == sys.executable
-    path = [folder]
-    if words[0] == "-P":
-        words, path = words[1:], []
+    path = [] if words[0] == "-P" else [folder]
+    words = words[words[0] == "-P" :]
+    kind, what = words[:2] if words[0] in ("-m", "-c") else ("", words[0])
+    if kind == "":
+        assert what.endswith(".py")
+        path = [os.path.join(folder, os.path.dirname(what))]  # noqa: PTH118, PTH120 - where the folder may be missing
     path += [one for one in environment.get("PYTHONPATH", "").split(os.pathsep) if one]
-    kind, what = words[:2]
-    assert kind in ("-m", "-c")
-    module, code = (what, None) if kind == "-m" else (None, what)
-    return {"argv": [kind, *words[2:]], "path": path, "module": module, "code": code}
+    return {"argv": [kind or what, *words[2 if kind else 1 :]], "path": path, "kind": kind, "what": what}
 
 
 def run(

@@ -86,7 +86,8 @@ def _become(request: dict[str, Any], given: list[int]) -> None:
         if request["sandbox"] is not None:
             enter(request["sandbox"])
             tempfile.tempdir = None
-        code = _run(**request["program"])
+        _run(**request["program"])
+        code = 0
     except SystemExit as end:
         code = end.code if end.code is not None else 0
         if not isinstance(code, int):
@@ -110,19 +111,19 @@ def _streams() -> None:
         setattr(sys, f"__{name}__", stream)
 
 
-def _run(argv: list[str], path: list[str], module: str | None, code: str | None) -> object:
-    """As ``python -m module`` or ``python -c code``, with those words and folders to import from."""
+def _run(argv: list[str], path: list[str], kind: str, what: str) -> None:
+    """As ``python -m what``, ``python -c what`` or ``python what``, with those words and folders to import from."""
     sys.argv[:] = argv
     sys.path[:0] = path
     importlib.invalidate_caches()
-    if module is not None:
-        if module in sys.modules and module != "__main__":
-            del sys.modules[module]
-        runpy._run_module_as_main(module, alter_argv=True)  # type: ignore[attr-defined]
-        return 0
-    program = sys.modules["__main__"] = types.ModuleType("__main__")
-    exec(compile(code or "", "<string>", "exec"), program.__dict__)
-    return 0
+    if kind == "-m":
+        sys.modules.pop(what, None)
+        runpy._run_module_as_main(what, alter_argv=True)  # type: ignore[attr-defined]
+    elif kind == "-c":
+        program = sys.modules["__main__"] = types.ModuleType("__main__")
+        exec(compile(what, "<string>", "exec"), program.__dict__)
+    else:
+        runpy.run_path(what, run_name="__main__")
 
 
 def _end(code: object) -> None:
@@ -141,8 +142,10 @@ if __name__ == "__main__":
     for name in _PRELOADED:
         importlib.import_module(name)
     from fec.redundancy.worst_windows import WorstWindows
+    from testbed.emulation.machine.capabilities import find_capabilities
 
     WorstWindows([[(0, 8192)]], 20).sizes(40503)  # compiled code: what numba loads when the first of it is called
+    find_capabilities()  # what stored streams say of the machine, tried once a process
     gc.collect()
     gc.freeze()
     main(door)

@@ -228,8 +228,7 @@ def outcome(row: Row, folder: Path) -> Outcome:
     path = given()[row.file]
     words = [word.replace("FILE", str(path)) for word in shlex.split(row.command)]
     if words[0] in ("python", "up"):
-        start = subprocess.run if words[0] == "python" else run
-        done = start(
+        done = run(
             [sys.executable, *words[1:]] if words[0] == "python" else [*TESTBED, *words],
             input=row.typed,
             capture_output=True,
