@@ -117,7 +117,8 @@ def _run(argv: list[str], path: list[str], kind: str, what: str) -> None:
     sys.path[:0] = path
     importlib.invalidate_caches()
     if kind == "-m":
-        sys.modules.pop(what, None)
+        if not hasattr(sys.modules.get(what), "__path__"):
+            sys.modules.pop(what, None)
         runpy._run_module_as_main(what, alter_argv=True)  # type: ignore[attr-defined]
     elif kind == "-c":
         program = sys.modules["__main__"] = types.ModuleType("__main__")

@@ -97,7 +97,7 @@ def test_a_scheduler_and_workers_elsewhere_are_used_and_one_of_them_may_die(fold
     address_file = tmp_path / "scheduler.json"
     dask = [sys.executable, "-m", "dask"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path}
-    scheduler = subprocess.Popen(
+    scheduler = WarmProcess(
         [
             *dask,
             "scheduler",
@@ -116,7 +116,7 @@ def test_a_scheduler_and_workers_elsewhere_are_used_and_one_of_them_may_die(fold
         eventually(lambda: address_file.exists() and address_file.read_text().strip().endswith("}"))
         address = json.loads(address_file.read_text())["address"]
         worker = [*dask, "worker", address, "--nthreads", "1", "--no-dashboard", "--no-nanny"]
-        workers = [subprocess.Popen(worker, **quiet) for _ in range(2)]  # type: ignore[call-overload]
+        workers = [WarmProcess(worker, **quiet) for _ in range(2)]  # type: ignore[call-overload]
         words = [
             *COMMAND,
             str(folder / "some.toml"),
