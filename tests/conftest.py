@@ -13,6 +13,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import nullcontext
@@ -94,6 +95,20 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     drawn = SOAK or "figures" in item.path.name or item.path.parent.name in DRAWN
     with nullcontext() if drawn else figures_outlined():
         return (yield)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _sandboxes_that_need_not_import(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Sessions and runs of a test module begin their sandboxes in forks of what has imported all."""
+    if "mark.emulation" not in request.path.read_text():
+        yield
+        return
+    from testbed.api.emulated import sandbox_client
+    from tests.helpers.warm import FOR_SESSIONS
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sandbox_client, "subprocess", FOR_SESSIONS)
+        yield
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -213,22 +228,21 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 @pytest.fixture(scope="session")
-def sandboxed(valid_run: ValidRun, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Any]]:
+def sandboxed(valid_run: ValidRun) -> Callable[..., Any]:
     """``sandboxed(function, *arguments, timeout_s=120)``: call a function of a test module inside a sandbox of its own.
 
     Arguments and result are JSON values. InvalidRunError inside repeats the call; any other exception fails the test
     with its traceback. ``timeout_s`` is there against a hang: a slow machine may take several times as long as a fast
     one.
     """
-    from tests.helpers.warm_sandboxes import WarmSandboxes
-
-    sandboxes = WarmSandboxes(tmp_path_factory.mktemp("sandboxed"))
+    from tests.helpers.warm import run
 
     def call(function: Callable[..., Any], *arguments: Any, timeout_s: float = 120.0) -> Any:
-        return valid_run(lambda: _result(sandboxes(function, arguments, timeout_s)))
+        words = [sys.executable, "-P", "-m", "tests.helpers.sandboxed_call", function.__code__.co_filename]
+        words += [function.__name__, json.dumps(arguments)]
+        return valid_run(lambda: _result(run(words, capture_output=True, text=True, timeout=timeout_s)))
 
-    yield call
-    sandboxes.close()
+    return call
 
 
 def _result(done: subprocess.CompletedProcess[str]) -> Any:

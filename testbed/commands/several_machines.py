@@ -177,7 +177,7 @@ def enter_unless_elsewhere(requested: MachinesRequest | None, *, name: str | Non
         return
     if requested is None or requested.scheduler is None:
         enter_sandbox(sys.argv[1:], name=name)
-    if name is not None:
+    elif name is not None:
         os.environ[VARIABLE] = str(listen(name).detach())
 
 

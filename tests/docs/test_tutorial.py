@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers import warm
 from tests.helpers.commands import in_process
 from tests.helpers.paths import ROOT
 
@@ -37,12 +38,15 @@ def steps(page: str) -> list[tuple[int, str, str, str]]:
 
 
 def run(words: str, folder: Path, fabric: str) -> subprocess.CompletedProcess[str]:
-    """As a reader does, by a shell; what ends in virtual time and needs no shell, as a call."""
-    if (
-        fabric == "simulator"
-        and words.startswith("testbed ")
-        and not set(re.sub("'.*?'", "", words)) & set("|<>&;$*`~")
-    ):
+    """As a reader does, by a shell; what needs none in a fork, and what ends in virtual time as a call."""
+    path = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    there = {**os.environ, "PYTHONPATH": path, "COLUMNS": "200"}
+    plain = not set(re.sub("'.*?'", "", words)) & set("|<>&;$*`~")
+    if plain and (words.startswith("python ") or fabric == "emulation"):
+        program = [sys.executable] if words.startswith("python ") else warm.TESTBED
+        words_of_it = [*program, *shlex.split(words)[1:]]
+        return warm.run(words_of_it, cwd=folder, env=there, capture_output=True, text=True, timeout=280)
+    if plain and words.startswith("testbed "):
         on_fabric = ["--fabric", "simulator"] if words.split()[1] in ON_FABRIC else []
         on_fabric += ["--workers", "1"] if words.split()[1] == "campaign" else []  # processes of workers start slowly
         return in_process(*shlex.split(words)[1:], *on_fabric, cwd=folder)
@@ -50,11 +54,9 @@ def run(words: str, folder: Path, fabric: str) -> subprocess.CompletedProcess[st
     command = re.sub(r"^python ", f"{sys.executable} ", command)
     if fabric == "simulator" and words.split()[1] in ON_FABRIC:
         command += " --fabric simulator"
-    path = f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     return subprocess.run(
-        ["bash", "-c", command], cwd=folder, env={**os.environ, "PYTHONPATH": path, "COLUMNS": "200"},
-        capture_output=True, text=True, timeout=280, check=False,
-    )  # fmt: skip
+        ["bash", "-c", command], cwd=folder, env=there, capture_output=True, text=True, timeout=280, check=False
+    )
 
 
 def is_run(words: str, fabric: str) -> bool:

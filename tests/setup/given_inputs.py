@@ -20,6 +20,7 @@ from pathlib import Path
 
 from testbed.cli import main
 from tests.helpers.paths import ROOT, SHARED
+from tests.helpers.warm import TESTBED, run
 
 INPUTS = SHARED / "inputs"
 FOLDERS = (INPUTS / "bug_inputs", INPUTS / "security_inputs", INPUTS / "security_inputs" / "files")
@@ -227,9 +228,8 @@ def outcome(row: Row, folder: Path) -> Outcome:
     path = given()[row.file]
     words = [word.replace("FILE", str(path)) for word in shlex.split(row.command)]
     if words[0] in ("python", "up"):
-        program = words[1:] if words[0] == "python" else ["-m", "testbed.cli", *words]
-        done = subprocess.run(
-            [sys.executable, *program],
+        done = run(
+            [sys.executable, *words[1:]] if words[0] == "python" else [*TESTBED, *words],
             input=row.typed,
             capture_output=True,
             text=True,

@@ -19,6 +19,7 @@ import pytest
 
 import testbed
 from testbed.emulation.sandbox.sandbox import probe_sandbox
+from tests.helpers.warm import TESTBED, run
 from topologies import Network, load_network
 from topologies.adapters import python_files
 from topologies.errors import TopologyError
@@ -190,8 +191,8 @@ def test_modules_next_to_the_file_are_found(tmp_path: Path) -> None:
 @pytest.mark.unclocked
 def test_a_file_s_network_is_up_on_switches_under_its_names() -> None:
     """The file is read again within the sandbox of the network."""
-    words = [sys.executable, "-P", "-m", "testbed.cli", "up", corpus("old_style_init.py") + ":mytopo"]
-    done = subprocess.run(words, input="pingall\nexit\n", capture_output=True, text=True, timeout=120, check=False)
+    words = [*TESTBED, "up", corpus("old_style_init.py") + ":mytopo"]
+    done = run(words, input="pingall\nexit\n", capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert "mytopo: 2 hosts, 1 switches" in done.stdout and "0% dropped (2/2 received)" in done.stdout
 

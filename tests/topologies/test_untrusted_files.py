@@ -18,6 +18,7 @@ import pytest
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.faults.grammar import parse_fault, parse_fault_document
+from tests.helpers.warm import TESTBED, run
 from topologies import TopologyError, load_network
 from topologies.files.containerlab import MAX_VALUES, parse_yaml
 from topologies.impairments import parse_impairments
@@ -99,8 +100,8 @@ def test_a_network_is_a_file_or_a_pipe(name: str) -> None:
 
 
 def test_a_network_comes_through_a_pipe() -> None:
-    command = [sys.executable, "-m", "testbed.cli", "topology", "show", "/dev/stdin"]
-    done = subprocess.run(command, input=b'{"nodes": [{"id": "a"}], "links": []}', capture_output=True, check=True)
+    command = [*TESTBED, "topology", "show", "/dev/stdin"]
+    done = run(command, input=b'{"nodes": [{"id": "a"}], "links": []}', capture_output=True, check=True)
     assert b"switches       1   a" in done.stdout and done.stderr == b""
 
 

@@ -12,19 +12,15 @@ import os
 import resource
 import sys
 
-from testbed.emulation.sandbox.sandbox import sandbox_command
+from testbed.emulation.sandbox.sandbox_entry import enter
 
-_INSIDE = "--inside"
 _MEMORY_BYTES, _PROCESSOR_S = 4 << 30, 60
 _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _CAPABILITIES = 24, 38, 64
 
 
 def main(words: list[str]) -> None:
-    """Enter the sandbox, and inside give every right away, in place of this process."""
-    if words[:1] != [_INSIDE]:
-        again = [sys.executable, "-P", "-m", "testbed.api.emulated.topology_program", _INSIDE, *words]
-        command = sandbox_command(again, die_with_parent=True, read_only=True)
-        os.execv(command[0], command)
+    """Enter the sandbox, and give every right away there."""
+    enter({"die_with_parent": True, "read_only": True})
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     for capability in range(_CAPABILITIES):  # those of its root end with the next program; unknown ones are refused
@@ -32,7 +28,7 @@ def main(words: list[str]) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (_PROCESSOR_S, _PROCESSOR_S))
     os.environ |= {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "HOME": os.environ.get("TMPDIR", "/")}
-    command = [sys.executable, "-P", "-m", "topologies.adapters.recorded_network", *words[1:]]
+    command = [sys.executable, "-P", "-m", "topologies.adapters.recorded_network", *words]
     os.execv(command[0], command)
 
 

@@ -226,8 +226,10 @@ def _package(name: str) -> Capability:
         return _missing(f"the Python package {name} is not installed", hint)
 
 
+@functools.cache
 def _trials(possible: bool) -> dict[str, Capability]:
-    """What only a trial in a sandbox can show; all absent, with the reason, where there is none."""
+    """What only a trial in a sandbox can show, tried once a process; all absent, with the reason, where there is
+    none."""
     from testbed.emulation.machine.capability_trials import TRIALS
 
     results, why = dict[str, dict[str, str]](), "cannot be tried without namespaces and Open vSwitch"

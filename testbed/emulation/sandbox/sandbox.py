@@ -1,22 +1,23 @@
 """The sandbox: a run's own user, network, mount and process namespaces, and the private Open vSwitch inside them.
 
-The running command replaces itself by the sandbox (same process id), so that whoever kills it kills everything inside.
-Why nothing is left, even after kill -9 of any part: the first process inside is the init of a process namespace, and
-the kernel sends it SIGKILL when the outer process dies, whatever the reason; with its init the kernel ends every
-process of the namespace. Interfaces, mounts and the private directory (a tmpfs) belong to namespaces that only those
-processes hold, so they go with the last of them. No clean-up code has to run for that. ``sandbox_entry`` is the program
-that makes the namespaces.
+The running command becomes the sandbox's outer process (same process id), so that whoever kills it kills everything
+inside. Why nothing is left, even after kill -9 of any part: the first process inside is the init of a process
+namespace, and the kernel sends it SIGKILL when the outer process dies, whatever the reason; with its init the kernel
+ends every process of the namespace. Interfaces, mounts and the private directory (a tmpfs) belong to namespaces that
+only those processes hold, so they go with the last of them. No clean-up code has to run for that. ``sandbox_entry``
+makes the namespaces.
 """
 
 import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from testbed.emulation.sandbox.control_socket import VARIABLE, listen
+from testbed.emulation.sandbox.sandbox_entry import enter
 from testbed.errors import CapabilityError
 
 _ENTRY = Path(__file__).with_name("sandbox_entry.py")
@@ -38,22 +39,30 @@ def require_sandbox() -> Path:
 
 
 def enter_sandbox(argv: Sequence[str], *, name: str | None = None) -> None:
-    """Start ``testbed ARGV`` again inside a sandbox, in place of this process; returns only where this is one already.
+    """Go on inside a sandbox: returns there, in a process of its own, whose end is passed on by this one.
 
-    Exit code, terminal, pipes and signals pass through; programs that describe networks are not run again. Where the
-    kernel refuses, the exit code is 3 and stderr says why. ``name``: of the door by which other processes reach the
-    network there (None: no door). InputError where it is taken.
+    Exit code, terminal, pipes and signals pass through. Where this process has other threads, which would not come
+    along, ``testbed ARGV`` is started again inside, in place of it; programs that describe networks are not run again.
+    Where the kernel refuses, the exit code is 3 and stderr says why. ``name``: of the door by which other processes
+    reach the network there (None: no door). InputError where it is taken.
     """
     from topologies.adapters.python_files import hand_over
 
     if in_sandbox():
         return
-    hand_over()
     if name is not None:
         listener = listen(name)
         listener.set_inheritable(True)
         os.environ[VARIABLE] = str(listener.detach())
-    _replace_by([sys.executable, "-P", "-m", "testbed.cli", *argv])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if _is_alone():
+        enter({})
+        tempfile.tempdir = None  # a directory of the machine's
+        return
+    hand_over()
+    words = sandbox_command([sys.executable, "-P", "-m", "testbed.cli", *argv])
+    os.execv(words[0], words)
 
 
 def sandbox_command(
@@ -99,8 +108,10 @@ def probe_sandbox() -> str | None:
     return done.stderr.strip().removeprefix("testbed: ") or f"the sandbox ended with exit code {done.returncode}"
 
 
-def _replace_by(command: list[str]) -> NoReturn:
-    sys.stdout.flush()
-    sys.stderr.flush()
-    words = sandbox_command(command)
-    os.execv(words[0], words)
+def _is_alone() -> bool:
+    """Whether this process has one thread. Those of numpy's and scipy's OpenBLAS end before a fork, and begin again
+    when there is work for them."""
+    if (other := os.fork()) == 0:
+        os._exit(0)
+    os.waitpid(other, 0)
+    return len(list(Path("/proc/self/task").iterdir())) == 1

@@ -1,8 +1,6 @@
-"""The door of the sandbox: a stand-alone program that makes the namespaces, runs one command in them and passes its end
-on.
+"""The door of the sandbox: makes the namespaces, goes on in them or runs one command there, and passes its end on.
 
-``sandbox`` executes this file with ``python -I -S`` in place of the running command; it imports only the standard
-library.
+A stand-alone program too, which ``sandbox_command`` starts with ``python -I -S``; it imports only the standard library.
 
     sandbox_entry.py OPTIONS COMMAND...        OPTIONS: JSON, see ``Options``
 
@@ -45,28 +43,42 @@ class RefusedError(Exception):
 
 
 def main(words: list[str]) -> int:
-    """Run the command of ``words`` in fresh namespaces and return its exit code (128 + signal where a signal ended
+    """Run the command of ``words`` in fresh namespaces; the exit code is its own (128 + signal where a signal ended
     it)."""
-    options, command = json.loads(words[0]), words[1:]
+    command = words[1:]
+    enter(json.loads(words[0]))
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        print(f"testbed: cannot run {command[0]}: {error.strerror}", file=sys.stderr, flush=True)
+    return 127
+
+
+def enter(options: dict[str, object]) -> None:
+    """Go on in fresh namespaces: returns in the innermost of three processes, which has the mask of signals of a new
+    one; the others end with its exit code, or with EXIT_REFUSED and one line on stderr. To be called where there is one
+    thread, and with nothing left in Python's buffers."""
     if options.get("die_with_parent"):
         _die_with_parent()
     _raise_socket_memory()
     try:
         _unshare()
         if options.get("clock_offset_s"):
-            _set_clocks_off(float(options["clock_offset_s"]))
-    except RefusedError as refused:
-        print(f"testbed: {refused}", file=sys.stderr, flush=True)
-        return EXIT_REFUSED
-    signal.pthread_sigmask(signal.SIG_BLOCK, (*_FORWARDED, signal.SIGCHLD))
-    alive, ours = os.pipe()
-    init = os.fork()
-    if init == 0:
+            _set_clocks_off(float(str(options["clock_offset_s"])))
+        signal.pthread_sigmask(signal.SIG_BLOCK, (*_FORWARDED, signal.SIGCHLD))
+        alive, ours = os.pipe()
+        if (init := os.fork()) != 0:
+            os.close(alive)
+            os._exit(_supervise(init))
         os.close(ours)
         _become_init(alive)
-        os._exit(_run_inside(options, command))
-    os.close(alive)
-    return _supervise(init)
+        os.environ.update(_environment(_prepare(options)))
+    except RefusedError as refused:
+        print(f"testbed: {refused}", file=sys.stderr, flush=True)
+        os._exit(EXIT_REFUSED)
+    if (child := os.fork()) != 0:
+        os._exit(_supervise(child))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (*_FORWARDED, signal.SIGCHLD))
 
 
 def _unshare() -> None:
@@ -150,24 +162,6 @@ def _become_init(alive: int) -> None:
 
 def _die_with_parent() -> None:
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-
-def _run_inside(options: dict[str, object], command: list[str]) -> int:
-    try:
-        run_directory = _prepare(options)
-    except RefusedError as refused:
-        print(f"testbed: {refused}", file=sys.stderr, flush=True)
-        return EXIT_REFUSED
-    os.environ.update(_environment(run_directory))
-    child = os.fork()
-    if child == 0:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (*_FORWARDED, signal.SIGCHLD))
-        try:
-            os.execvp(command[0], command)
-        except OSError as error:
-            print(f"testbed: cannot run {command[0]}: {error.strerror}", file=sys.stderr, flush=True)
-            os._exit(127)
-    return _supervise(child)
 
 
 def _prepare(options: dict[str, object]) -> str:

@@ -24,6 +24,7 @@ from testbed.scheduling.checker import check_schedule
 from testbed.scheduling.fast.portfolio import liquid_schedule
 from tests.helpers.commands import in_process
 from tests.helpers.paths import ROOT
+from tests.helpers.warm import run
 from topologies import load_network
 from topologies.errors import TopologyError
 
@@ -128,7 +129,7 @@ def test_stratified_blocks_of_an_interval_are_no_longer_than_random_ones() -> No
 def test_script_of_twenty_lines_gives_the_commands_json(tmp_path: Path) -> None:
     script = ROOT / "examples" / "one_stream.py"
     assert len(script.read_text().splitlines()) <= 20
-    ours = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True, cwd=ROOT)
+    ours = run([sys.executable, str(script)], capture_output=True, text=True, check=True, cwd=ROOT)
     words = [
         "stream",
         "swiss-t1",

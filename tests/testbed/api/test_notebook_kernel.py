@@ -7,8 +7,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -18,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.paths import ROOT
+from tests.helpers.warm import TESTBED, run
 
 nbclient = pytest.importorskip("nbclient")
 pytest.importorskip("ipykernel")
@@ -81,8 +80,7 @@ def test_script_in_a_cell_prints_what_the_command_prints(kernel: tuple[Kernel, s
     made, _ = kernel
     printed = made.run((ROOT / "examples" / "one_stream.py").read_text())
     words = ["stream", "swiss-t1", "--from", "s1", "--to", "s6", "--max-faults", "3", "--fabric", "simulator", "--json"]
-    command = [sys.executable, "-m", "testbed.cli", *words]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=True, cwd=tmp_path)
+    done = run([*TESTBED, *words], capture_output=True, text=True, timeout=200, check=True, cwd=tmp_path)
     expected: dict[str, Any] = json.loads(done.stdout)
     expected.pop("results")
     assert json.loads(printed) == expected

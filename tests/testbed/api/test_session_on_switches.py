@@ -21,9 +21,9 @@ import testbed
 from testbed.errors import InputError, SessionClosedError, TimeLimitError
 from tests.helpers.ordinary_user import as_ordinary_user
 from tests.helpers.paths import ROOT
+from tests.helpers.warm import TESTBED, WarmProcess, run
 
 pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
-COMMAND = [sys.executable, "-m", "testbed.cli"]
 
 OWNER = """
 import sys, testbed
@@ -185,7 +185,7 @@ def test_plan_of_another_network_is_refused(session: testbed.Session) -> None:
 
 def test_exec_and_attach_reach_a_session(session: testbed.Session) -> None:
     def said(*words: str, text: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run([*COMMAND, *words], input=text, capture_output=True, text=True, timeout=60, check=False)
+        return run([*TESTBED, *words], input=text, capture_output=True, text=True, timeout=60, check=False)
 
     assert session.name in json.loads(said("attach", "--json").stdout)["networks"]
     done = said("exec", session.name, "h1", "--", "sh", "-c", "cat; exit 5", text="through")
@@ -251,14 +251,14 @@ def test_name_that_is_taken_is_refused() -> None:
 
 def test_network_of_up_is_reached_from_another_terminal() -> None:
     name = f"up-{uuid.uuid4().hex[:8]}"
-    prompt = subprocess.Popen(
-        [*COMMAND, "up", "ring:3", "--name", name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    prompt = WarmProcess(
+        [*TESTBED, "up", "ring:3", "--name", name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
     )
     assert prompt.stdin is not None and prompt.stdout is not None
     with prompt:
         assert f"testbed attach {name} reaches it too" in prompt.stdout.readline()
-        done = subprocess.run(
-            [*COMMAND, "exec", name, "h0", "--", "ping", "-c", "1", "10.0.0.2"],
+        done = run(
+            [*TESTBED, "exec", name, "h0", "--", "ping", "-c", "1", "10.0.0.2"],
             capture_output=True,
             text=True,
             timeout=60,

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from scapy.utils import RawPcapReader
 from testbed.emulation.machine.capabilities import time_namespace_obstacle
 from tests.helpers.paths import ROOT
 from tests.helpers.processes import descendants, kept_namespaces, left_of, machine_worker
+from tests.helpers.warm import TESTBED, WarmProcess, run
 
 OBSTACLE = time_namespace_obstacle()
 pytestmark = [
@@ -23,7 +23,6 @@ pytestmark = [
     pytest.mark.unclocked,
     pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE)),
 ]
-TESTBED = [sys.executable, "-m", "testbed.cli"]
 NETWORK = "swiss-t1:allocation=1-1-1-1-0-0-0-0"
 PROGRAM = """
 import os, socket, sys, time
@@ -47,7 +46,7 @@ def test_a_program_runs_where_its_hosts_lie_and_the_first_that_fails_ends_it(tmp
     program.write_text(PROGRAM)
     words = ["run", NETWORK, "--compute-nodes", "3", "--io-nodes", "4", "--machines", "2", "--subfile-dir", "files"]
     began_s = time.monotonic()
-    done = subprocess.run(
+    done = run(
         [*TESTBED, *words, "--", "python", str(program), "a b"],
         cwd=tmp_path,
         capture_output=True,
@@ -69,7 +68,7 @@ def test_a_program_runs_where_its_hosts_lie_and_the_first_that_fails_ends_it(tmp
 
 def test_a_network_is_held_up_until_a_machine_is_killed_and_nothing_is_left(tmp_path: Path) -> None:
     name = f"spread-{os.getpid()}"
-    held = subprocess.Popen(
+    held = WarmProcess(
         [*TESTBED, "up", "ring:4", "--machines", "2", "--name", name],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -106,7 +105,7 @@ def test_recordings_of_two_machines_agree_on_the_time(tmp_path: Path) -> None:
     """The clocks of the machines are an hour apart: a request is recorded on one, then its answer on the other."""
     wanted = {"s1->s2": "asked.pcap", "s2->s1": "answered.pcap"}
     words = [word for link, name in wanted.items() for word in ("--pcap", f"{link}={tmp_path / name}")]
-    held = subprocess.Popen(
+    held = WarmProcess(
         [*TESTBED, "up", "ring:4", "--machines", "2", *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -124,7 +123,7 @@ def test_recordings_of_two_machines_agree_on_the_time(tmp_path: Path) -> None:
 
 
 def said_in(host: str, words: list[str], name: str, text: str = "") -> tuple[int, str]:
-    done = subprocess.run(
+    done = run(
         [*TESTBED, "exec", name, host, "--", *words],
         input=text,
         capture_output=True,

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.signals import heed_signals
+from tests.helpers.warm import TESTBED, WarmProcess
 
 SWISS = ("swiss-t1", "--from", "s1", "--to", "s6")
 LONG = {
@@ -50,17 +51,19 @@ def _said_when_interrupted(child: subprocess.Popen[str]) -> str:
     raise AssertionError("three times Ctrl-C, and it goes on")
 
 
-def interrupted(words: tuple[str, ...], folder: Path, after_s: float) -> tuple[int, str, list[str]]:
+def interrupted(
+    words: tuple[str, ...], folder: Path, after_s: float, start: type[subprocess.Popen[str]] = subprocess.Popen
+) -> tuple[int, str, list[str]]:
     """Exit code, stderr (but for what says that something is compiled) and what is left of a command whose process
     group gets SIGINT, as from a terminal."""
-    child = subprocess.Popen(
-        [sys.executable, "-m", "testbed.cli", *words],
+    child = start(
+        [*TESTBED, *words],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=heed_signals,
+        preexec_fn=None if start is WarmProcess else heed_signals,
         cwd=folder,
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
     )
@@ -85,7 +88,7 @@ def test_an_interrupt_at_the_beginning_is_one_line_and_leaves_nothing(command: s
 def test_an_interrupt_in_the_middle_is_one_line_and_leaves_nothing(tmp_path: Path) -> None:
     def once(command: str) -> tuple[int, str, list[str]]:
         (tmp_path / command).mkdir()
-        return interrupted(LONG[command], tmp_path / command, 5.0)
+        return interrupted(LONG[command], tmp_path / command, 2.0, WarmProcess)
 
     with ThreadPoolExecutor(len(LONG)) as together:  # each in a process group and a folder of its own
         found = dict(zip(LONG, together.map(once, LONG), strict=True))
@@ -151,7 +154,7 @@ def test_an_interrupt_that_python_drops_in_a_finalizer_comes_again() -> None:
 @pytest.mark.emulation
 @pytest.mark.unclocked
 def test_an_interrupted_stream_on_switches_says_so_in_one_line(tmp_path: Path) -> None:
-    code, said, left = interrupted(("stream", *SWISS, "--fabric", "emulation"), tmp_path, 8.0)
+    code, said, left = interrupted(("stream", *SWISS, "--fabric", "emulation"), tmp_path, 5.0, WarmProcess)
     assert (code, left) == (130, []) and said.splitlines()[-1] == "testbed: interrupted"
     assert all(line.startswith("testbed: ") for line in said.splitlines())
 

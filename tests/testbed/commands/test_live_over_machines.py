@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -15,6 +14,7 @@ import pytest
 
 from testbed.emulation.machine.capabilities import time_namespace_obstacle
 from tests.helpers.paths import ROOT
+from tests.helpers.warm import TESTBED, WarmProcess
 
 pytest.importorskip("aiohttp")
 pytest.importorskip("prometheus_client")
@@ -47,8 +47,8 @@ def told(command: str, folder: Path) -> tuple[list[dict[str, Any]], int]:
     words = [*COMMANDS[command], "--machines", "2", "--live", "--results", str(folder)]
     words += ["--machine-placement", str(folder / "place.json")] if command == "stream" else []
     words += PROGRAM if command == "run" else ()
-    run = subprocess.Popen(
-        [sys.executable, "-m", "testbed.cli", *words],
+    run = WarmProcess(
+        [*TESTBED, *words],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -83,8 +83,8 @@ def test_the_page_has_what_all_machines_tell(command: str, tmp_path: Path) -> No
 def test_the_page_of_a_network_that_is_held_up_has_the_loads_between_machines(tmp_path: Path) -> None:
     (tmp_path / "place.json").write_text(json.dumps(PLACE))
     words = ["up", "ring:4", "--machines", "2", "--live", "--machine-placement", str(tmp_path / "place.json")]
-    held = subprocess.Popen(
-        [sys.executable, "-m", "testbed.cli", *words],
+    held = WarmProcess(
+        [*TESTBED, *words],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

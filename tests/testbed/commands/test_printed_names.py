@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.helpers.paths import ROOT, SHARED
-from tests.helpers.warm_commands import WarmCommands, warm_commands
+from tests.helpers.paths import SHARED
+from tests.helpers.warm import TESTBED, run, run_on_a_terminal
 
 Run = Callable[[list[str]], tuple[int, bytes]]
 
@@ -78,28 +80,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def commands(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmCommands]:
-    environment = {"PYTHONPATH": str(ROOT), "TERM": "xterm-256color", "COLUMNS": "300"}
-    with warm_commands(folder, tmp_path_factory.mktemp("printed"), environment) as commands:
-        yield commands
+@pytest.fixture
+def surroundings(folder: Path) -> dict[str, Any]:
+    return {"cwd": folder, "env": {**os.environ, "TERM": "xterm-256color", "COLUMNS": "300"}}
 
 
 @pytest.fixture
-def on_a_terminal(commands: WarmCommands) -> Run:
+def on_a_terminal(surroundings: dict[str, Any]) -> Run:
     """The command with a terminal for stdin, stdout and stderr; everything that reaches it."""
-    return lambda words: commands.on_a_terminal(*words)
+    return lambda words: run_on_a_terminal([*TESTBED, *words], **surroundings)
 
 
 @pytest.fixture
-def without_terminal(commands: WarmCommands) -> Run:
-    """The command with its output in a file."""
+def without_terminal(surroundings: dict[str, Any]) -> Run:
+    """The command with its output in a pipe."""
 
-    def run(words: list[str]) -> tuple[int, bytes]:
-        done = commands(*words)
-        return done.returncode, (done.stdout + done.stderr).encode()
+    def piped(words: list[str]) -> tuple[int, bytes]:
+        done = run([*TESTBED, *words], capture_output=True, **surroundings)
+        return done.returncode, done.stdout + done.stderr
 
-    return run
+    return piped
 
 
 @pytest.mark.parametrize("terminal", [True, False], ids=["terminal", "file"])
@@ -136,8 +136,8 @@ def test_a_stored_run_and_its_pages(folder: Path, on_a_terminal: Run, without_te
     place = next((folder / "results" / "stream").iterdir())
     manifest = json.loads((place / "manifest.json").read_text())
     (place / "manifest.json").write_text(json.dumps(manifest | {"command": f"testbed\n{FORGED[0]}\n\x1b[2J\u202e"}))
-    for run in (on_a_terminal, without_terminal):
-        code, found = run(["report", str(place), "--figures"])
+    for printed in (on_a_terminal, without_terminal):
+        code, found = printed(["report", str(place), "--figures"])
         assert code in (0, 1, 5) and not list(raw(found))
     pages = [place / "page.html", *(place / "figures").glob("*.svg"), place / "figures" / "captions.md"]
     assert len(pages) > 4

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 from testbed.cli import main
 from testbed.emulation.machine.capabilities import time_namespace_obstacle
 from tests.helpers.processes import descendants, kept_namespaces, left_of, machine_worker
+from tests.helpers.warm import TESTBED, WarmProcess
 
 OBSTACLE = time_namespace_obstacle()
 STREAM = ("stream", "ring:4", "--from", "s0", "--to", "s2", "--packet-rate", "200", "--faults", "none")
@@ -43,9 +43,9 @@ MEASURED = {"bulk": "messages", "mobility": "crossing_packets", "sfio": "operati
     "command", [pytest.param(c, marks=[pytest.mark.soak] if c == "mobility" else []) for c in sorted(KILLED)]
 )
 def test_a_machine_killed_under_any_command_is_named_with_what_was_measured(command: str, tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "testbed.cli", *KILLED[command], "--machines", "2", "--results", str(tmp_path)]
+    words = [*TESTBED, *KILLED[command], "--machines", "2", "--results", str(tmp_path)]
     words += PROGRAM if command == "run" else ()
-    run = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    run = WarmProcess(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     until = time.monotonic() + 60
     there = {run.pid: ""}
     while (
@@ -74,8 +74,8 @@ def test_a_machine_killed_under_any_command_is_named_with_what_was_measured(comm
 @pytest.mark.unclocked
 @pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))
 def test_a_machine_killed_in_mid_run_is_named_and_nothing_is_left(tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "testbed.cli", *STREAM, "--duration", "20", "--machines", "2", "--json"]
-    run = subprocess.Popen([*words, "--results", str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    words = [*TESTBED, *STREAM, "--duration", "20", "--machines", "2", "--json"]
+    run = WarmProcess([*words, "--results", str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     until = time.monotonic() + 60
     streaming = False
     while not streaming and time.monotonic() < until:

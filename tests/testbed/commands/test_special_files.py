@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from testbed.cli import main
+from tests.helpers.warm import TESTBED, run
 from topologies.text import text_file
 
 READ = {
@@ -73,8 +73,8 @@ def test_written(words: list[str], special: Path, capsys: pytest.CaptureFixture[
 def test_written_by_a_run_on_switches(words: list[str], tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     named = [word.replace("FILE", "pipe") for word in words]
-    done = subprocess.run(
-        [sys.executable, "-m", "testbed.cli", *named],
+    done = run(
+        [*TESTBED, *named],
         cwd=tmp_path,
         stdin=subprocess.DEVNULL,
         capture_output=True,

@@ -174,9 +174,10 @@ COMMANDS = {
     "--help": 0,
     "route --help": 0,
 }
-LONG = ("simulate ring:4 --duration 1e-5",)
+ALIKE = ("topology list", "topology show net.json --json", "simulate ring:4 --duration 1e-5", "--help")
+"""Commands that print in the way of others, a text, a document or a page of help."""
 ALSO = ("all closed", "ascii, strict", "C")
-"""Conditions in which `make test` runs what takes seconds; `make soak` runs it in all."""
+"""Conditions in which `make test` runs those; `make soak` runs them in all."""
 CONDITIONS: dict[str, tuple[str, dict[str, str]]] = {
     "stdout closed": (">&-", {}),
     "stderr closed": ("2>&-", {}),
@@ -201,7 +202,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("command", "condition"),
     [
-        pytest.param(command, condition, marks=[pytest.mark.soak] if command in LONG and condition not in ALSO else [])
+        pytest.param(command, condition, marks=[pytest.mark.soak] if command in ALIKE and condition not in ALSO else [])
         for command in COMMANDS
         for condition in CONDITIONS
     ],

@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from testbed.routing.baselines import single_path
 from testbed.routing.methods import ROUTINGS
 from testbed.scheduling.methods import schedule_by_name
 from tests.helpers.paths import ROOT
-from tests.helpers.warm_commands import WarmCommands, warm_commands
+from tests.helpers.warm import TESTBED, run
 from topologies.registry import PluginError, Registry
 from topologies.routing_tables import STATIC_ROUTINGS
 
@@ -152,16 +152,17 @@ def test_name_that_is_taken_is_refused() -> None:
 # what is installed
 
 
-@pytest.fixture(scope="module")
-def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmCommands]:
-    """``testbed``'s commands; ``commands.at(folder)``: where what is in that folder is installed."""
-    scratch = tmp_path_factory.mktemp("printed")
-    with warm_commands(scratch, scratch, {"PYTHONPATH": str(ROOT)}) as found:
-        yield found
+Commands = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def commands_at(site: Path) -> Commands:
+    """``testbed``'s commands where what is in that folder is installed."""
+    there = {**os.environ, "PYTHONPATH": str(site)}
+    return lambda *words: run([*TESTBED, *words], capture_output=True, text=True, cwd=site, env=there)
 
 
 @pytest.fixture(scope="module")
-def installed(commands: WarmCommands, tmp_path_factory: pytest.TempPathFactory) -> WarmCommands:
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Commands:
     """The example package and those in ``plugins/``, installed into a directory of their own."""
     base = tmp_path_factory.mktemp("plugin")
     sources = [ROOT / "examples" / "plugin", *(file.parent for file in ROOT.glob("plugins/*/pyproject.toml"))]
@@ -170,10 +171,10 @@ def installed(commands: WarmCommands, tmp_path_factory: pytest.TempPathFactory) 
     pip = [sys.executable, "-m", "pip", *words, *copies]
     done = subprocess.run(pip, capture_output=True, text=True, timeout=250, check=False)
     assert done.returncode == 0, done.stderr
-    return commands.at(base / "site")
+    return commands_at(base / "site")
 
 
-def test_installed_routing_and_scheduler_are_methods_of_the_commands(installed: WarmCommands) -> None:
+def test_installed_routing_and_scheduler_are_methods_of_the_commands(installed: Commands) -> None:
     done = installed("route", "swiss-t1", "--from", "s1", "--to", "s6", "--routing", "widest", "--json")
     links = json.loads(done.stdout)["links"]
     assert links[0]["source"] == "s1" and {link["load"] for link in links} == {"1"}
@@ -183,7 +184,7 @@ def test_installed_routing_and_scheduler_are_methods_of_the_commands(installed: 
     assert unknown.returncode == 2 and "widest" in unknown.stderr
 
 
-def test_suites_judge_the_installed_package(installed: WarmCommands) -> None:
+def test_suites_judge_the_installed_package(installed: Commands) -> None:
     for name, group in (
         ("widest", "testbed.routings"), ("longest-first", "testbed.schedulers"),
         ("xml", "testbed.schedule_formats"), ("et.json", "testbed.traffic_formats"),
@@ -203,7 +204,7 @@ def test_example_package_is_short() -> None:
 
 
 @pytest.fixture(scope="module")
-def broken(commands: WarmCommands, tmp_path_factory: pytest.TempPathFactory) -> WarmCommands:
+def broken(tmp_path_factory: pytest.TempPathFactory) -> Commands:
     """A package whose plug-ins do all that plug-ins must not do."""
     site = tmp_path_factory.mktemp("broken")
     description = site / "bad_plugins-0.1.dist-info"
@@ -222,7 +223,7 @@ def broken(commands: WarmCommands, tmp_path_factory: pytest.TempPathFactory) -> 
         "    return Schedule.of(numpy.zeros(len(traffic), dtype='int32'), 1, method='liar')\n"
     )
     (site / "leaving.py").write_text("raise SystemExit('good bye')\n")
-    return commands.at(site)
+    return commands_at(site)
 
 
 @pytest.mark.parametrize(
@@ -237,13 +238,13 @@ def broken(commands: WarmCommands, tmp_path_factory: pytest.TempPathFactory) -> 
         ("experiment run ghost", "No module named 'no_such_module'"),
     ],
 )
-def test_broken_plugin_is_named_with_its_package_in_one_line(broken: WarmCommands, words: str, says: str) -> None:
+def test_broken_plugin_is_named_with_its_package_in_one_line(broken: Commands, words: str, says: str) -> None:
     done = broken(*words.split())
     assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1, done.stderr
     assert "bad-plugins 0.1" in done.stderr and says in done.stderr
 
 
-def test_broken_plugins_take_nothing_else_down(broken: WarmCommands) -> None:
+def test_broken_plugins_take_nothing_else_down(broken: Commands) -> None:
     done = broken("route", "ring:4", "--from", "s0", "--to", "s2", "--json")
     assert done.returncode == 0 and json.loads(done.stdout)["method"] == "capillary"
     assert broken("topology", "list").returncode == 0
@@ -323,12 +324,12 @@ def every_kind_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def every_kind(commands: WarmCommands, every_kind_site: Path) -> WarmCommands:
-    return commands.at(every_kind_site)
+def every_kind(every_kind_site: Path) -> Commands:
+    return commands_at(every_kind_site)
 
 
 @pytest.mark.parametrize("name", ["resort:n", "rs-again", "again", "cycle", "sum"])
-def test_suite_of_every_group_passes_what_works(every_kind: WarmCommands, name: str) -> None:
+def test_suite_of_every_group_passes_what_works(every_kind: Commands, name: str) -> None:
     done = every_kind("plugins", "check", name)
     assert done.returncode == 0 and "verdict: passed" in done.stdout, done.stdout + done.stderr
 
@@ -345,7 +346,7 @@ def test_suite_of_every_group_passes_what_works(every_kind: WarmCommands, name: 
         "demands cycle:4 --routing resort:1 --json",
     ],
 )
-def test_plugins_of_every_kind_work_in_the_commands(every_kind: WarmCommands, words: str, tmp_path: Path) -> None:
+def test_plugins_of_every_kind_work_in_the_commands(every_kind: Commands, words: str, tmp_path: Path) -> None:
     listed = [str(tmp_path / "none.json") if word == "/dev/null" else word for word in words.split()]
     (tmp_path / "none.json").write_text("[]")
     done = every_kind(*listed)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+from tests.helpers.warm import run
 
 pytestmark = pytest.mark.emulation
 
@@ -28,7 +29,7 @@ def test_a_file_arrives_over_switches_while_a_link_is_down(valid_run: Callable[.
         "emulation",
     ]
     words += ["--file-size", "2e6", "--json"]
-    done = valid_run(lambda: subprocess.run(words, capture_output=True, text=True, timeout=100, check=False))
+    done = valid_run(lambda: run(words, capture_output=True, text=True, timeout=100, check=False))
     assert done.returncode == 0, done.stderr + done.stdout
     document = json.loads(done.stdout)
     assert document["fabric"] == "emulation" and document["verified"]

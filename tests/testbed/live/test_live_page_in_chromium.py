@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 
 from testbed.emulation.machine.capabilities import emulation_problem
 from tests.helpers import chromium_pipe
+from tests.helpers.warm import TESTBED, WarmProcess
 
 ROOT = Path(__file__).parents[3]
 CUT_S, MENDED_S = 6.0, 8.0
@@ -44,8 +44,8 @@ def _stream(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
         "10",
         "--live",
     ]
-    run = subprocess.Popen(
-        [sys.executable, "-m", "testbed.cli", *words, "--fabric", "emulation", "--results", str(folder)],
+    run = WarmProcess(
+        [*TESTBED, *words, "--fabric", "emulation", "--results", str(folder)],
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         env=os.environ | {"PYTHONPATH": str(ROOT)},

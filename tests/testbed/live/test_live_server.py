@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -25,6 +24,7 @@ from testbed.live.events import Sample
 from testbed.live.run_views import network_view
 from testbed.live.view import Update
 from testbed.model.progress import CounterReading, Progress
+from tests.helpers.warm import TESTBED, WarmProcess
 from topologies import load_network
 
 pytest.importorskip("aiohttp")
@@ -139,8 +139,8 @@ def test_a_missing_extra_is_named_with_its_command(monkeypatch: pytest.MonkeyPat
 
 def test_nothing_is_left_when_the_run_is_killed(tmp_path: Path) -> None:
     words = ["stream", "swiss-t1", "--from", "s1", "--to", "s6", "--faults", "none", "--duration", "20000", "--live"]
-    run = subprocess.Popen(
-        [sys.executable, "-m", "testbed.cli", *words, "--fabric", "simulator", "--results", str(tmp_path)],
+    run = WarmProcess(
+        [*TESTBED, *words, "--fabric", "simulator", "--results", str(tmp_path)],
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         env=os.environ | {"PYTHONPATH": str(ROOT)},

@@ -4,13 +4,13 @@ returns."""
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.helpers.warm import TESTBED, run
 
 pytestmark = pytest.mark.emulation
 
@@ -93,9 +93,9 @@ def test_the_command_streams_over_a_recomputed_route_and_its_page_is_drawn_anew(
     tmp_path: Path, valid_run: Callable[..., Any]
 ) -> None:
     ends = ["torus:4x4", "--from", "s0_0", "--to", "s2_0", "--max-faults", "1"]
-    words = [sys.executable, "-m", "testbed.cli", "stream", *ends, "--routing", "recomputed", "--json", "--results"]
+    words = [*TESTBED, "stream", *ends, "--routing", "recomputed", "--json", "--results"]
     words.append(str(tmp_path))
-    done = valid_run(lambda: subprocess.run(words, capture_output=True, text=True, timeout=120, check=False))
+    done = valid_run(lambda: run(words, capture_output=True, text=True, timeout=120, check=False))
     assert done.returncode == 0, (done.stdout[-2000:], done.stderr)
     document = json.loads(done.stdout)
     (fault,) = document["per_fault"]
@@ -105,6 +105,6 @@ def test_the_command_streams_over_a_recomputed_route_and_its_page_is_drawn_anew(
     drawing = directory / "figure-s0_0->s1_0-down.svg"
     before = drawing.read_text()
     drawing.unlink()
-    report = [sys.executable, "-m", "testbed.cli", "report", str(directory)]
-    assert subprocess.run(report, capture_output=True, timeout=60, check=False).returncode == 0
+    report = [*TESTBED, "report", str(directory)]
+    assert run(report, capture_output=True, timeout=60, check=False).returncode == 0
     assert drawing.read_text() == before

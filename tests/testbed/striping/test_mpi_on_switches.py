@@ -4,7 +4,6 @@ views."""
 from __future__ import annotations
 
 import importlib.util
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from testbed.errors import CapabilityError
 from testbed.striping.emulated.mpi_launcher import find_mpiexec
+from tests.helpers.warm import TESTBED, run
 
 pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
 
@@ -157,7 +157,7 @@ def test_a_program_runs_as_mpi_ranks_by_the_command_with_its_group_and_listeners
         str(tmp_path / "root"),
     ]
     words += ["--", "python", str(program)]
-    done = subprocess.run([sys.executable, "-m", "testbed.cli", *words], capture_output=True, text=True, timeout=100)
+    done = run([*TESTBED, *words], capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     assert (
         (tmp_path / "root" / "p1" / "a").read_bytes()

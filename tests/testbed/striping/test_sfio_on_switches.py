@@ -4,7 +4,6 @@ dies."""
 from __future__ import annotations
 
 import subprocess
-import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.paths import ROOT
+from tests.helpers.warm import TESTBED, run
 
 pytestmark = pytest.mark.emulation
 LINK_RATE_BPS = 5e6
@@ -20,9 +20,9 @@ EXAMPLES = ROOT / "examples"
 
 
 def program(root: Path, *words: str, compute: int, io: int = 2) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "testbed.cli", "run", "crossbar:4"]
+    command = [*TESTBED, "run", "crossbar:4"]
     command += ["--compute-nodes", str(compute), "--io-nodes", str(io), "--subfile-dir", str(root), "--", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 def accessed(network: str, root: str, options: dict[str, Any]) -> dict[str, Any]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+from tests.helpers.warm import TESTBED, run
 
 pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
 
@@ -71,9 +71,7 @@ def test_converted_wavelengths_arrive_and_a_dark_network_drops_and_counts_everyt
 
 def test_command_runs_the_optical_cloud_on_switches() -> None:
     words = ["optical-cloud", "--wavelengths", "8", "--fabric", "emulation", "--packets", "5", "--json"]
-    done = subprocess.run(
-        [sys.executable, "-m", "testbed.cli", "wavelengths", *words], capture_output=True, text=True, timeout=90
-    )
+    done = run([*TESTBED, "wavelengths", *words], capture_output=True, text=True, timeout=90)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["verdict"]["passed"]

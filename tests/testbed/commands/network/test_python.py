@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.helpers.warm import TESTBED, run
 
 pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
 OWN_CLASSES = """
@@ -57,8 +58,8 @@ sys.exit(int(sys.argv[1]))
 
 
 def run_python(*words: str, folder: Path, typed: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", "testbed.cli", "python", *words]
-    return subprocess.run(command, input=typed, capture_output=True, text=True, cwd=folder, timeout=120, check=False)
+    command = [*TESTBED, "python", *words]
+    return run(command, input=typed, capture_output=True, text=True, cwd=folder, timeout=120, check=False)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from testbed.cli import main
 from testbed.emulation.control.remote_controller import parse_controller
 from testbed.errors import InputError
 from tests.helpers.paths import ROOT
+from tests.helpers.warm import TESTBED, run
 
 LEARNING = """
 import os, sys
@@ -81,8 +82,8 @@ def line_of_switches(tmp_path: Path) -> Path:
 
 
 def testbed(*words: str, text: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, "-m", "testbed.cli", *words]
-    return subprocess.run(argv, input=text, capture_output=True, text=True, timeout=120, check=False, cwd=ROOT)
+    argv = [*TESTBED, *words]
+    return run(argv, input=text, capture_output=True, text=True, timeout=120, check=False, cwd=ROOT)
 
 
 testbed.__test__ = False  # type: ignore[attr-defined]

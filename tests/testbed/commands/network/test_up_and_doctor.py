@@ -10,14 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.paths import ROOT
-
-TESTBED = [sys.executable, "-m", "testbed.cli"]
+from tests.helpers.warm import TESTBED, run
 
 
 def testbed(*words: str, text: str = "", cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*TESTBED, *words], input=text, capture_output=True, text=True, timeout=90, check=False, cwd=cwd
-    )
+    return run([*TESTBED, *words], input=text, capture_output=True, text=True, timeout=90, check=False, cwd=cwd)
 
 
 testbed.__test__ = False  # type: ignore[attr-defined]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,14 @@ from typing import Any
 import pytest
 
 from tests.helpers.commands import in_process
+from tests.helpers.warm import TESTBED, run
 
 NETWORK = "swiss-t1:allocation=1-1-0-0-1-0-0-0"
 
 
 def testbed(tmp_path: Path, *words: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", "testbed.cli", "bulk", *words, "--results", str(tmp_path / "results")]
-    return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+    command = [*TESTBED, "bulk", *words, "--results", str(tmp_path / "results")]
+    return run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
 
 
 testbed.__test__ = False  # type: ignore[attr-defined]

@@ -4,7 +4,6 @@ their names."""
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.commands import in_process
+from tests.helpers.warm import TESTBED, run
 
 pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
 SMALL = "swiss-t1:allocation=1-1-1-1-0-0-0-0"
@@ -22,8 +22,8 @@ PACE = ("throughput over", "dropped at switches")
 
 
 def asked(*words: str) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-m", "testbed.cli", *words, "--json"],
+    done = run(
+        [*TESTBED, *words, "--json"],
         capture_output=True,
         text=True,
         timeout=200,
@@ -65,8 +65,8 @@ def test_a_striped_file_is_written_in_the_time_frames_of_the_file(tmp_path: Path
 def test_gethostname_of_a_host_is_the_hosts_name(tmp_path: Path) -> None:
     program = "import os, socket; print(os.environ['SFIO_RANK'], socket.gethostname(), os.uname().nodename)"
     words = ["run", "crossbar:3", "--compute-nodes", "2", "--io-nodes", "1", "--results", str(tmp_path), "--"]
-    done = subprocess.run(
-        [sys.executable, "-m", "testbed.cli", *words, sys.executable, "-c", program],
+    done = run(
+        [*TESTBED, *words, sys.executable, "-c", program],
         capture_output=True, text=True, timeout=100, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from testbed.cli import main
+from tests.helpers.warm import TESTBED, WarmProcess
 
 FILE = """
 name = "some"
@@ -23,7 +24,7 @@ seeds = "1-32"
 methods = ["capillary:1", "capillary:2", "capillary"]
 tolerances = [0.036, 0.05]
 """
-COMMAND = [sys.executable, "-m", "testbed.cli", "campaign"]
+COMMAND = [*TESTBED, "campaign"]
 
 
 def eventually(holds: Callable[[], bool], within_s: float = 120.0) -> None:
@@ -56,7 +57,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def campaign(folder: Path, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     words = [*COMMAND, str(folder / "some.toml"), "--workers", "2", "--results", str(tmp_path), "--json"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with WarmProcess(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         yield process
         process.kill()
 
@@ -96,7 +97,7 @@ def test_a_scheduler_and_workers_elsewhere_are_used_and_one_of_them_may_die(fold
     address_file = tmp_path / "scheduler.json"
     dask = [sys.executable, "-m", "dask"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path}
-    scheduler = subprocess.Popen(
+    scheduler = WarmProcess(
         [
             *dask,
             "scheduler",
@@ -115,7 +116,7 @@ def test_a_scheduler_and_workers_elsewhere_are_used_and_one_of_them_may_die(fold
         eventually(lambda: address_file.exists() and address_file.read_text().strip().endswith("}"))
         address = json.loads(address_file.read_text())["address"]
         worker = [*dask, "worker", address, "--nthreads", "1", "--no-dashboard", "--no-nanny"]
-        workers = [subprocess.Popen(worker, **quiet) for _ in range(2)]  # type: ignore[call-overload]
+        workers = [WarmProcess(worker, **quiet) for _ in range(2)]  # type: ignore[call-overload]
         words = [
             *COMMAND,
             str(folder / "some.toml"),
@@ -125,7 +126,7 @@ def test_a_scheduler_and_workers_elsewhere_are_used_and_one_of_them_may_die(fold
             str(tmp_path / "out"),
             "--json",
         ]
-        with subprocess.Popen(words, stdout=subprocess.PIPE) as process:
+        with WarmProcess(words, stdout=subprocess.PIPE) as process:
             eventually(lambda: journal_lines(tmp_path / "out") >= 3)
             workers[0].kill()
             assert process.wait(60) == 0

@@ -23,7 +23,7 @@ from testbed.commands.studies.experiment import find_experiments
 from testbed.commands.studies.replicate import Replication, expected_seconds
 from testbed.results.study_store import STORED, stored_runs
 from tests.helpers.paths import ROOT
-from tests.helpers.signals import heed_signals
+from tests.helpers.warm import TESTBED, WarmProcess, run
 
 STUDIES = """
 import pathlib, time
@@ -87,7 +87,7 @@ def theirs(tmp_path: Path) -> dict[str, str]:
 
 
 def command(*words: str) -> list[str]:
-    return [sys.executable, "-m", "testbed.cli", "replicate", "--results", "kept", *words]
+    return [*TESTBED, "replicate", "--results", "kept", *words]
 
 
 def measured(folder: Path) -> list[str]:
@@ -107,7 +107,7 @@ def document(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 
 def test_killed_in_the_middle_it_goes_on_where_it_was(tmp_path: Path, theirs: dict[str, str]) -> None:
-    started = subprocess.Popen(command("--only", "slow"), cwd=tmp_path, env=theirs, stdout=subprocess.DEVNULL)
+    started = WarmProcess(command("--only", "slow"), cwd=tmp_path, env=theirs, stdout=subprocess.DEVNULL)
     until = time.monotonic() + 60
     while len(measured(tmp_path)) < 2 and time.monotonic() < until:
         time.sleep(0.02)
@@ -117,9 +117,7 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(tmp_path: Path, theirs: di
     _, alive = psutil.wait_procs(children, timeout=10)
     assert children and not alive
     before = measured(tmp_path)
-    again = subprocess.run(
-        command("--only", "slow", "--json"), cwd=tmp_path, env=theirs, capture_output=True, text=True
-    )
+    again = run(command("--only", "slow", "--json"), cwd=tmp_path, env=theirs, capture_output=True, text=True)
     assert again.returncode == 0, again.stderr
     assert document(again)["slow"]["checks"] == {"holds": 1, "fails": 0, "cannot-tell": 0}
     everything = measured(tmp_path)
@@ -193,7 +191,7 @@ def test_what_is_left_is_estimated_from_stored_seconds(
 
 def test_a_time_budget_ends_the_run_and_keeps_what_is_stored(tmp_path: Path, theirs: dict[str, str]) -> None:
     words = command("--only", "slow", "--max-hours", "0.0001", "--json")
-    done = subprocess.run(words, cwd=tmp_path, env=theirs, capture_output=True, text=True, preexec_fn=heed_signals)
+    done = run(words, cwd=tmp_path, env=theirs, capture_output=True, text=True)
     assert done.returncode == 4 and document(done)["slow"]["state"] in ("unfinished", "not run")
 
 

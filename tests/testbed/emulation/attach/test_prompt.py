@@ -8,7 +8,6 @@ import pty
 import select
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,10 +16,10 @@ import pytest
 
 import testbed
 from tests.helpers.paths import ROOT
+from tests.helpers.warm import TESTBED, WarmProcess, run
 from topologies import load_network
 
 pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
-TESTBED = [sys.executable, "-m", "testbed.cli"]
 LONG = "東京の大変長い名前の大学院生が居る三十五文字の研究所の建物である"
 
 COMMANDS: dict[str, str] = {
@@ -137,7 +136,7 @@ def network_file(folder: Path, hosts: Sequence[str], switches: Sequence[str], li
 def obeyed(words: Sequence[str], lines: Sequence[str], **options: object) -> tuple[int, list[str], str]:
     """Exit code, what each line led to (both streams), and what came before the first."""
     marked = [text for number, line in enumerate(lines) for text in (f"sh echo MARK {number}", line)]
-    done = subprocess.run(
+    done = run(
         [*TESTBED, *words],
         input="\n".join(marked).encode(errors="surrogateescape") + b"\n",
         stdout=subprocess.PIPE,
@@ -175,7 +174,7 @@ def held() -> Iterator[str]:
     """The name of a network of four switches that is up."""
     name = f"prompt-{os.getpid()}"
     words = [*TESTBED, "up", "ring:4", "--name", name]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as up:
+    with WarmProcess(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as up:
         assert up.stdout is not None and name in up.stdout.readline()
         yield name
         up.communicate()
@@ -212,9 +211,7 @@ def test_closed_input_ends_the_prompt() -> None:
 def test_interrupt_ends_the_program_and_not_the_prompt(held: str) -> None:
     """At a terminal: a program that ends with the first Ctrl-C, and one that hears none and ends with the second."""
     ours, its = pty.openpty()
-    child = subprocess.Popen(
-        [*TESTBED, "attach", held], stdin=its, stdout=its, stderr=its, cwd=ROOT, start_new_session=True
-    )
+    child = WarmProcess([*TESTBED, "attach", held], stdin=its, stdout=its, stderr=its, cwd=ROOT, start_new_session=True)
     os.close(its)
 
     def until(word: str, limit_s: float = 30.0) -> str:
@@ -383,7 +380,7 @@ def test_library_and_exec_mean_the_same_nodes(tmp_path: Path) -> None:
     with testbed.session(file) as session:
         for name in ("h1", "h2", "São Paulo"):
             words = [*TESTBED, "exec", session.name, name, "--", "hostname"]
-            done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+            done = run(words, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
             assert done.stdout.strip() == session.exec(name, ["hostname"]).stdout.strip() == name
         session.fail(f"s1->{LONG}")
         assert session.ping("h1", "h2", 1, wait_s=0.2).received == 0
@@ -412,14 +409,15 @@ def test_hosts_that_stand_for_switches_have_names_of_their_own(tmp_path: Path) -
 def test_a_network_that_ends_meanwhile_ends_the_prompt_in_one_line() -> None:
     name = f"ending-{os.getpid()}"
     words = [*TESTBED, "up", "ring:3", "--name", name]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as up:
+    with WarmProcess(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as up:
         assert up.stdout is not None and name in up.stdout.readline()
         words = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        with subprocess.Popen([*TESTBED, "attach", name], **words) as attached:  # type: ignore[call-overload]
+        with WarmProcess([*TESTBED, "attach", name], **words) as attached:  # type: ignore[call-overload]
             attached.stdin.write("h0 hostname\n")
             attached.stdin.flush()
             assert attached.stdout.readline() == "h0\n"
             up.kill()
-            up.wait()
+            while name in Path("/proc/net/unix").read_text():  # what is inside ends a moment later than what is outside
+                time.sleep(0.01)
             _, said = attached.communicate("h0 hostname\nnodes\n", timeout=60)
     assert attached.returncode == 3 and said.count("\n") == 1 and f"{name!r} has gone" in said

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,9 +13,10 @@ import testbed
 from testbed.errors import InputError
 from testbed.striping.emulated.mpi_launcher import find_mpiexec
 from tests.helpers.ordinary_user import as_ordinary_user
+from tests.helpers.warm import TESTBED, run
 
 pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
-COMMAND = [sys.executable, "-m", "testbed.cli"]
+COMMAND = TESTBED
 ROOT_ONLY = pytest.mark.skipif(os.geteuid() != 0, reason="it is about root's runs")
 TAKEN = {
     "sys_admin": 21,
@@ -107,9 +107,7 @@ def test_programs_in_hosts_and_at_switches_are_bounded_alike(session: testbed.Se
 
 def test_shells_and_programs_of_the_prompt_are_bounded() -> None:
     lines = [f"h0 {RIGHTS}", 'py print(net["h0"].pexec("cat /proc/self/status")[0])', "h0 ping -c 1 -W 2 h1"]
-    done = subprocess.run(
-        [*COMMAND, "up", "ring:3"], input="\n".join(lines), capture_output=True, text=True, timeout=60
-    )
+    done = run([*COMMAND, "up", "ring:3"], input="\n".join(lines), capture_output=True, text=True, timeout=60)
     shell, program = done.stdout.split("NoNewPrivs:", 1)
     assert bounded(shell + "NoNewPrivs:" + program[:4]) and bounded(program[4:]), done.stdout
     assert " 1 received" in done.stdout and done.returncode == 0, done.stdout + done.stderr
@@ -120,7 +118,7 @@ def test_ranks_of_a_run_are_bounded(mpi: bool) -> None:
     if mpi:
         find_mpiexec()
     words = [*COMMAND, "run", "crossbar:4", "--compute-nodes", "2", "--io-nodes", "2", *(["--mpi"] if mpi else [])]
-    done = subprocess.run([*words, "--", "sh", "-c", RIGHTS], capture_output=True, text=True, timeout=100)
+    done = run([*words, "--", "sh", "-c", RIGHTS], capture_output=True, text=True, timeout=100)
     assert done.returncode == 0 and done.stdout.count("NoNewPrivs") == 2, done.stdout + done.stderr
     assert bounded(done.stdout)
 

@@ -18,6 +18,7 @@ from fec.adapters import scapy_layer
 from fec.protocol.framing import VERSION, PacketType, peek_type
 from fec.protocol.loss_report import decode_report
 from fec.protocol.wire import decode_header
+from tests.helpers.warm import TESTBED, run
 
 pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
 DISSECTOR = Path(scapy_layer.__file__).with_name("stream_dissector.lua")
@@ -40,8 +41,8 @@ def test_packets_on_a_link_are_read_field_by_field(tmp_path: Path, valid_run: Ca
     ]
     words += ["--hold-time", "0.5", "--loss-precision", "3", "--fabric", "emulation"]
     words += ["--json", "--results", str(tmp_path / "results")]
-    link = subprocess.run(
-        [sys.executable, "-m", "testbed.cli", "route", "swiss-t1", "--from", "s1", "--to", "s6", "--json"],
+    link = run(
+        [*TESTBED, "route", "swiss-t1", "--from", "s1", "--to", "s6", "--json"],
         capture_output=True,
         check=True,
         timeout=60,
@@ -49,7 +50,7 @@ def test_packets_on_a_link_are_read_field_by_field(tmp_path: Path, valid_run: Ca
     first = next(entry for entry in json.loads(link.stdout)["links"] if entry["source"] == "s1")
     file = tmp_path / "link.pcap"
     words += ["--pcap", f"{first['source']}->{first['target']}={file}"]
-    done = valid_run(lambda: subprocess.run(words, capture_output=True, text=True, timeout=120, check=False))
+    done = valid_run(lambda: run(words, capture_output=True, text=True, timeout=120, check=False))
     assert done.returncode == 0, done.stderr
     names = (
         "kind",

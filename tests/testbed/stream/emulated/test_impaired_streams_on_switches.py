@@ -4,13 +4,14 @@ asked for."""
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.helpers.warm import run
 
 FAULTS = (
     "s1->s2@0.8-9.8 ge:p=0.08,r=0.2, s1->s4@0.8-9.8 delay:0.03,jitter=0.02 duplicate:0.1, s1->s8@0.8-9.8 "
@@ -37,7 +38,7 @@ def test_bursts_copies_waits_and_a_trace_on_switches_are_what_was_asked_for(
         "600",
     ]
     words += ["--playback-buffer", "1.2", "--results", str(tmp_path)]
-    done = valid_run(lambda: subprocess.run(words, capture_output=True, text=True, timeout=120, check=False))
+    done = valid_run(lambda: run(words, capture_output=True, text=True, timeout=120, check=False))
     document = json.loads(done.stdout)
     checks = {check["name"]: check for check in document["verdict"]["checks"]}
     assert done.returncode == 0, (document["verdict"], done.stderr)

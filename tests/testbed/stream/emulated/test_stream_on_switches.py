@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from tests.helpers.warm import TESTBED, run
+
 pytestmark = pytest.mark.emulation
-COMMAND = [sys.executable, "-m", "testbed.cli", "stream", "swiss-t1", "--from", "s1", "--to", "s6"]
+COMMAND = [*TESTBED, "stream", "swiss-t1", "--from", "s1", "--to", "s6"]
 
 
 def _stream(results: Path) -> subprocess.CompletedProcess[str]:
@@ -31,7 +32,7 @@ def _stream(results: Path) -> subprocess.CompletedProcess[str]:
         "--results",
         str(results),
     ]
-    return subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    return run(words, capture_output=True, text=True, timeout=120, check=False)
 
 
 def test_stream_over_real_switches_passes(

@@ -1,0 +1,152 @@
+"""Python programs in processes of their own that need not import: each is a fork of this one, which has imported what
+takes long. Started by ``tests.helpers.warm``, which says what is asked of it.
+
+    python -P -m tests.helpers.warm_server DESCRIPTOR
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import traceback
+import types
+from typing import Any
+
+from testbed.emulation.sandbox.sandbox_entry import enter
+
+FIRST = 400
+"""Lowest number of a descriptor of this program's own: those below are for the programs."""
+_PRELOADED = (
+    "matplotlib.backends.backend_svg", "matplotlib.pyplot", "networkx", "os_ken.ofproto.ofproto_v1_3_parser",
+    "scipy.optimize", "scipy.sparse.csgraph", "scipy.spatial.transform", "testbed.api.emulated.sandbox_server",
+    "testbed.bulk.emulated.machine_ends", "testbed.cli", "testbed.conformance",
+    "testbed.interconnect.compiled.compiled_run", "testbed.report.page", "testbed.stream.emulated.fabric",
+    "testbed.striping.emulated.program_run", "tests.helpers.sandboxed_call",
+)  # fmt: skip
+
+
+def main(requests: socket.socket) -> None:
+    """Fork for every request, and tell the end of every child; until nobody asks any more."""
+    children = dict[int, tuple[int, int]]()
+    asked = requests.fileno()
+    while True:
+        for ready in select.select([asked, *children], [], [])[0]:
+            if ready in children:
+                pid, status = children.pop(ready)
+                os.write(status, str(os.waitpid(pid, 0)[1]).encode())
+                os.close(status)
+                os.close(ready)
+                continue
+            text, received, _, _ = socket.recv_fds(requests, 1 << 20, 64)
+            if not text:
+                return
+            given = [_moved(number) for number in received]
+            if (child := os.fork()) == 0:
+                _become(json.loads(text), given)
+            for number in given[:-1]:
+                os.close(number)
+            children[_moved(os.pidfd_open(child))] = child, given[-1]
+
+
+def _moved(number: int) -> int:
+    try:
+        return fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, FIRST)
+    finally:
+        os.close(number)
+
+
+def _become(request: dict[str, Any], given: list[int]) -> None:
+    """The program, from its beginning to its end."""
+    code: object = 70
+    try:
+        *streams, status = given
+        for number, descriptor in zip(request["numbers"], streams, strict=True):
+            os.dup2(descriptor, number)
+        if request["session"]:
+            os.setsid()
+        os.chdir(request["folder"])
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        os.write(status, f"{os.getpid()}\n".encode())
+        os.closerange(FIRST, 1024)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        _streams()
+        if request["sandbox"] is not None:
+            enter(request["sandbox"])
+            tempfile.tempdir = None
+        _run(**request["program"])
+        code = 0
+    except SystemExit as end:
+        code = end.code if end.code is not None else 0
+        if not isinstance(code, int):
+            print(code, file=sys.stderr)
+            code = 1
+    except BaseException:  # noqa: BLE001 - as an interpreter does
+        traceback.print_exc()
+        code = 1
+    finally:
+        _end(code)
+
+
+def _streams() -> None:
+    """Python's own, as at its start."""
+    tempfile.tempdir = None
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        stream = open(number, "w" if number else "r", closefd=False)  # noqa: SIM115 - as long as the process
+        if number == 2:
+            stream.reconfigure(line_buffering=True, errors="backslashreplace")
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+
+
+def _run(argv: list[str], path: list[str], kind: str, what: str) -> None:
+    """As ``python -m what``, ``python -c what`` or ``python what``, with those words and folders to import from."""
+    sys.argv[:] = argv
+    sys.path[:0] = path
+    importlib.invalidate_caches()
+    if kind == "-m":
+        if not hasattr(sys.modules.get(what), "__path__"):
+            sys.modules.pop(what, None)
+        runpy._run_module_as_main(what, alter_argv=True)  # type: ignore[attr-defined]
+    elif kind == "-c":
+        program = sys.modules["__main__"] = types.ModuleType("__main__")
+        exec(compile(what, "<string>", "exec"), program.__dict__)
+    else:
+        runpy.run_path(what, run_name="__main__")
+
+
+def _end(code: object) -> None:
+    """As at an interpreter's end, but that nothing is freed piece by piece."""
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code if isinstance(code, int) else 1)
+
+
+if __name__ == "__main__":
+    door = socket.socket(fileno=_moved(int(sys.argv[1])))
+    for name in _PRELOADED:
+        importlib.import_module(name)
+    from fec.redundancy.worst_windows import WorstWindows
+    from testbed.emulation.machine.capabilities import find_capabilities
+
+    WorstWindows([[(0, 8192)]], 20).sizes(40503)  # compiled code: what numba loads when the first of it is called
+    find_capabilities()  # what stored streams say of the machine, tried once a process
+    gc.collect()
+    gc.freeze()
+    main(door)
