@@ -74,19 +74,14 @@ def _replace_mininet() -> None:
     import mininet.clean
     import mininet.cli
     import mininet.net
-    from mininet.node import OVSSwitch, findController
+    from mininet.node import OVSSwitch
 
-    from testbed.emulation.network.mininet_network.net import BEFORE_CONTROLLER, TestbedMininet
+    from testbed.emulation.network.mininet_network.net import ScriptedMininet
     from testbed.emulation.network.mininet_network.nodes import LateSwitch
     from testbed.emulation.network.mininet_network.requests import Requests
 
-    class Mininet(TestbedMininet):
-        """With a controller unless the script gives another, or none, as Mininet's documentation says."""
-
-        def __init__(self, *args: Any, **options: Any) -> None:
-            if len(args) <= BEFORE_CONTROLLER:
-                options.setdefault("controller", findController())
-            super().__init__(*args, **options)
+    class Mininet(ScriptedMininet):
+        """Mininet as scripts know it."""
 
         def start(self) -> None:
             """A script that pings at once finds switches that have their rules."""
