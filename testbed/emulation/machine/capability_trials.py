@@ -140,16 +140,6 @@ def _htb(_: Netlink) -> str:
     return "htb can be set"
 
 
-def _nft_loss(_: Netlink) -> str:
-    rules = """table netdev trial {
-      chain out { type filter hook egress device "trial0" priority 0; numgen random mod 100 < 50 counter drop; }
-    }"""
-    _program(["nft", "-f", "-"], rules)
-    arrived = _packets_that_arrive()
-    _program(["nft", "delete", "table", "netdev", "trial"])
-    return f"nftables drops at random on egress ({1 - arrived / _PACKETS:.0%} of 50 % asked)"
-
-
 def _kernel_datapath(_: Netlink) -> str:
     refused = probe_kernel_datapath()
     if refused is not None:
@@ -170,9 +160,9 @@ def _datapath(_: Netlink) -> str:
     return "a bridge was made in the kernel" if chosen == "kernel" else "a bridge was made in user space"
 
 
-def _program(words: list[str], text: str | None = None) -> None:
+def _program(words: list[str]) -> None:
     try:
-        done = subprocess.run(words, input=text, capture_output=True, text=True, timeout=5, check=False)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=5, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CapabilityError(f"{words[0]}: {error}") from error
     if done.returncode != 0:
@@ -205,7 +195,6 @@ TRIALS: dict[str, tuple[Callable[[Netlink], str], str]] = {
         _impairments,
         "sudo modprobe cls_bpf act_mirred, or sch_netem; without them links cannot be impaired",
     ),
-    "nftables_loss": (_nft_loss, "sudo apt-get install nftables; sudo modprobe nft_numgen (a BPF classifier is used)"),
     "vxlan": (_vxlan, "sudo modprobe vxlan (cables between machines need it)"),
     "wireguard": (_wireguard, "sudo modprobe wireguard (needed only to encrypt what goes between machines)"),
 }
