@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
@@ -80,9 +81,10 @@ def sandbox_command(
     return [sys.executable, "-I", "-S", str(_ENTRY), options, *command]
 
 
+@cache
 def probe_sandbox(*, clock_offset_s: float = 0.0) -> str | None:
     """Enter a throw-away sandbox and create a veth pair in it; None where that works, else what refused and the
-    repair. ``clock_offset_s``: with a clock of its own, ahead by so much."""
+    repair; tried once. ``clock_offset_s``: with a clock of its own, ahead by so much."""
     try:
         done = subprocess.run(
             sandbox_command(["true"], die_with_parent=True, probe=True, clock_offset_s=clock_offset_s),

@@ -219,6 +219,18 @@ def test_probe_finds_no_obstacle_where_emulation_works() -> None:
     assert probe_sandbox() is None
 
 
+def test_a_machine_without_namespaces_is_probed_once() -> None:
+    script = (
+        "import subprocess, testbed.cli as cli; run, probes = subprocess.run, []; "
+        "refused = subprocess.CompletedProcess([], 3, '', 'testbed: refused'); "
+        "subprocess.run = lambda w, **o: probes.append(w) or refused if 'sandbox_entry' in str(w) else run(w, **o); "
+        "code = cli.main(['stream', 'ring:4', '--from', 's0', '--to', 's2', '--duration', '2']); print(len(probes))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.splitlines()[-1:] == ["1"], done.stderr[-2000:]
+    assert done.stderr.count("running on the simulated fabric: refused") == 1
+
+
 def test_refusal_of_namespaces_is_one_line_and_exit_code_3() -> None:
     words = sandbox_command(["true"], die_with_parent=True)
     script = 'echo 0 > /proc/sys/user/max_net_namespaces; exec "$@"'
