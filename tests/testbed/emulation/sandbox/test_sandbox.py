@@ -219,14 +219,16 @@ def test_probe_finds_no_obstacle_where_emulation_works() -> None:
     assert probe_sandbox() is None
 
 
-def test_a_machine_without_namespaces_is_probed_once() -> None:
+def test_a_machine_without_namespaces_is_probed_once(tmp_path: Path) -> None:
     script = (
         "import subprocess, testbed.cli as cli; run, probes = subprocess.run, []; "
         "refused = subprocess.CompletedProcess([], 3, '', 'testbed: refused'); "
         "subprocess.run = lambda w, **o: probes.append(w) or refused if 'sandbox_entry' in str(w) else run(w, **o); "
-        "code = cli.main(['stream', 'ring:4', '--from', 's0', '--to', 's2', '--duration', '2']); print(len(probes))"
+        "cli.main(['stream', 'ring:4', '--from', 's0', '--to', 's2', '--duration', '8', '--faults', 'none']); "
+        "print(sum('offset_s\": 0.0' in str(words) for words in probes))"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    words = [sys.executable, "-c", script]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
     assert done.stdout.splitlines()[-1:] == ["1"], done.stderr[-2000:]
     assert done.stderr.count("running on the simulated fabric: refused") == 1
 
