@@ -80,8 +80,8 @@ class RecordedMininet(ScriptedMininet):
     def __init__(self, *args: Any, **options: Any) -> None:
         self.networks.append(self)
         self.stated: dict[str, dict[str, Any]] = {}
-        kept = options | {"xterms": False, "cleanup": False, "waitConnected": False}
-        super().__init__(*args, requests=Requests.current, **kept)
+        ours = options | {"xterms": False, "cleanup": False, "waitConnected": False}
+        super().__init__(*args, requests=Requests.current, **ours)
 
     def addHost(self, name: str, cls: Any = None, **params: Any) -> Node:  # noqa: N802 - Mininet's name
         self.stated[name] = params
