@@ -39,25 +39,8 @@ PROGRAMS: tuple[tuple[str, str, str], ...] = (
     ("chromium", "chromium", "chromium"),
 )
 PACKAGES = (
-    "mininet",
-    "os-ken",
-    "scapy",
-    "numpy",
-    "networkx",
-    "numba",
-    "scipy",
-    "reedsolo",
-    "rich",
-    "xxhash",
-    "matplotlib",
-    "dask",
-    "distributed",
-    "pyarrow",
-    "ortools",
-    "raptorq",
-    "topohub",
-    "pymetis",
-    "aiohttp",
+    *("numpy", "networkx", "numba", "scipy", "reedsolo", "rich", "xxhash"),
+    *(name.replace("_", "-") for name in EXTRA_OF if name not in ("mpl_toolkits", "yaml")),
 )
 UPLINKS = ("pasta",)
 """Programs that give a sandbox a way to other machines without root."""

@@ -30,7 +30,6 @@ from testbed.errors import CapabilityError
 _A, _B, _C, _D = 101, 102, 103, 104
 _PACKETS = 400
 _LOSS = 0.5
-_ADD = ("ip", "link", "add")
 
 
 def _packets_that_arrive(count: int = _PACKETS) -> int:
@@ -134,12 +133,6 @@ def _detour(netlink: Netlink) -> None:
         raise CapabilityError("packets of a link cannot be sent on a detour")
 
 
-def _htb(_: Netlink) -> str:
-    _program(["tc", "qdisc", "add", "dev", "trial0", "root", "handle", "1:", "htb"])
-    _program(["tc", "qdisc", "del", "dev", "trial0", "root"])
-    return "htb can be set"
-
-
 def _kernel_datapath(_: Netlink) -> str:
     refused = probe_kernel_datapath()
     if refused is not None:
@@ -160,25 +153,31 @@ def _datapath(_: Netlink) -> str:
     return "a bridge was made in the kernel" if chosen == "kernel" else "a bridge was made in user space"
 
 
-def _program(words: list[str]) -> None:
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=5, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise CapabilityError(f"{words[0]}: {error}") from error
-    if done.returncode != 0:
-        raise CapabilityError(f"{words[0]}: {(done.stderr.strip().splitlines() or ['refused'])[0]}")
+def _accepted(found: str, *commands: str) -> Callable[[Netlink], str]:
+    """The trial that the machine's own programs carry these commands out."""
+
+    def trial(_: Netlink) -> str:
+        for words in map(str.split, commands):
+            try:
+                done = subprocess.run(words, capture_output=True, text=True, timeout=5, check=False)
+            except (OSError, subprocess.TimeoutExpired) as error:
+                raise CapabilityError(f"{words[0]}: {error}") from error
+            if done.returncode != 0:
+                raise CapabilityError(f"{words[0]}: {(done.stderr.strip().splitlines() or ['refused'])[0]}")
+        return found
+
+    return trial
 
 
-def _vxlan(_: Netlink) -> str:
-    _program([*_ADD, "trial4", "type", "vxlan", "id", "42", "dstport", "4789", "remote", "127.0.0.1", "dev", "lo"])
-    _program(["ip", "link", "del", "trial4"])
-    return "the kernel makes VXLAN cables between machines"
-
-
-def _wireguard(_: Netlink) -> str:
-    _program([*_ADD, "trial5", "type", "wireguard"])
-    _program(["ip", "link", "del", "trial5"])
-    return "the kernel can encrypt what goes between machines"
+_htb = _accepted("htb can be set", "tc qdisc add dev trial0 root handle 1: htb", "tc qdisc del dev trial0 root")
+_vxlan = _accepted(
+    "the kernel makes VXLAN cables between machines",
+    "ip link add trial4 type vxlan id 42 dstport 4789 remote 127.0.0.1 dev lo",
+    "ip link del trial4",
+)
+_wireguard = _accepted(
+    "the kernel can encrypt what goes between machines", "ip link add trial5 type wireguard", "ip link del trial5"
+)
 
 
 TRIALS: dict[str, tuple[Callable[[Netlink], str], str]] = {
