@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
 from testbed.model.verdict import Claim, Verdict
-from testbed.report.drawing.charts import GREY, chart
+from testbed.report.drawing.charts import draw_bars
 from topologies import load_network
 from topologies.network import LinkId, Network
 
@@ -29,6 +29,7 @@ ROUTES = {"static": (None, 1), "balanced": ("balanced", 1), "halves": ("balanced
 """Name -> routing and parts of a message."""
 UNITS, LIMIT_S = 2, 5.0
 """Whole units of a middling log-normal message; processor seconds after which a search for a schedule is stopped."""
+BOUND = (1.0, "the flow bound")
 Route = Callable[[str, str], Sequence[LinkId]]
 
 
@@ -121,15 +122,12 @@ def judge(rows: Rows) -> Verdict:
 
 def figures(rows: Rows) -> Figures:
     """Prices by network and loads."""
-    figure, axes = chart("What restrictions cost", size=(11, 5), ylabel="multiple of the flow bound", yscale="log")
-    for place, name in enumerate(prices(rows[0])):
-        heights = [prices(row)[name] for row in rows]
-        axes.bar([x + (place - 2) * 0.17 for x in range(len(rows))], heights, 0.16, label=name)
-    axes.axhline(1, color=GREY, linewidth=1, linestyle=":")
-    named = [f"{row['network'].partition('=')[0]}\n{row['loads']}" for row in rows]
-    axes.set_xticks(range(len(rows)), named, fontsize=7, rotation=45)
-    axes.legend()
-    return {"prices": figure}
+    samples = {
+        (name, f"{row['network'].partition('=')[0]}, {row['loads']}"): (price, 0.0)
+        for row in rows
+        for name, price in prices(row).items()
+    }
+    return {"prices": draw_bars("What restrictions cost", samples, y="multiple of the flow bound", claim=BOUND)}
 
 
 STUDY = Study.of_module(
