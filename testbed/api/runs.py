@@ -26,7 +26,7 @@ def run(plan: Any, fabric: Fabric | None = None, *, progress: ReportProgress | N
     (True, 0.5)
     """
     workload = workload_of(plan)
-    chosen = _fabric(workload, fabric)
+    chosen = _fabric(workload, plan, fabric)
     measured = (
         _emulated(workload, plan, progress)
         if chosen == "emulation"
@@ -35,7 +35,7 @@ def run(plan: Any, fabric: Fabric | None = None, *, progress: ReportProgress | N
     return workload.result(plan, chosen, measured)
 
 
-def _fabric(workload: Workload[Any, Any], requested: Fabric | None) -> Fabric:
+def _fabric(workload: Workload[Any, Any], plan: Any, requested: Fabric | None) -> Fabric:
     from testbed.emulation.machine.fabric import choose_fabric
 
     if requested not in (None, "emulation", "simulator"):
@@ -44,7 +44,8 @@ def _fabric(workload: Workload[Any, Any], requested: Fabric | None) -> Fabric:
         requested = "simulator"
     elif requested is None and workload.carry is None and workload.simulate is None:
         requested = "emulation"
-    return "emulation" if choose_fabric(requested, quiet=True) == "emulation" else "simulator"
+    networks = [plan.network] if hasattr(plan, "network") else []
+    return "emulation" if choose_fabric(requested, *networks, quiet=True) == "emulation" else "simulator"
 
 
 def _emulated(workload: Workload[Any, Any], plan: Any, progress: ReportProgress | None) -> Any:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from testbed.emulation.machine.capabilities import time_namespace, time_namespace_obstacle
+from testbed.emulation.sandbox.sandbox import probe_sandbox
 from testbed.errors import CapabilityError
 from testbed.machines.clocks.adapters.datagram_clock import ClockAnswers, ClockQuestions
 from testbed.machines.clocks.exchange import ANSWER_BYTES, KEY_BYTES
@@ -110,7 +110,8 @@ def _judged(conditions: TrialConditions, clock: RemoteClock, asked: int, their_s
 
 def _other_words(conditions: TrialConditions, key: bytes) -> list[str]:
     program = [sys.executable, "-P", __file__, key.hex(), repr(conditions.drift)]
-    return [*time_namespace(conditions.offset_s), *program]
+    times = ["--time", "--monotonic", str(conditions.offset_s), "--boottime", str(conditions.offset_s)]
+    return ["unshare", "--user", "--map-root-user", *times, "--fork", "--kill-child", *program]
 
 
 @contextmanager
@@ -128,7 +129,7 @@ def _hello(other: subprocess.Popen[str]) -> tuple[int, int]:
     assert other.stdout is not None
     line = other.stdout.readline()
     if not line:
-        raise CapabilityError(time_namespace_obstacle() or "the trial's other process did not start")
+        raise CapabilityError(probe_sandbox(clock_offset_s=1) or "the trial's other process did not start")
     port, start_ns = json.loads(line)
     return int(port), int(start_ns)
 

@@ -2,9 +2,10 @@
 
     python -m testbed.api.emulated.topology_program FILE NAME
 
-is started by ``topologies.adapters.python_files`` and becomes ``topologies.adapters.recorded_network`` inside. There
-the file has no network but its own, every file system is read-only but a private one in memory, it has no capability,
-its processes end with it, and memory and time are bounded.
+is started by ``topologies.adapters.python_files`` and becomes
+``testbed.emulation.network.mininet_network.recorded_network`` inside. There the file has no network but its own, every
+file system is read-only but a private one in memory, it has no capability, its processes end with it, and memory and
+time are bounded.
 """
 
 import ctypes
@@ -28,7 +29,7 @@ def main(words: list[str]) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (_PROCESSOR_S, _PROCESSOR_S))
     os.environ |= {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "HOME": os.environ.get("TMPDIR", "/")}
-    command = [sys.executable, "-P", "-m", "topologies.adapters.recorded_network", *words]
+    command = [sys.executable, "-P", "-m", "testbed.emulation.network.mininet_network.recorded_network", *words]
     os.execv(command[0], command)
 
 

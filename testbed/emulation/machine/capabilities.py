@@ -12,7 +12,6 @@ import select
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
@@ -40,25 +39,8 @@ PROGRAMS: tuple[tuple[str, str, str], ...] = (
     ("chromium", "chromium", "chromium"),
 )
 PACKAGES = (
-    "mininet",
-    "os-ken",
-    "scapy",
-    "numpy",
-    "networkx",
-    "numba",
-    "scipy",
-    "reedsolo",
-    "rich",
-    "xxhash",
-    "matplotlib",
-    "dask",
-    "distributed",
-    "pyarrow",
-    "ortools",
-    "raptorq",
-    "topohub",
-    "pymetis",
-    "aiohttp",
+    *("numpy", "networkx", "numba", "scipy", "reedsolo", "rich", "xxhash"),
+    *(name.replace("_", "-") for name in EXTRA_OF if name not in ("mpl_toolkits", "yaml")),
 )
 UPLINKS = ("pasta",)
 """Programs that give a sandbox a way to other machines without root."""
@@ -179,7 +161,10 @@ def several_machines() -> dict[str, Capability]:
     means, lack = encryption_means()
     spoken = "in the kernel" if means == "kernel" else f"in user space, {means}"
     encryption_problem = None if lack is None else f"{lack} (needed only for --encrypt)"
-    refused, newer = time_namespace_obstacle(), "a kernel with CONFIG_TIME_NS (5.6 or newer); real machines need none"
+    refused, newer = (
+        probe_sandbox(clock_offset_s=1),
+        "a kernel with CONFIG_TIME_NS (5.6 or newer); real machines need none",
+    )
     return {
         "uplink": _there(paths) if paths else _missing(absent, install),
         "encryption": _judged(encryption_problem, f"WireGuard {spoken}"),
@@ -311,34 +296,3 @@ def _machine() -> dict[str, Capability]:
 def as_document(found: dict[str, Capability]) -> dict[str, dict[str, object]]:
     """Name -> {available, detail, mend}, for JSON."""
     return {name: asdict(capability) for name, capability in found.items()}
-
-
-_LIMIT_S = 10.0
-_SHOW = "import time; print(time.monotonic_ns())"
-
-
-def time_namespace(offset_s: int) -> list[str]:
-    """The words in front of a command that give it clocks so many seconds ahead; it ends with them.
-
-    >>> time_namespace(5)[-2:]
-    ['--fork', '--kill-child']
-    """
-    times = ["--time", "--monotonic", str(offset_s), "--boottime", str(offset_s)]
-    return ["unshare", "--user", "--map-root-user", *times, "--fork", "--kill-child"]
-
-
-def time_namespace_obstacle() -> str | None:
-    """None where a program can have a monotonic clock that is ahead, else what the kernel said."""
-    offset_s = 1234
-    before_ns = time.monotonic_ns()
-    try:
-        words = [*time_namespace(offset_s), sys.executable, "-I", "-S", "-c", _SHOW]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"no time namespace: {error}"
-    if done.returncode != 0:
-        return f"no time namespace: {(done.stderr.strip().splitlines() or ['refused'])[-1]}"
-    # Three readings in their order: exact, however long the program took to start.
-    if before_ns <= int(done.stdout) - offset_s * 10**9 <= time.monotonic_ns():
-        return None
-    return f"a time namespace was made, but its clock is not {offset_s} s ahead"

@@ -30,7 +30,6 @@ from testbed.errors import CapabilityError
 _A, _B, _C, _D = 101, 102, 103, 104
 _PACKETS = 400
 _LOSS = 0.5
-_ADD = ("ip", "link", "add")
 
 
 def _packets_that_arrive(count: int = _PACKETS) -> int:
@@ -134,22 +133,6 @@ def _detour(netlink: Netlink) -> None:
         raise CapabilityError("packets of a link cannot be sent on a detour")
 
 
-def _htb(_: Netlink) -> str:
-    _program(["tc", "qdisc", "add", "dev", "trial0", "root", "handle", "1:", "htb"])
-    _program(["tc", "qdisc", "del", "dev", "trial0", "root"])
-    return "htb can be set"
-
-
-def _nft_loss(_: Netlink) -> str:
-    rules = """table netdev trial {
-      chain out { type filter hook egress device "trial0" priority 0; numgen random mod 100 < 50 counter drop; }
-    }"""
-    _program(["nft", "-f", "-"], rules)
-    arrived = _packets_that_arrive()
-    _program(["nft", "delete", "table", "netdev", "trial"])
-    return f"nftables drops at random on egress ({1 - arrived / _PACKETS:.0%} of 50 % asked)"
-
-
 def _kernel_datapath(_: Netlink) -> str:
     refused = probe_kernel_datapath()
     if refused is not None:
@@ -170,25 +153,31 @@ def _datapath(_: Netlink) -> str:
     return "a bridge was made in the kernel" if chosen == "kernel" else "a bridge was made in user space"
 
 
-def _program(words: list[str], text: str | None = None) -> None:
-    try:
-        done = subprocess.run(words, input=text, capture_output=True, text=True, timeout=5, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise CapabilityError(f"{words[0]}: {error}") from error
-    if done.returncode != 0:
-        raise CapabilityError(f"{words[0]}: {(done.stderr.strip().splitlines() or ['refused'])[0]}")
+def _accepted(found: str, *commands: str) -> Callable[[Netlink], str]:
+    """The trial that the machine's own programs carry these commands out."""
+
+    def trial(_: Netlink) -> str:
+        for words in map(str.split, commands):
+            try:
+                done = subprocess.run(words, capture_output=True, text=True, timeout=5, check=False)
+            except (OSError, subprocess.TimeoutExpired) as error:
+                raise CapabilityError(f"{words[0]}: {error}") from error
+            if done.returncode != 0:
+                raise CapabilityError(f"{words[0]}: {(done.stderr.strip().splitlines() or ['refused'])[0]}")
+        return found
+
+    return trial
 
 
-def _vxlan(_: Netlink) -> str:
-    _program([*_ADD, "trial4", "type", "vxlan", "id", "42", "dstport", "4789", "remote", "127.0.0.1", "dev", "lo"])
-    _program(["ip", "link", "del", "trial4"])
-    return "the kernel makes VXLAN cables between machines"
-
-
-def _wireguard(_: Netlink) -> str:
-    _program([*_ADD, "trial5", "type", "wireguard"])
-    _program(["ip", "link", "del", "trial5"])
-    return "the kernel can encrypt what goes between machines"
+_htb = _accepted("htb can be set", "tc qdisc add dev trial0 root handle 1: htb", "tc qdisc del dev trial0 root")
+_vxlan = _accepted(
+    "the kernel makes VXLAN cables between machines",
+    "ip link add trial4 type vxlan id 42 dstport 4789 remote 127.0.0.1 dev lo",
+    "ip link del trial4",
+)
+_wireguard = _accepted(
+    "the kernel can encrypt what goes between machines", "ip link add trial5 type wireguard", "ip link del trial5"
+)
 
 
 TRIALS: dict[str, tuple[Callable[[Netlink], str], str]] = {
@@ -205,7 +194,6 @@ TRIALS: dict[str, tuple[Callable[[Netlink], str], str]] = {
         _impairments,
         "sudo modprobe cls_bpf act_mirred, or sch_netem; without them links cannot be impaired",
     ),
-    "nftables_loss": (_nft_loss, "sudo apt-get install nftables; sudo modprobe nft_numgen (a BPF classifier is used)"),
     "vxlan": (_vxlan, "sudo modprobe vxlan (cables between machines need it)"),
     "wireguard": (_wireguard, "sudo modprobe wireguard (needed only to encrypt what goes between machines)"),
 }

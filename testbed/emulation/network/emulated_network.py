@@ -147,7 +147,7 @@ class EmulatedNetwork:
 
     def _build(self) -> None:
         require_resources(NetworkSize.of(self.wiring, self._hosts.keys() | self._switch_names, self._talking))
-        batch = self._batch = Batch(mtu=self.mtu, hooks=False)
+        batch = self._batch = Batch(mtu=self.mtu)
         batch.begin(list(self._hosts), ports_of_bridges(self.wiring, self._part))
         batch.namespaces.netlink_of(None).apply(self._guard())
         # Mininet is loaded only now, while namespaces and switch daemons start, which takes longer.
@@ -165,7 +165,6 @@ class EmulatedNetwork:
         batch.timed("addresses", lambda: addresses.set_up(self._hosts.values()))
         net.start()
         batch.timed("shaping", lambda: self._hold(links))
-        batch.hooks = True  # of whatever is added from now on
 
     def _wired_mininet(self, batch: Batch) -> WiredMininet:
         """Mininet's network of what is here, whose hosts and cables are made."""

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from testbed.emulation.sandbox.control_socket import VARIABLE, listen
@@ -89,12 +90,13 @@ def sandbox_command(
     return [sys.executable, "-I", "-S", str(_ENTRY), options, *command]
 
 
-def probe_sandbox() -> str | None:
+@cache
+def probe_sandbox(*, clock_offset_s: float = 0.0) -> str | None:
     """Enter a throw-away sandbox and create a veth pair in it; None where that works, else what refused and the
-    repair."""
+    repair; tried once. ``clock_offset_s``: with a clock of its own, ahead by so much."""
     try:
         done = subprocess.run(
-            sandbox_command(["true"], die_with_parent=True, probe=True),
+            sandbox_command(["true"], die_with_parent=True, probe=True, clock_offset_s=clock_offset_s),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -112,6 +112,27 @@ def test_a_mistake_is_one_line_that_names_what_to_give(
     assert said.count("\n") == 1 and expected in said
 
 
+def test_a_bounded_queue_is_refused_by_name_where_the_simulator_has_none(tmp_path: Path) -> None:
+    from testbed.emulation.machine.fabric import choose_fabric
+    from testbed.errors import InputError
+    from topologies import Link, Network, Node
+
+    nodes = (Node(id="a", kind="switch"), Node(id="b", kind="switch"))
+    trace = tmp_path / "rate.trace"
+    trace.write_text("10\n20\n")
+
+    def network(impairments: str) -> Network:
+        return Network(
+            name="pair",
+            nodes=nodes,
+            links=(Link(source="a", target="b", impairments=impairments, attributes={"max_queue_size": 7}),),
+        )
+
+    with pytest.raises(InputError, match="a->b: max_queue_size 7: the simulated fabric has queues before rate traces"):
+        choose_fabric("simulator", network("loss:0.1"))
+    assert choose_fabric("simulator", network(f"trace:{trace}")) == "simulator"
+
+
 def _works(*found: str) -> Callable[[str], bool]:
     """Of the trials of what the kernel can do: those succeed that name one of these."""
     return lambda commands: any(one in commands for one in found)

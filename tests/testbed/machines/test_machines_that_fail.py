@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from testbed.emulation.machine.capabilities import time_namespace_obstacle
+from testbed.emulation.sandbox.sandbox import probe_sandbox
 
-OBSTACLE = time_namespace_obstacle()
+OBSTACLE = probe_sandbox(clock_offset_s=1)
 pytestmark = [
     pytest.mark.emulation,
     pytest.mark.unclocked,

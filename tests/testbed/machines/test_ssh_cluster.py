@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from testbed.emulation.machine.capabilities import time_namespace_obstacle
+from testbed.emulation.sandbox.sandbox import probe_sandbox
 from tests.helpers.paths import ROOT
 from tests.helpers.ssh_machines import CLOCK_STEP_S, HEAD, SshMachines, ssh_machines, sshd
 
@@ -24,7 +24,7 @@ NEEDS = {
     "sshd": sshd() is not None,
     "pasta": shutil.which("pasta") is not None,
     "asyncssh": importlib.util.find_spec("asyncssh") is not None,
-    "time namespaces": time_namespace_obstacle() is None,
+    "time namespaces": probe_sandbox(clock_offset_s=1) is None,
 }
 pytestmark = [
     pytest.mark.emulation,

@@ -1,4 +1,4 @@
-# lab: 2 hosts, 1 switches, 2 cables; h1: limits of the processor are left out
+# lab: 2 hosts, 1 switches, 2 cables; CPULimitedHost: no CPU limits here
 from functools import partial
 
 from mininet.link import TCLink

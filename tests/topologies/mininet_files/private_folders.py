@@ -1,4 +1,4 @@
-# mytopo: 1 hosts, 1 switches, 1 cables; h1: private directories are left out
+# mytopo: 1 hosts, 1 switches, 1 cables; h1: no private directories here; it sees those of all
 from mininet.topo import Topo
 
 

@@ -28,10 +28,8 @@ from testbed.emulation.network.kernel.rtnetlink import (
     VethEnd,
     compute_checksums,
     make_veth,
-    packet_gate,
     set_up,
 )
-from testbed.emulation.network.links import MOST_HOOKS
 from testbed.emulation.network.mininet_network.messages import queue_messages
 from testbed.emulation.network.mininet_network.requests import InterfaceRequest, Requests, veth_end
 from testbed.emulation.network.open_vswitch.bridges import (
@@ -57,16 +55,15 @@ _CONNECTED_S = 0.25
 
 
 class Batch(Requests):
-    """Requests that are carried out. ``mtu`` in bytes, of every cable; ``steps``: step -> seconds that it took;
-    ``hooks``: those for drop rules are made with the cables.
+    """Requests that are carried out. ``mtu`` in bytes, of every cable; ``steps``: step -> seconds that it took.
 
     CapabilityError where the kernel or Open vSwitch refuses.
     """
 
-    def __init__(self, *, mtu: int = 1500, hooks: bool = True) -> None:
+    def __init__(self, *, mtu: int = 1500) -> None:
         super().__init__()
         require_sandbox()
-        self.mtu, self.hooks = mtu, hooks
+        self.mtu = mtu
         self.namespaces = HostNamespaces()
         self.steps: dict[str, float] = {}
         self._begun: set[str] = set()
@@ -116,8 +113,8 @@ class Batch(Requests):
             self.timed("addresses", lambda: self._set_hosts(fresh))
             if self.bridges:
                 self.timed("bridges", self._make_bridges)
-            # Only now: a bridge that takes an interface over removes the queues and hooks that it finds there.
-            self.timed("shaping", lambda: self._shape(fresh))
+            # Only now: a bridge that takes an interface over removes the queues that it finds there.
+            self.timed("shaping", self._shape)
         finally:
             self._flushing = False
 
@@ -180,16 +177,12 @@ class Batch(Requests):
             # User-space bridges' own interfaces go with the cables, the kernel's with its datapath.
             mark_for_removal({bridge.device for bridge in bridges.values()} | {"ovs-netdev"})
 
-    def _shape(self, fresh: Sequence[InterfaceRequest]) -> None:
-        """Queues, and the hooks for drop rules at all ends but those of large networks."""
+    def _shape(self) -> None:
         queues, self.queues = self.queues, {}
-        messages: list[tuple[str | None, Message]] = [
-            (interface.host, message)
-            for interface, values in queues.items()
-            for message in queue_messages(interface.index, values, self.mtu)
-        ]
-        hooked = fresh if self.hooks and self._made <= MOST_HOOKS // 2 else ()
-        self.namespaces.apply([*messages, *((end.host, packet_gate(end.index)) for end in hooked)])
+        messages = (
+            (one.host, m) for one, values in queues.items() for m in queue_messages(one.index, values, self.mtu)
+        )
+        self.namespaces.apply(messages)
 
     def add_port(self, switch: Any, interface: Any) -> None:
         """The daemon that has the bridge takes the interface."""

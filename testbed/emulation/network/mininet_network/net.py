@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import mininet.node
 from mininet.log import error, output
 from mininet.net import VERSION, Mininet
 from mininet.node import Node, OVSBridge
@@ -19,7 +20,7 @@ from testbed.model.naming.device_names import device_names
 
 _CONNECT_MS = 5000
 _IPERF_REST_S = 15.0
-_BEFORE_SWITCH, BEFORE_CONTROLLER = 1, 3
+_BEFORE_SWITCH, _BEFORE_CONTROLLER = 1, 3
 """Positional arguments of Mininet's before these two."""
 
 
@@ -39,7 +40,7 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
 
     def __init__(self, *args: Any, requests: Requests | None = None, mtu: int = 1500, **options: Any) -> None:
         self.requests = Batch(mtu=mtu) if requests is None else requests
-        alone = len(args) <= BEFORE_CONTROLLER and options.setdefault("controller", None) is None
+        alone = len(args) <= _BEFORE_CONTROLLER and options.setdefault("controller", None) is None
         if alone and len(args) <= _BEFORE_SWITCH:
             options.setdefault("switch", OVSBridge)
         try:
@@ -150,6 +151,15 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
             return []
         output(f"*** Results: {result}\n")
         return result
+
+
+class ScriptedMininet(TestbedMininet):
+    """With a controller unless a script gives another, or none, as Mininet's documentation says."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        if len(args) <= _BEFORE_CONTROLLER:
+            options.setdefault("controller", mininet.node.findController())
+        super().__init__(*args, **options)
 
 
 def _judged(report: bytes) -> tuple[list[str], str]:

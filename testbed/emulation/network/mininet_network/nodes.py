@@ -144,6 +144,7 @@ class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
 
     def defaultDpid(self, dpid: str | None = None) -> str:  # noqa: N802 - Mininet's name
         """Mininet's; a name without digits gets the next number that is above all others' own."""
+        self.given_dpid = dpid
         if not dpid and not re.search(r"\d", self.name):
             dpid = f"{next(self.requests.datapath_ids):x}"
         return str(super().defaultDpid(dpid))
@@ -211,7 +212,7 @@ class LateIntf(Intf):  # type: ignore[misc]
     prefixLen: Any  # noqa: N815 - Mininet's name
 
     def __init__(self, name: str, node: Any = None, *args: Any, **params: Any) -> None:
-        self._index = node.requests.indices.get((node.host, name)) if isinstance(node, LateNode) else None
+        self._index = node.requests.indices.get((node.host, name)) if hasattr(node, "requests") else None
         self.values: dict[str, Any] = {}
         super().__init__(name, node, *args, **params)
 
@@ -292,9 +293,18 @@ class LateLink(Link):  # type: ignore[misc]
     def makeIntfPair(  # noqa: N802 - Mininet's name, and its arguments
         self, intfname1: str, intfname2: str, addr1: str | None, addr2: str | None, *nodes: Any, **_: Any
     ) -> None:
-        """Two interfaces by one message; the end next to the switches is up at once."""
-        one, two = nodes
-        one.requests.add_interfaces((intfname1, one.host, addr1), (intfname2, two.host, addr2))
+        """Two interfaces by one message; the end next to the switches is up at once.
+
+        A node that a script has made by itself (``Node("root", inNamespace=False)``) has commands: they find it made.
+        """
+        known = [node for node in nodes if hasattr(node, "requests")]
+        for node in nodes:
+            if node not in known and (node.inNamespace or not known):
+                raise InputError(f"{node.name} was made outside the network, which cannot join it; make it by addHost")
+        hosts = [node.host if node in known else None for node in nodes]
+        known[0].requests.add_interfaces((intfname1, hosts[0], addr1), (intfname2, hosts[1], addr2))
+        if len(known) < len(nodes):
+            known[0].requests.flush()
 
     def intfName(self, node: Any, n: int) -> str:  # noqa: N802 - Mininet's name
         """Called after the node's device."""

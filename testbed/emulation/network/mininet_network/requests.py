@@ -19,8 +19,6 @@ from topologies.text.addresses import packed_mac
 _FIRST_INDEX, _FIRST_HOST_INDEX = 10_000, 2  # loopback is 1
 _FIRST_DATAPATH_ID = 0x7E57_0001
 """Of switches whose names have no digits that could be their number."""
-_MOST = 15
-"""Characters of an interface's name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +48,8 @@ class Requests:
     current: ClassVar[Requests | None] = None
     """Of nodes that Mininet makes now."""
     takes_settings = True
+    name_bytes = 15
+    """Of an interface, at most."""
 
     def __init__(self) -> None:
         self.devices: dict[str, str] = {}
@@ -104,8 +104,9 @@ class Requests:
         says otherwise. InputError for a name that is too long."""
         made = []
         for name, host, mac in ends:
-            if len(name.encode()) > _MOST:
-                raise InputError(f"an interface called {name!r}: {_MOST} bytes at most; give its node a shorter name")
+            if len(name.encode()) > self.name_bytes:
+                most = f"{self.name_bytes} bytes at most"
+                raise InputError(f"an interface called {name!r}: {most}; give its node a shorter name")
             index = self._next.setdefault(host, _FIRST_HOST_INDEX)
             self._next[host] = index + 1
             self.indices[host, name] = index
@@ -139,19 +140,6 @@ class Requests:
     def _request(self) -> None:
         if self.running:
             self.flush()
-
-
-class RecordedRequests(Requests):
-    """Of a topology that is read: commands are noted as (node, command), and say nothing."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.commands: list[tuple[str, str]] = []
-
-    def answer(self, node: Any, command: str) -> str | None:
-        """Nothing."""
-        self.commands.append((node.given, command))
-        return ""
 
 
 class DescribedRequests(Requests):

@@ -4,9 +4,9 @@
     python -m testbed.emulation.network.mininet_network.script -m MODULE [ARGUMENT...]
 
 ``mininet.net.Mininet`` is ``TestbedMininet`` before the script's first line; what it derives from Mininet's classes is
-made late where the network takes it. /tmp is the sandbox's own, because Mininet's clean-up deletes files there; of the
-machine's the folders that the script needs are seen. Where the machine has no reference controller, ours takes its
-name.
+made late where the network takes it. /tmp and ~/.ssh/mn are the sandbox's own, because Mininet's clean-up deletes files
+there; of the machine's /tmp the folders that the script needs are seen. Where the machine has no reference controller,
+ours takes its name.
 """
 
 import os
@@ -35,6 +35,7 @@ def main(words: list[str]) -> None:
     folders = [Path(one).absolute() for name in ("PATH", "PYTHONPATH") for one in os.environ.get(name, "").split(":")]
     folders += [Path.cwd(), Path(sys.prefix), _PROJECT, *((script.parent, script) if script else ())]
     _take_over_temporary_folder(private, sorted(folders))  # a folder before what it contains
+    _hide(Path.home() / ".ssh/mn", private / "keys")
     if shutil.which("controller") is None:
         _give_controller(private / "bin")
     _replace_mininet()
@@ -62,6 +63,13 @@ def _take_over_temporary_folder(private: Path, retained: list[Path]) -> None:
     os.chdir(here)
 
 
+def _hide(folder: Path, empty: Path) -> None:
+    """What Mininet's clean-up deletes in the machine's folder is not seen here."""
+    if folder.is_dir():
+        empty.mkdir()
+        subprocess.run(["mount", "--bind", empty, folder], check=True)
+
+
 def _give_controller(folder: Path) -> None:
     folder.mkdir()
     program = folder / "controller"
@@ -74,19 +82,14 @@ def _replace_mininet() -> None:
     import mininet.clean
     import mininet.cli
     import mininet.net
-    from mininet.node import OVSSwitch, findController
+    from mininet.node import OVSSwitch
 
-    from testbed.emulation.network.mininet_network.net import BEFORE_CONTROLLER, TestbedMininet
+    from testbed.emulation.network.mininet_network.net import ScriptedMininet
     from testbed.emulation.network.mininet_network.nodes import LateSwitch
     from testbed.emulation.network.mininet_network.requests import Requests
 
-    class Mininet(TestbedMininet):
-        """With a controller unless the script gives another, or none, as Mininet's documentation says."""
-
-        def __init__(self, *args: Any, **options: Any) -> None:
-            if len(args) <= BEFORE_CONTROLLER:
-                options.setdefault("controller", findController())
-            super().__init__(*args, **options)
+    class Mininet(ScriptedMininet):
+        """Mininet as scripts know it."""
 
         def start(self) -> None:
             """A script that pings at once finds switches that have their rules."""

@@ -81,13 +81,18 @@ def test_own_classes_partials_and_the_prompt(script: Path) -> None:
     assert "FILES True False" in done.stdout
 
 
-def test_clean_up_of_mininet_leaves_the_machines_files(script: Path) -> None:
+def test_clean_up_of_mininet_leaves_the_machines_files(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = Path("/tmp") / f"kept_by_{script.parent.name}_{script.parent.parent.name}.log"
     kept.touch()
+    key = script.parent / "home/.ssh/mn/key"
+    key.parent.mkdir(parents=True)
+    key.touch()
+    monkeypatch.setenv("HOME", str(script.parent / "home"))
+    (script.parent / "clean.py").write_text("from mininet.clean import cleanup\ncleanup()\n")
     try:
-        done = run_python("-m", "mininet.clean", folder=script.parent)
+        done = run_python("clean.py", folder=script.parent)
         assert done.returncode == 0, done.stderr[-2000:]
-        assert kept.exists()
+        assert kept.exists() and key.exists()
     finally:
         kept.unlink(missing_ok=True)
 

@@ -219,6 +219,20 @@ def test_probe_finds_no_obstacle_where_emulation_works() -> None:
     assert probe_sandbox() is None
 
 
+def test_a_machine_without_namespaces_is_probed_once(tmp_path: Path) -> None:
+    script = (
+        "import subprocess, testbed.cli as cli; run, probes = subprocess.run, []; "
+        "refused = subprocess.CompletedProcess([], 3, '', 'testbed: refused'); "
+        "subprocess.run = lambda w, **o: probes.append(w) or refused if 'sandbox_entry' in str(w) else run(w, **o); "
+        "cli.main(['stream', 'ring:4', '--from', 's0', '--to', 's2', '--duration', '8', '--faults', 'none']); "
+        "print(sum('offset_s\": 0.0' in str(words) for words in probes))"
+    )
+    words = [sys.executable, "-c", script]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+    assert done.stdout.splitlines()[-1:] == ["1"], done.stderr[-2000:]
+    assert done.stderr.count("running on the simulated fabric: refused") == 1
+
+
 def test_refusal_of_namespaces_is_one_line_and_exit_code_3() -> None:
     words = sandbox_command(["true"], die_with_parent=True)
     script = 'echo 0 > /proc/sys/user/max_net_namespaces; exec "$@"'

@@ -128,7 +128,7 @@ def described() -> dict[str, Any]:
     from mininet.topo import Topo
 
     from testbed.emulation.network.mininet_network.net import TestbedMininet
-    from testbed.emulation.network.mininet_network.requests import RecordedRequests
+    from testbed.emulation.network.mininet_network.recording import RecordedRequests
 
     class Router(Node):  # type: ignore[misc]
         """As in Mininet's examples."""
@@ -167,6 +167,33 @@ def test_recorded_topology_says_what_was_requested_and_makes_nothing(sandboxed: 
         "dpid": True,
         "bridges": ["core"],
     }
+
+
+def with_a_node_of_ones_own() -> dict[str, Any]:
+    """As examples/sshd.py: next to the switches, made before the network starts, and after; and one that is apart."""
+    from mininet.node import Node
+    from mininet.topo import SingleSwitchTopo
+
+    from testbed.emulation.network.mininet_network.net import TestbedMininet
+
+    net, said = TestbedMininet(topo=SingleSwitchTopo(1)), {}
+    root = Node("root", inNamespace=False)
+    root.setIP("10.0.0.99/8", intf=net.addLink(root, net["s1"]).intf1)
+    net.start()
+    said["answers"] = " 0% packet loss" in net["h1"].cmd("ping -c1 -W2 10.0.0.99")
+    apart = Node("apart")
+    try:
+        net.addLink(apart, net["s1"])
+    except Exception as error:  # noqa: BLE001 - what it is, is the question
+        said["refused"] = f"{type(error).__name__}: {error}"
+    apart.terminate()
+    net.stop()
+    return said
+
+
+def test_a_node_made_outside_the_network_joins_it_or_is_refused(sandboxed: Callable[..., Any]) -> None:
+    refused = "InputError: apart was made outside the network, which cannot join it; make it by addHost"
+    assert sandboxed(with_a_node_of_ones_own) == {"answers": True, "refused": refused}
 
 
 def with_several_daemons() -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The networks that a Mininet program builds, as node-link documents: a program of its own.
 
-    python -m topologies.adapters.recorded_network FILE NAME
+    python -m testbed.emulation.network.mininet_network.recorded_network FILE NAME
 
 prints one JSON object: ``document`` and ``notes``, or ``error``. NAME is an entry of the file's ``topos``, a Topo
 class, a function that makes a network, or ``__main__``, the file as a script; values follow it as for ``mn --topo``
@@ -20,21 +20,27 @@ from types import FunctionType
 from typing import Any
 
 from mininet.log import lg
-from mininet.net import Mininet
 from mininet.topo import Topo
 
-from topologies.adapters.recording import EndOfBuilding, Recording, install
+from testbed.emulation.network.mininet_network.recording import (
+    FORWARDING,
+    EndOfBuilding,
+    RecordedMininet,
+    RecordedRequests,
+    install,
+)
 from topologies.errors import TopologyError, nearest
 from topologies.mininet.topo import link_entry, parameters, ported_document
 from topologies.text.json_types import JsonObject
 
 _MODULE = "topology_file"
 _PYTHON_2 = re.compile(r"^\s*print\s+[^(=\s]|^\s*except [\w., ()]+, \w+:|\bxrange\(|^\s*raise \w+, ", re.MULTILINE)
+_CABLES = re.compile(r"\bip\s+link\s+add\b.*\btype\s+veth\b|\bovs-vsctl\b.*\badd-port\b|\bbrctl\s+addif\b")
 _MAX_COMMANDS = 3
 _OF_INTERFACES = ("bw", "delay", "jitter", "loss", "max_queue_size", "latency_ms", "enable_ecn", "enable_red")
 
 
-def read(path: Path, requested: str, recording: Recording) -> JsonObject:
+def read(path: Path, requested: str, requests: RecordedRequests) -> JsonObject:
     """The document of what NAME builds; TopologyError says in one line why it is none."""
     text = path.read_text(encoding="utf-8-sig")
     try:
@@ -46,44 +52,50 @@ def read(path: Path, requested: str, recording: Recording) -> JsonObject:
     sys.path.insert(0, str(path.parent))
     sys.argv = [str(path)]
     name, *words = requested.split(",")
+    net, nets = None, RecordedMininet.networks
     try:
-        net = _built(path, name, words, recording)
+        net = _built(path, name, words, requests.notes)
     except EndOfBuilding:
-        net = recording.started or (recording.nets[-1] if recording.nets else None)
+        net = RecordedMininet.started or next(reversed(nets), None)
     except (Exception, SystemExit) as error:
-        net = recording.started or next((one for one in recording.nets if one.built), None)
+        net = RecordedMininet.started or next((one for one in nets if one.built), None)
         if net is None:
             raise
-        if recording.started is None:
-            recording.notes.append(f"the program broke off when its network was built ({_reason(error, path)})")
+        if RecordedMininet.started is None:
+            requests.notes.append(f"the program broke off when its network was built ({_reason(error, path)})")
     if net is None:
         raise TopologyError(f"{name} makes no Mininet network")
-    if recording.cables:
-        raise TopologyError(
-            f"it lays cables by commands ({recording.cables[0]}), which are not read; run it with testbed python"
-        )
-    return document_of(net, recording)
+    commands = [f"{who}: {text[:70]}" for who, text in requests.commands]
+    cables = [text for text, (_, whole) in zip(commands, requests.commands, strict=True) if _CABLES.search(whole)]
+    if cables:
+        raise TopologyError(f"it lays cables by commands ({cables[0]}), which are not read; run it with testbed python")
+    document = document_of(net, requests)
+    if commands:
+        more = len(commands) - _MAX_COMMANDS
+        listed = "; ".join(dict.fromkeys(commands[:_MAX_COMMANDS]))
+        requests.notes.append(f"commands are not run: {listed}" + (f" and {more} more" if more > 0 else ""))
+    return document
 
 
-def _built(path: Path, name: str, words: list[str], recording: Recording) -> Mininet | None:
+def _built(path: Path, name: str, words: list[str], notes: list[str]) -> RecordedMininet | None:
     if name == "__main__":
         runpy.run_path(str(path), run_name="__main__")
-        return recording.nets[-1] if recording.nets else None
+        return next(reversed(RecordedMininet.networks), None)
     found = runpy.run_path(str(path), run_name=_MODULE)
     topos: dict[Any, Any] = next((found[key] for key in ("topos", "TOPOS") if isinstance(found.get(key), dict)), {})
     make = topos.get(name, found.get(name))
     if isinstance(make, tuple) and make and callable(make[0]):
-        recording.notes.append(f"topos[{name!r}] is a tuple, which mn itself refuses; its first part is called")
+        notes.append(f"topos[{name!r}] is a tuple, which mn itself refuses; its first part is called")
         make = make[0]
-    if not callable(make) and not isinstance(make, Topo | Mininet):
+    if not callable(make) and not isinstance(make, Topo | RecordedMininet):
         own = [key for key, one in found.items() if _makes_networks(one)]
         raise TopologyError(f"it has no topology {name!r}; {nearest(name, [*topos, *own], 'it has ')}")
     values = [_value(word) for word in words if "=" not in word]
     named = {word.partition("=")[0]: _value(word.partition("=")[2]) for word in words if "=" in word}
     made = make(*values, **named) if callable(make) else make
     if isinstance(made, Topo):
-        made = Mininet(topo=made, controller=None)
-    return made if isinstance(made, Mininet) else recording.nets[-1] if recording.nets else None
+        made = RecordedMininet(topo=made, controller=None)
+    return made if isinstance(made, RecordedMininet) else next(reversed(RecordedMininet.networks), None)
 
 
 def _makes_networks(one: object) -> bool:
@@ -101,44 +113,39 @@ def _value(word: str) -> Any:
         return word
 
 
-def document_of(net: Mininet, recording: Recording) -> JsonObject:
+def document_of(net: RecordedMininet, requests: RecordedRequests) -> JsonObject:
     """The node-link document of a network that was recorded: hosts, switches, links in the order of their making."""
     if not net.built and (net.topo or net.hosts):
         net.build()
     given: dict[str, None] = {}
-    notes = recording.notes
-    nodes = [_host(node, notes, given) for node in net.hosts]
+    notes = requests.notes
+    joined = dict.fromkeys(intf.node for link in net.links for intf in (link.intf1, link.intf2))
+    hosts = [*net.hosts, *(node for node in joined if node not in (*net.hosts, *net.switches))]
+    nodes = [_host(net, node, notes, given) for node in hosts]
     for switch in net.switches:
-        dpid = {"dpid": str(switch.given_dpid)} if switch.given_dpid else {}
+        stated = getattr(switch, "given_dpid", None)
+        dpid = {"dpid": str(stated)} if stated else {}
         nodes.append({"id": switch.name, "kind": "switch", **dpid})
     links = []
     for link in net.links:
-        ends = [_interface(one) for one in (link.intf1, link.intf2)]
-        shared = {name: value for name, value in ends[0].items() if ends[1].get(name) == value and name != "ip"}
-        entry = link_entry(link.intf1.node.name, link.intf2.node.name, shared, notes, given)
-        for number, (end, intf) in enumerate(zip(ends, (link.intf1, link.intf2), strict=True), start=1):
-            own = {name: value for name, value in end.items() if name not in shared}
-            entry |= {f"params{number}": own} if own else {}
-            entry[f"port{number}"] = intf.node.ports.get(intf)
-        links.append(link_entry(entry["source"], entry["target"], entry, notes, given))
+        entry: JsonObject = {}
+        for number, intf in enumerate((link.intf1, link.intf2), start=1):
+            entry |= {f"params{number}": _interface(intf), f"port{number}": intf.node.ports.get(intf)}
+        links.append(link_entry(link.intf1.node.name, link.intf2.node.name, entry, notes, given))
     document = ported_document(nodes, links, given, notes)
     if net.controllers:
         notes.append("controllers are left out: the testbed's own sets the switches up")
-    if recording.commands:
-        more = len(recording.commands) - _MAX_COMMANDS
-        listed = "; ".join(dict.fromkeys(recording.commands[:_MAX_COMMANDS]))
-        notes.append(f"commands are not run: {listed}" + (f" and {more} more" if more > 0 else ""))
     return document
 
 
-def _host(node: Any, notes: list[str], given: dict[str, None]) -> JsonObject:
+def _host(net: RecordedMininet, node: Any, notes: list[str], given: dict[str, None]) -> JsonObject:
     entry: JsonObject = {"id": node.name, "kind": "host"}
     if not node.inNamespace:
         notes.append(f"{node.name} would lie next to the switches (inNamespace=False); it is a host as the others")
-    if getattr(node, "forwards", False):
+    if (node.given, FORWARDING, "1") in net.requests.sysctls:
         entry["forwarding"] = True
     stated = {
-        **{name: node.given.get(name) for name in ("ip", "mac")},
+        **{name: net.stated.get(node.given, {}).get(name) for name in ("ip", "mac")},
         "default_route": vars(node).get("default_route"),
     }
     return entry | parameters({name: value for name, value in stated.items() if value}, given)
@@ -146,7 +153,8 @@ def _host(node: Any, notes: list[str], given: dict[str, None]) -> JsonObject:
 
 def _interface(intf: Any) -> JsonObject:
     """What one end of a link does to packets, and the address that the file gives it."""
-    found = {name: intf.params[name] for name in _OF_INTERFACES if intf.params.get(name) is not None}
+    params = {**intf.params, **getattr(intf, "values", {})}
+    found = {name: params[name] for name in _OF_INTERFACES if params.get(name) is not None}
     address = f"{intf.ip}/{intf.prefixLen}"
     if intf.ip and intf.params.get("ip") and intf.node.params.get("ip", "") not in (intf.ip, address):
         found["ip"] = address
@@ -155,14 +163,13 @@ def _interface(intf: Any) -> JsonObject:
 
 def main(words: list[str]) -> int:
     """Print what was read, or why nothing was; what the file itself prints is left out."""
-    path, recording = Path(words[0]).absolute(), Recording()
-    install(recording)
+    path, requests = Path(words[0]).absolute(), install()
     lg.setLogLevel("critical")
     said: JsonObject
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         try:
-            said = {"document": read(path, words[1], recording)}
-            said["notes"] = list(dict.fromkeys(recording.notes))
+            said = {"document": read(path, words[1], requests)}
+            said["notes"] = list(dict.fromkeys(requests.notes))
         except TopologyError as error:
             said = {"error": str(error)}
         except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever the file raises

@@ -1,0 +1,182 @@
+"""Mininet on requests that nobody carries out, so that a program says what it builds: no process, namespace, interface
+or command of it is made.
+
+For a process of its own that ends afterwards: what else of Python and Mininet starts programs, or waits, is replaced. A
+program runs until it starts its network, or would use it.
+"""
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, ClassVar, NoReturn
+
+import mininet.clean
+import mininet.cli
+import mininet.link
+import mininet.net
+import mininet.node
+import mininet.nodelib
+import mininet.util
+from mininet.link import Intf
+from mininet.node import Controller, Node, OVSSwitch
+from mininet.nodelib import NAT
+
+from testbed.emulation.network.mininet_network import nodes
+from testbed.emulation.network.mininet_network.net import ScriptedMininet
+from testbed.emulation.network.mininet_network.nodes import LateNode, late
+from testbed.emulation.network.mininet_network.requests import Requests
+from testbed.emulation.network.mininet_network.shell import LateShell
+
+FORWARDING = "net.ipv4.ip_forward"
+_FORWARD = re.compile(r"ip_forward\s*=\s*1|echo\s+1\s*>\s*\S*ip_forward")
+_QUIET = re.compile(r"ifconfig lo up|ethtool -K .*|sysctl net\.ipv6\..*|sysctl -n .*")
+"""Commands that Mininet gives by itself."""
+
+
+class EndOfBuilding(BaseException):
+    """The program has built its network; BaseException, so that its own ``except Exception`` lets it pass."""
+
+
+class RecordedRequests(Requests):
+    """Of a topology that is read: commands are noted as (node, command), and say nothing. ``notes``: what of it is not
+    taken over."""
+
+    name_bytes = 1 << 16
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.commands: list[tuple[str, str]] = []
+        self.notes: list[str] = []
+
+    def answer(self, node: Any, command: str) -> str:
+        """Nothing; that a host is to forward is a setting of it."""
+        if _FORWARD.search(command):
+            self.set_sysctl(node.given, FORWARDING, "1")
+        else:
+            self.note(node.given, command)
+        return ""
+
+    def note(self, who: str, *words: Any) -> None:
+        """A command that is not run."""
+        listed = words[0] if len(words) == 1 and isinstance(words[0], list | tuple) else words
+        text = " ".join(map(str, listed)).strip()
+        if not _QUIET.fullmatch(text):
+            self.commands.append((who, text))
+
+    def close(self) -> None:
+        """What was noted stays."""
+
+
+class RecordedMininet(ScriptedMininet):
+    """``networks``: all of the program; ``started``: the one that it wanted to use; ``stated``: a host's parameters."""
+
+    networks: ClassVar[list["RecordedMininet"]] = []
+    started: ClassVar["RecordedMininet | None"] = None
+    requests: RecordedRequests
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self.networks.append(self)
+        self.stated: dict[str, dict[str, Any]] = {}
+        ours = options | {"xterms": False, "cleanup": False, "waitConnected": False}
+        super().__init__(*args, requests=Requests.current, **ours)
+
+    def addHost(self, name: str, cls: Any = None, **params: Any) -> Node:  # noqa: N802 - Mininet's name
+        self.stated[name] = params
+        return super().addHost(name, cls, **params)
+
+    def addSwitch(self, name: str, cls: Any = None, **params: Any) -> Node:  # noqa: N802 - Mininet's name
+        """An Open vSwitch one, whatever its class, and with whatever name."""
+        kind, notes = late(cls or self.switch), self.requests.notes
+        if isinstance(kind, type) and not issubclass(kind, LateNode):
+            notes.append(f"{name} is made as any switch, not by {kind.__name__}")
+            kind = OVSSwitch
+        switch = super().addSwitch(name, kind, **params)
+        if not re.search(r"\d", name) and not switch.given_dpid:
+            notes.append(f"{name}: Mininet itself refuses a switch without a number or dpid; it is numbered")
+        return switch
+
+    def addNAT(self, name: str = "nat0", connect: Any = True, **_: Any) -> Node:  # noqa: N802 - Mininet's name
+        """An ordinary host."""
+        self.requests.notes.append(f"{name} is an ordinary host: nothing leads out of the sandbox")
+        made = self.addHost(name)
+        self.addLink(made, self.switches[0] if connect is True else connect)
+        return made
+
+    def start(self) -> NoReturn:
+        """The program has built its network."""
+        if not self.built:
+            self.build()
+        RecordedMininet.started = self
+        raise EndOfBuilding
+
+
+class _Program(subprocess.Popen):  # type: ignore[type-arg]
+    """In place of a program that was started: one that ends well and says nothing."""
+
+    def __init__(self, args: Any, *_: Any, who: str = "the file", **options: Any) -> None:
+        assert isinstance(Requests.current, RecordedRequests)
+        Requests.current.note(who, args)
+        known = ("stdin", "stdout", "stderr", "text", "universal_newlines", "encoding", "errors")
+        super().__init__(["true"], **{name: options[name] for name in known if name in options})
+
+
+def install() -> RecordedRequests:
+    """Take Mininet's place, and that of what else of Python starts programs or waits; what will be noted."""
+    requests = Requests.current = RecordedRequests()
+    mininet.net.Mininet = RecordedMininet
+    setattr(nodes, "warn", lambda text: requests.notes.append(text.strip("* \n")))  # noqa: B010 - not exported
+    _silence(RecordedMininet, _nothing, "configureControlNetwork", "startTerms", "stop", "staticArp")
+    _silence(RecordedMininet, _end, "ping", "pingFull", "iperf", "run", "monitor", "interact")
+    _silence(mininet.cli.CLI, _end, "__init__")
+    _replace_nodes(requests)
+    for module in (mininet.util, mininet.net, mininet.node):
+        module.numCores = lambda: 1
+    for module in (subprocess, mininet.util, mininet.node, mininet.clean):
+        setattr(module, "Popen", _Program)  # noqa: B010 - a program, to every other module
+    mininet.clean.cleanup = mininet.clean.Cleanup.cleanup = _nothing
+    os.system = lambda command: _Program(command).wait()
+    time.sleep = _nothing
+    return requests
+
+
+def _replace_nodes(requests: RecordedRequests) -> None:
+    """Of every node, those too that a program makes by itself, outside a network."""
+
+    def said(self: Node, *words: Any, **_: Any) -> str:
+        return requests.answer(self, " ".join(map(str, words[0] if isinstance(words[0], list) else words)))
+
+    def popen(self: Node, words: Any, **options: Any) -> _Program:
+        return _Program(words, who=self.given, **options)
+
+    Node.cmd, Node.host, Node.given = said, None, cached_property(lambda self: self.name)
+    Node.given.__set_name__(Node, "given")
+    Node.requests = LateShell.requests = requests
+    Node.checkSetup = classmethod(_nothing)
+    _silence(LateNode, lambda self, intf=None: setattr(self, "default_route", str(intf)), "setDefaultRoute")
+    for kind in (Node, LateShell):
+        _silence(kind, said, "sendCmd")
+        _silence(kind, popen, "_popen")
+        _silence(kind, _nothing, "startShell", "terminate", "write", "sendInt")
+        _silence(kind, lambda *_, **__: "", "read", "monitor", "waitOutput", "readline")
+    NAT.config = lambda self, **params: Node.config(self, **params)
+    Intf.isUp = lambda *_, **__: True
+    for one in vars(mininet.node).values():
+        if isinstance(one, type) and issubclass(one, Controller):
+            _silence(one, _nothing, "checkListening", "start", "stop")
+    mininet.node.findController = lambda *_: Controller
+
+
+def _silence(kind: type, instead: Callable[..., Any], *names: str) -> None:
+    for name in names:
+        setattr(kind, name, instead)
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+def _end(*_: Any, **__: Any) -> NoReturn:
+    raise EndOfBuilding
