@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from experiments.interconnect.figures import LATENCY, PERFORMANCE
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import at_least, equal, of_failures, performances, safety_checks
+from experiments.interconnect.samples import at_least, delivery_check, equal, of_failures, performances
 from experiments.interconnect.study_points import POISSON_512, SYNTHETIC, TEN_PERCENT, drb_points, seeds_of
 from testbed.model.studies.samples import grouped, mean_of, spread
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
@@ -46,7 +46,7 @@ def judge(rows: Rows) -> Verdict:
     worst = at_ten_percent(thesis)
     lowest, uniform = f"{TREE} uniform, the lowest: performance at 10 % failed links (%)", worst.pop((TREE, "uniform"))
     checks = [
-        *safety_checks(rows),
+        delivery_check(rows),
         equal(lowest, 80.0, uniform, 5.0)
         .cites("about 80 % (5.6.1, Figure 5.25)")
         .against(95.0, "as the other patterns"),

@@ -6,7 +6,7 @@ without.
 
 from experiments.interconnect.figures import LATENCY, OFFERED
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import at_least, equal, of_failures, safety_checks
+from experiments.interconnect.samples import at_least, delivery_check, equal, of_failures
 from experiments.interconnect.study_points import drb_points, seeds_of
 from testbed.model.studies.samples import crossing, grouped, mean_of, spread
 from testbed.model.studies.study import Figures, Points, Results, Rows, Study, where
@@ -63,7 +63,7 @@ def judge(rows: Rows) -> Verdict:
     )
     return Verdict.of(
         (
-            *safety_checks(rows),
+            delivery_check(rows),
             equal("performance with three failed links at 90 % of saturation (%)", CLAIMED, values, 5.0, detail=detail)
             .cites("about 95 % against 82 % of a turn model (5.6.7)")
             .against(TURN_MODEL, "the turn model's"),

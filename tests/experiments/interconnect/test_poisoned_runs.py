@@ -88,22 +88,8 @@ def moved_later(*, anew: bool, by_tf: float) -> Spoil:
     )
 
 
-def of_routing(routing: str, **changes: Any) -> Spoil:
-    return lambda row: changes if row["routing"] == routing else {}
-
-
 def with_nac(field: str, value: Any) -> Spoil:
     return lambda row: {field: value} if row["avoidance"] == "nac" else {}
-
-
-def of_length(place: int) -> Callable[[Row], bool]:
-    """Of the study of run lengths: with failures, and of the so many-th length of its network, the shortest first."""
-
-    def chosen(row: Row) -> bool:
-        lengths = lengths_of("phases", row["network"])
-        return bool(row["faults"] and place < len(lengths) and row["seconds"] == lengths[place])
-
-    return chosen
 
 
 def in_twice_the_time(row: Row) -> bool:
@@ -121,10 +107,6 @@ def default_in_the_longest_time(row: Row) -> bool:
 
 def ft_drb_in_twice_the_time(row: Row) -> bool:
     return in_twice_the_time(row) and row["routing"] == "ft-drb"
-
-
-def transient_in_twice_the_time(row: Row) -> bool:
-    return in_twice_the_time(row) and row["fault_kind"] == "transient"
 
 
 def shorter(row: Row) -> bool:
@@ -178,7 +160,6 @@ CASES: list[tuple[str, str, Spoil]] = [
     ("nac_traffic", "over the latency before", lambda row: {"rise_us": 3.0 * row["rise_us"]}),
     ("shapes", "performance, 100 L0 / Lf", slower(1.06)),
     ("shapes", "sent = received", lambda row: {"received": row["received"] - 1}),
-    ("shapes", "hop cap", lambda row: {"livelocked": 1}),
     ("collectives", "performance at the worst", slower(1.05)),
     ("permanent", "transpose: performance at 10 %", slower(1.25)),
     ("transient", "lowest performance under transient", as_permanent),
@@ -193,26 +174,6 @@ CASES: list[tuple[str, str, Spoil]] = [
     ("paths", "of all numbers of paths", few_paths_slow),
     ("saturation", "90 % of saturation", slower(1.5)),
     ("saturation", "when the time is doubled", slower(1.3, shorter)),
-    ("phases", "torus:8x8: performance after the failure moves so much when the", slower(1.1, of_length(2))),
-    ("phases", "torus:8x8: performance after the failure moves so much when 8 s", slower(1.1, of_length(4))),
-    ("phases", "torus:16x16: performance after the failure moves so much when 6 s", slower(1.1, of_length(4))),
-    ("phases", "fat-tree:4,3: performance after the failure moves so much when 400 s", slower(1.1, of_length(8))),
-    ("phases", "torus:32x32: performance after the failure moves so much when 6.4 s", slower(1.1, of_length(5))),
-    (
-        "phases",
-        "failures of pnnl-mpp2: performance after the failure moves so much when 6.4 s",
-        slower(1.1, of_length(5)),
-    ),
-    ("phases", "failures of pnnl-mpp2: messages past a failure", lambda row: {"diverted_share": 0.0}),
-    ("phases", "extrapolated, moves so much", slower(1.01, of_length(4))),
-    ("phases", "torus:16x16: messages past a failure", lambda row: {"diverted_share": 0.0}),
-    ("search", "after the failure is 80 %", slower(0.9)),
-    ("search", "after the failure is 80 % moves so much when", slower(1.1, failed_in_twice_the_time)),
-    (
-        "search",
-        "torus:8x8: load at which transient failures gain 14 points moves so much when",
-        slower(0.5, transient_in_twice_the_time),
-    ),
     ("balance", "given up again over", lambda row: {"shrunk": row["grown"] // 2} if is_default(row) else {}),
     ("balance", "costs without failures", slower(1.1, lambda row: is_default(row) and not row["faults"])),
     ("balance", "reuse of notifications", not_reused),
@@ -276,12 +237,6 @@ CASES: list[tuple[str, str, Spoil]] = [
         slower(1.1, lambda row: row["faults"] > 0 and row["injection"] == "periodic"),
     ),
     ("payloads", "gather at the stated", slower(1.1)),
-    ("many_pairs", "pairs that lose everything", lambda row: {"lost_late": [0] * row["pairs"]}),
-    ("many_pairs", "FT-DRB: messages lost later", of_routing("ft-drb", lost_late=[1] * 16)),
-    ("many_pairs", "computed anew: messages lost later", of_routing("recomputed", lost_late=[1] * 16)),
-    ("many_pairs", "lost in the change", of_routing("ft-drb", lost_early=[5] * 16)),
-    ("many_pairs", "source left the minimal path", of_routing("ft-drb", diverted=0)),
-    ("many_pairs", "capillary routes: share of messages", of_routing("capillary", lost_late=[0] * 16)),
     ("traces", "averaged over the four machines", slower(1.2)),
     ("traces", "LANL machine with its repairs", slower(1.2)),
     ("safety", "costs nothing over dimension order", slower(1.13, lambda row: row["routing"] == "ft-drb")),
