@@ -20,8 +20,6 @@ from testbed.results.study_store import STORED
 from tests.helpers.paths import ROOT
 
 PAGES = ROOT / "docs" / "replication"
-WITHOUT_A_CLAIM = {"comparers_coding", "comparers_scheduling"}
-"""Other authors' methods beside the documents': no document compares with them."""
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +39,9 @@ def test_the_page_of_rows_is_the_register(found: list[Chapter]) -> None:
     )
 
 
-def test_every_study_serves_a_claim(rows: list[Row]) -> None:
-    assert set(find_experiments()) - {study for row in rows for study in row.studies} == WITHOUT_A_CLAIM
+def test_every_study_serves_a_claim_or_says_that_it_is_not_of_the_documents(rows: list[Row]) -> None:
+    idle = set(find_experiments()) - {study for row in rows for study in row.studies}
+    assert all("not in the documents" in find_experiments()[name].answers for name in idle)
 
 
 def test_what_shows_a_claim_is_there(rows: list[Row]) -> None:
@@ -79,7 +78,7 @@ def test_the_command_lists_a_check_of_the_stored_verdict_for_each_claim(capsys: 
     assert all(keys <= claim.keys() for claim in document["claims"])
     assert {claim["document"] for claim in document["claims"]} == {"000", "001", "002", "003"}
     assert {claim["outcome"] for claim in document["claims"]} == {"holds", "fails", "cannot-tell", "by-test", "missing"}
-    assert document["counts"]["000 G"]["claims"] == 8 and set(document["idle"]) == WITHOUT_A_CLAIM
+    assert document["counts"]["000 G"]["claims"] == 8 and "comparers_scheduling" in document["idle"]
 
 
 def stored(*checks: Check, size: str = "full") -> StoredRun:
