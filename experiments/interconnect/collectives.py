@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from experiments.interconnect.figures import PERFORMANCE
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import at_least, performances, safety_checks
+from experiments.interconnect.samples import at_least, delivery_check, performances
 from experiments.interconnect.study_points import POISSON_512, drb_points, seeds_of
 from testbed.model.options.option import option, options
 from testbed.model.studies.samples import grouped, mean_of, spread
@@ -50,7 +50,7 @@ def points(quick: bool, seed: int, options: Options | None = None) -> Points:
 
 def judge(rows: Rows) -> Verdict:
     """Sent = received; less than 1 % lost at every number of failures."""
-    checks = safety_checks(rows)
+    checks = [delivery_check(rows)]
     worst: dict[str, tuple[int, list[float]]] = {}
     for (pattern, count, rate), values in _measured(rows).items():
         stated = count and (pattern == "gather" or rate == 400.0)

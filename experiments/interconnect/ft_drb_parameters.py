@@ -10,7 +10,7 @@ from itertools import product
 
 from experiments.interconnect.figures import LATENCY
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import at_least, at_most, of_failures, safety_checks, stands_still
+from experiments.interconnect.samples import at_least, at_most, delivery_check, of_failures, stands_still
 from experiments.interconnect.study_points import drb_point, seeds_of
 from testbed.model.studies.samples import mean_of, spread
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
@@ -86,7 +86,7 @@ def judge(rows: Rows) -> Verdict:
     in_long = f"what load balancing costs in {1e3 * LONG[0] * SECONDS:.0f} ms (% of latency)"
     saved = (_saved(of) for of in (short, table, doubled))
     checks = (
-        *safety_checks(rows),
+        delivery_check(rows),
         *(at_most(name, most, own).against(spread(other)[0], letter) for name, most, own, other in of_default),
         at_least("escapes that the reuse of notifications saves (%)", 10.0, reused)
         .cites("an improvement (3.6.1), without a number")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from experiments.interconnect.figures import LATENCY
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import at_least, of_failures, safety_checks
+from experiments.interconnect.samples import at_least, delivery_check, of_failures
 from experiments.interconnect.study_points import SYNTHETIC, drb_points, seeds_of
 from testbed.model.studies.samples import grouped, spread
 from testbed.model.studies.study import Figures, Points, Results, Rows, Study
@@ -44,7 +44,7 @@ def points(quick: bool, seed: int) -> Points:
 
 def judge(rows: Rows) -> Verdict:
     """Sent = received; latency flat in the number of paths; bit reversal and butterfly fall, or do not rise."""
-    checks = safety_checks(rows)
+    checks = [delivery_check(rows)]
     stated = _latencies(rows, loaded=False)
     single = [spread(line[min(line)])[0] for line in stated.values()]
     for pattern, line in stated.items():

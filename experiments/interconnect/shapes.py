@@ -5,7 +5,7 @@ Line and square (convex), L and U (concave) on a 32x32 torus, failed from the st
 
 from experiments.interconnect.figures import PERFORMANCE
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import at_least, of_failures, safety_checks
+from experiments.interconnect.samples import at_least, delivery_check, of_failures
 from experiments.interconnect.study_points import drb_point, seeds_of
 from testbed.faults.cable_faults import SHAPES, shape_walk
 from testbed.model.studies.study import Figures, Points, Rows, Study
@@ -36,7 +36,7 @@ def judge(rows: Rows) -> Verdict:
         .against(95.0, "what is promised of links that fail anywhere (5.6.1)")
         for kind, values in _by_shape(rows).items()
     ]
-    return Verdict.of((*safety_checks(rows), *checks))
+    return Verdict.of((delivery_check(rows), *checks))
 
 
 def figures(rows: Rows) -> Figures:

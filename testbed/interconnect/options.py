@@ -136,7 +136,7 @@ class FtDrbOptions:
     notifications: int = option(default=5, kind=kinds.occurrences, metavar="N", help="in a row, that mark a link")
     marking_s: float = option(
         default=0.05,
-        kind=kinds.short,
+        kind=kinds.search_limit,
         flag="--marking-time",
         metavar="TIME",
         help="of marking by clock",

@@ -19,7 +19,7 @@ def check_escapes(plan: MetapathPlan) -> None:
     if plan.routing == "ft-drb" and overlapping(plan.faults):
         wiring = wire(plan.network, [plan.source, plan.sink])
         pair = labelled_path_pair(plan.network, plan.source, plan.sink)
-        check_overlaps(wiring, escape_rules_together(wiring, [pair]), plan.faults)
+        check_overlaps(wiring, escape_rules_together(wiring, pair), plan.faults)
 
 
 def stranded_paths(wiring: Wiring, rules: EscapeRules, down: Iterable[LinkId]) -> tuple[int, ...]:

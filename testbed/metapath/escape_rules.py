@@ -6,7 +6,7 @@ The six bits of DSCP: the second intermediate router that it is bound for, 0 onc
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -149,7 +149,6 @@ class _Builder:
     known: LabelledPaths
     stream: Match
     first_group: int
-    dead: frozenset[int] | None = None
     rules: list[FlowRule] = field(default_factory=list)
     groups: dict[tuple[str, LinkId | None, LinkId, LinkId | None], FailoverGroup] = field(default_factory=dict)
     codes: dict[str, int] = field(default_factory=dict)
@@ -211,9 +210,9 @@ class _Builder:
         port = self.wiring.out_port(link)
         buckets = [Bucket(watch_port=port, out_port=port)]
         label = ESCAPED + self.known.network.link_index[link]
-        paths = self._until_alive(self.paths.escapes(arrived, link, earlier)) if self._may_die(link) else ()
+        paths = self.paths.escapes(arrived, link, earlier)
         if not self._nameable(paths):
-            paths = self._until_alive(self.paths.escapes(arrived, link))
+            paths = self.paths.escapes(arrived, link)
         for way in paths:
             code = self._code(way.second)
             out = self.wiring.out_port(way.link)
@@ -225,14 +224,6 @@ class _Builder:
         self.numbered[dpid] += 1
         group = self.groups[key] = FailoverGroup(dpid=dpid, number=number, buckets=tuple(buckets))
         return group
-
-    def _may_die(self, link: LinkId) -> bool:
-        return self.dead is None or cable_number(self.known.network, link) in self.dead
-
-    def _until_alive(self, paths: Sequence[Escape]) -> Sequence[Escape]:
-        """The ways up to the first one whose link never dies: those behind it are never asked."""
-        alive = next((k for k, way in enumerate(paths) if not self._may_die(way.link)), len(paths))
-        return paths[: alive + 1]
 
     def _nameable(self, paths: Sequence[Escape]) -> bool:
         """Whether there are codes left for all second intermediates."""
@@ -278,13 +269,8 @@ class _Builder:
         return next((node for node, own in self.codes.items() if own == code), None)
 
 
-def escape_rules(
-    wiring: Wiring, known: LabelledPaths, *, first_group: int = 1, dead: frozenset[int] | None = None
-) -> EscapeRules:
+def escape_rules(wiring: Wiring, known: LabelledPaths, *, first_group: int = 1) -> EscapeRules:
     """Rules and groups that carry a pair's stream over its known paths and round every dead link.
-
-    ``dead``: the cables (``cable_number``) that can die at all; rules that no subset of them lets a packet come to are
-    left out, so that whatever dies of them, packets go as over all rules. None: any cable.
 
     Groups are numbered from ``first_group`` at each switch. An escape overwrites what an earlier one wrote. Whatever is
     not of the stream takes the minimal path. O(states) rules: switches * neighbours * second intermediates at most.
@@ -292,7 +278,7 @@ def escape_rules(
     """
     source, sink = wiring.host_at(known.source), wiring.host_at(known.sink)
     stream = stream_match(source, sink, STREAM_UDP_PORT)
-    builder = _Builder(wiring=wiring, known=known, stream=stream, first_group=first_group, dead=dead)
+    builder = _Builder(wiring=wiring, known=known, stream=stream, first_group=first_group)
     for number in range(len(known.paths)):
         builder.path(number)
     builder.escaped()
@@ -300,13 +286,8 @@ def escape_rules(
     return EscapeRules(known=known, rules=(*builder.rules, *others), groups=tuple(builder.groups.values()))
 
 
-def escape_rules_together(
-    wiring: Wiring, pairs: Iterable[LabelledPathPair], *, dead: frozenset[int] | None = None
-) -> tuple[EscapeRules, ...]:
-    """``escape_rules`` of all pairs, there and back each; their group numbers do not meet."""
-    parts: list[EscapeRules] = []
-    for pair in pairs:
-        for known in (pair.forward, pair.backward):
-            first = 1 + max((group.number for part in parts for group in part.groups), default=0)
-            parts.append(escape_rules(wiring, known, first_group=first, dead=dead))
-    return tuple(parts)
+def escape_rules_together(wiring: Wiring, pair: LabelledPathPair) -> tuple[EscapeRules, EscapeRules]:
+    """``escape_rules`` there and back; their group numbers do not meet."""
+    there = escape_rules(wiring, pair.forward)
+    first = 1 + max((group.number for group in there.groups), default=0)
+    return there, escape_rules(wiring, pair.backward, first_group=first)

@@ -38,10 +38,10 @@ class Check:
     """One comparison. ``passed`` is that ``measured`` stands in ``relation`` to ``predicted``, or what ``name`` states
     where it is no comparison of the two, and that the rival would not.
 
-    ``unsure``: the run cannot tell, since tolerance or uncertainty takes the rival in, or since nothing was there to be
-    compared; such a check is never passed. ``key``: which check it is, whatever its name says, the same in every run
-    ("loss"); ``about``: which part of the run it speaks of ("fault:3": ``plan.faults[3]``, "link:s1->s2",
-    "operation:0"), or empty. Both together are unique in a verdict.
+    ``unsure``: the run cannot tell, since the tolerance takes the rival in, since the interval holds values that pass
+    and values that do not, or since nothing was there to be compared; such a check is never passed. ``key``: which
+    check it is, whatever its name says, the same in every run ("loss"); ``about``: which part of the run it speaks of
+    ("fault:3": ``plan.faults[3]``, "link:s1->s2", "operation:0"), or empty. Both together are unique in a verdict.
     """
 
     name: str
@@ -115,16 +115,14 @@ class Check:
         return replace(self, detail=detail)
 
     def _decide(self) -> Check:
-        """With its outcome. The rival makes the run unable to tell where it would pass as well, or where the
-        measurement's interval holds both."""
-        measured, rival = self.measured, self.rival
-        assert measured is not None
-        low, high = self.interval or (measured, measured)
-        passes = self._reached(measured, measured)
-        unsure = rival is not None and (
-            (passes and self._reached(rival, rival)) or (low <= rival <= high and self._reached(low, high))
-        )
-        return replace(self, passed=passes and not unsure, unsure=unsure)
+        """With its outcome: a run cannot tell where the interval of what was measured crosses the check's own bar, or
+        where the rival would pass as well."""
+        assert self.measured is not None
+        low, high = self.interval or (self.measured, self.measured)
+        reached, throughout = self._reached(low, high), self._reached(low, low) and self._reached(high, high)
+        rival_too = self.rival is not None and self._reached(self.rival, self.rival)
+        unsure = reached and (rival_too or not throughout)
+        return replace(self, passed=reached and not unsure, unsure=unsure)
 
     def _reached(self, low: float, high: float) -> bool:
         """Whether some value of that range is as the check demands."""

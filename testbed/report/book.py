@@ -17,7 +17,7 @@ from testbed.report.sections import badge, table
 from testbed.report.wording import OUTCOME_MARKS, RELATIONS, counted, state_of, when
 
 COLUMNS = ("figure or claim", "the document", "asked", "ours", "rival", "verdict")
-SIZES = ("full", "quick")
+SIZES = {"full": "at full size", "own options": "with own options", "quick": "at quick size"}
 MOST_ROWS = 14
 """Checks that hold beyond this number are counted in one row; those that do not are all shown."""
 TITLES = {
@@ -61,14 +61,18 @@ class Chapter:
         return TITLES.get(self.number, f"Chapter {self.number}")
 
 
-def book_pages(chapters: Sequence[Chapter], read_drawing: Callable[[StoredRun, str], str]) -> dict[str, str]:
-    """File name -> HTML page: ``index.html`` and one a chapter. ``read_drawing(run, name)`` gives an SVG document."""
-    pages = {"index.html": _page("What holds", _index(chapters))}
+def book_pages(
+    chapters: Sequence[Chapter], read_drawing: Callable[[StoredRun, str], str], claims: Sequence[Sequence[str]] = ((),)
+) -> dict[str, str]:
+    """File name -> HTML page: ``index.html``, ``claims.html`` (the register; its columns first) and one a chapter.
+    ``read_drawing(run, name)`` gives an SVG document."""
+    (names, *rows), up = claims, tag("p", tag("a", "all chapters", href="index.html"))
+    claimed = _wrapping(names, (map(_from_markdown, row) for row in rows), "Claims, and what checks say of each")
+    pages = {"index.html": _page("What holds", _index(chapters)), "claims.html": _page("Claims", [up, claimed])}
     for chapter in chapters:
         body = [_html_study(entry, entry.run, read_drawing) for entry in chapter.entries if entry.run is not None]
         missing = [tag("li", f"{entry.heading}: {entry.answers}") for entry in chapter.entries if not entry.run]
         rest = [tag("h2", "Without a stored run"), tag("ul", missing, class_="plain")] if missing else []
-        up = tag("p", tag("a", "all chapters", href="index.html"))
         pages[f"chapter_{chapter.number}.html"] = _page(chapter.title, [up, *body, *rest, *_errata(chapter)])
     return pages
 
@@ -117,6 +121,7 @@ def tally(runs: Iterable[StoredRun]) -> dict[str, int]:
         "cannot tell": sum(c.outcome == "cannot-tell" for c in checks),
         "name a rival": sum(c.rival is not None for c in checks),
         "say why there is none": sum(c.rival is None and bool(c.rival_note) for c in checks),
+        "carry an interval": sum(c.interval is not None for c in checks),
     }
 
 
@@ -130,11 +135,13 @@ def counts_in_words(entries: Sequence[Entry]) -> list[str]:
         "not run": len(entries) - len(runs),
     }
     words = [f"{counted(len(entries), 'study').replace('studys', 'studies')}: " + _listed(ran) + "."]
-    for size in SIZES:
+    for size, at in SIZES.items():
         found = tally(_of_size(entries, size))
         if found["checks"]:
             rest = {name: count for name, count in found.items() if name != "checks"}
-            words.append(f"At {size} size {counted(found['checks'], 'check')}: {_listed(rest)}.")
+            missing = 0.05 * found["carry an interval"]
+            by_chance = f" (of 95 %: some {missing:.1f} miss the true value by chance)" if missing else ""
+            words.append(f"{at.capitalize()} {counted(found['checks'], 'check')}: {_listed(rest)}{by_chance}.")
     return words
 
 
@@ -168,7 +175,7 @@ def number(value: float) -> str:
 
 
 def _of_size(entries: Sequence[Entry], size: str) -> list[StoredRun]:
-    runs = [entry.run if size == "full" else entry.quick for entry in entries]
+    runs = [entry.quick if size == "quick" else entry.run for entry in entries]
     return [run for run in runs if run is not None and run.size == size and run.verdict is not None]
 
 
@@ -184,9 +191,10 @@ def _page(title: str, body: Sequence[object]) -> str:
 def _index(chapters: Sequence[Chapter]) -> list[object]:
     entries = [entry for chapter in chapters for entry in chapter.entries]
     body: list[object] = [tag("p", " ".join(counts_in_words(entries)), class_="lead")]
+    body.append(tag("p", tag("a", "Every claim of the documents, with what checks say of it", href="claims.html")))
     for size in SIZES:
         if _of_size(entries, size):
-            body += [tag("h2", f"Checks of the studies that ran at {size} size"), _counts_table(chapters, size)]
+            body += [tag("h2", f"Checks of the studies that ran {SIZES[size]}"), _counts_table(chapters, size)]
     body += [tag("h2", "What did not pass"), _not_passed(chapters), _every_check(chapters)]
     wrong = [chapter for chapter in chapters if chapter.errata]
     if wrong:
@@ -201,7 +209,7 @@ def _counts_table(chapters: Sequence[Chapter], size: str) -> Markup:
     listed = [(tag("a", c.title, href=f"chapter_{c.number}.html"), _of_size(c.entries, size)) for c in chapters]
     listed.append((tag("b", "All"), [run for _, runs in listed for run in runs]))
     rows = [(name, len(runs), *tally(runs).values()) for name, runs in listed]
-    return table([("", "wrap"), *((name, "n") for name in names)], rows, f"Checks at {size} size by chapter")
+    return table([("", "wrap"), *((name, "n") for name in names)], rows, f"Checks {SIZES[size]} by chapter")
 
 
 def _not_passed(chapters: Sequence[Chapter]) -> Markup:

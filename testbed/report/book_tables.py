@@ -1,6 +1,6 @@
 """The tables of the book as Markdown, between two marks in the pages of the documentation."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from testbed.model.naming.printable import printable
 from testbed.model.stored_runs import StoredRun
@@ -49,10 +49,15 @@ def with_tables(page: str, entries: Sequence[Entry]) -> str:
 
 def with_counts(page: str, entries: Sequence[Entry]) -> str:
     """A front page with the counts of all studies between its marks; as it is where it has none."""
+    return between_marks(page, [" ".join(counts_in_words(entries))])
+
+
+def between_marks(page: str, lines: Iterable[str]) -> str:
+    """A page with these lines between its marks; as it is where it has none."""
     if BEGIN not in page or END not in page:
         return page
     before, rest = page.split(BEGIN, 1)
-    return f"{before}{BEGIN}\n\n{' '.join(counts_in_words(entries))}\n\n{END}{rest.split(END, 1)[1]}"
+    return "\n".join([before + BEGIN, "", *lines, "", END + rest.split(END, 1)[1]])
 
 
 def errata_of(page: str) -> tuple[tuple[str, ...], ...]:

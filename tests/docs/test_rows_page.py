@@ -1,45 +1,138 @@
-"""The counts on the page of rows are those of its tables, studies that it names exist, and a full row has a full
-run."""
+"""What is declared of claims exists, the page of rows is the register, and a claim in full has full runs."""
 
 from __future__ import annotations
 
-import re
-from collections import Counter
+import json
+from pathlib import PurePath
 
 import pytest
 
+from testbed.cli import main
+from testbed.commands.studies.book import book_chapters, register_of, tables_of_pages
 from testbed.commands.studies.experiment import find_experiments
+from testbed.errors import InputError
+from testbed.model.run_records import Manifest
+from testbed.model.stored_runs import StoredRun
+from testbed.model.verdict import Check, Verdict
+from testbed.report.book import Chapter
+from testbed.report.register import COLUMNS, Row, counts, counts_by_chapter, outcome_in_words, read_register
+from testbed.results.study_store import STORED
 from tests.helpers.paths import ROOT
-from tests.helpers.study_rows import published_run
 
-PAGE = (ROOT / "docs" / "replication" / "rows.md").read_text()
-STATES = ("full", "reduced", "computed", "missing")
-DOCUMENTS = {part.splitlines()[0]: part for part in PAGE.split("\n## ")[1:]}
+PAGES = ROOT / "docs" / "replication"
 
 
-def rows_of(part: str) -> list[list[str]]:
-    lines = [line for line in part.splitlines() if line.startswith("| ") and not line.startswith("| where |")]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+@pytest.fixture(scope="module")
+def found() -> list[Chapter]:
+    return book_chapters(ROOT / STORED, PAGES)
 
 
-ROWS = [row for part in DOCUMENTS.values() for row in rows_of(part)]
+@pytest.fixture(scope="module")
+def rows(found: list[Chapter]) -> list[Row]:
+    return register_of(found)
 
 
-def test_the_counts_are_those_of_the_tables() -> None:
-    states = Counter(re.split(r"[ ,]", row[2])[0] for row in ROWS)
-    assert set(states) <= set(STATES)
-    share = 100 * states["full"] / len(ROWS)
-    words = ", ".join(f"{states[state]} {state}" for state in STATES)
-    assert f"**{len(ROWS)} rows: {words}: {share:.0f} % in full.**" in PAGE
+def test_the_page_of_rows_is_the_register(found: list[Chapter]) -> None:
+    page = PAGES / "rows.md"
+    assert tables_of_pages(found, PAGES)[page] == page.read_text(), (
+        "run: testbed replicate --report-only --update-docs docs/replication"
+    )
 
 
-def test_every_row_that_is_not_full_has_its_reason() -> None:
-    assert not [row for row in ROWS if not row[2].startswith("full") and not row[4].strip()]
+def test_every_study_serves_a_claim_or_says_that_it_is_not_of_the_documents(rows: list[Row]) -> None:
+    idle = set(find_experiments()) - {study for row in rows for study in row.studies}
+    assert all("not in the documents" in find_experiments()[name].answers for name in idle)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]}: {row[1]}"[:60])
-def test_a_row_in_full_that_names_a_study_has_a_valid_run_of_full_size(row: list[str]) -> None:
-    named = [name for name in re.findall(r"`(\w+)`", row[3]) if name in find_experiments()]
-    for name in named if row[2].startswith("full") else ():
-        run = published_run(name)
-        assert run is not None and run.state not in ("invalid", "unfinished") and run.size != "quick", name
+def test_what_shows_a_claim_is_there(rows: list[Row]) -> None:
+    words = {one.command for row in rows for one in row.shown if not one.study}
+    paths = [text.removeprefix("python -m pytest ") for text in words if not text.startswith(("testbed ", "--"))]
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+    assert not [row.where for row in rows if any(one.study and one.outcome == "missing" for one in row.shown)]
+
+
+def test_a_claim_in_full_has_full_runs_and_every_other_its_reason(rows: list[Row]) -> None:
+    sizes = [(row.where, one.size) for row in rows if row.standing == "full" for one in row.shown if one.study]
+    assert {size for _, size in sizes} == {"full"}
+    own = {"quick", "own options"}
+    silent = [r.where for r in rows if r.limit and not r.note and not own & {one.size for one in r.shown} and r.shown]
+    assert silent == []
+
+
+def test_all_four_documents_with_chapter_4_and_appendix_g_are_counted(rows: list[Row]) -> None:
+    by_chapter = counts_by_chapter(rows)
+    assert (
+        by_chapter["000 4"]["claims"] + by_chapter["000 Further work"]["claims"] + by_chapter["000 G"]["claims"] >= 45
+    )
+    totals = counts(rows)
+    assert totals["claims"] == len(rows) == sum(found["claims"] for found in by_chapter.values())
+    assert totals["claims"] == sum(totals[name] for name in ("full", "reduced", "computed", "by-test", "missing"))
+    shown = totals["full"] + totals["reduced"] + totals["computed"]
+    assert shown == sum(totals[name] for name in ("holds", "fails", "cannot-tell"))
+
+
+def test_the_command_lists_a_check_of_the_stored_verdict_for_each_claim(
+    found: list[Chapter], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("testbed.commands.studies.book.book_chapters", lambda root: found if root == STORED else [])
+    assert main(["replicate", "--claims", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    keys = {"document", "chapter", "page", "claim", "check", "study", "size", "outcome", "command"}
+    assert all(keys <= claim.keys() for claim in document["claims"])
+    assert {claim["document"] for claim in document["claims"]} == {"000", "001", "002", "003"}
+    assert {claim["outcome"] for claim in document["claims"]} == {"holds", "fails", "cannot-tell", "by-test", "missing"}
+    assert document["counts"]["000 G"]["claims"] == 8 and "comparers_scheduling" in document["idle"]
+
+
+def stored(*checks: Check, size: str = "full") -> StoredRun:
+    manifest = Manifest(
+        name="gains", run="1", started="", seconds=1.0, command="testbed experiment run gains", machine={},
+        study={"size": size},
+    )  # fmt: skip
+    return StoredRun(directory=PurePath("1"), manifest=manifest, points=1, verdict=Verdict(checks=checks))
+
+
+HOLDS, FAILS = Check.equal("gain of two", 2, 2, key="gain-two"), Check.equal("gain of one", 1, 2, key="gain-one")
+UNSURE = Check.at_least("loss", 1, 1.1, uncertainty=1, key="loss")
+
+
+def one_row(shown: str, limit: str = "", run: StoredRun | None = None) -> Row:
+    line = "\t".join(("000", "3.9", "62", "3.9, Figure 66", "gain", limit, shown, ""))
+    (row,) = read_register("\t".join(COLUMNS) + f"\n{line}\n", "claims.tsv", {"gains": run})
+    return row
+
+
+@pytest.mark.parametrize(
+    ("shown", "limit", "size", "standing", "outcome"),
+    [
+        ("gains:gain-two", "", "full", "full", "holds"),
+        ("gains:gain-*", "", "full", "full", "fails"),
+        ("gains:gain-two; gains:loss", "", "full", "full", "cannot-tell"),
+        ("gains", "", "quick", "reduced", "fails"),
+        ("gains:gain-two", "", "own options", "reduced", "holds"),
+        ("gains:gain-two; tests/a.py", "computed", "full", "computed", "holds"),
+        ("tests/a.py", "", "full", "by-test", "by-test"),
+        ("tests/a.py", "reduced", "full", "by-test", "by-test"),
+        ("", "missing", "full", "missing", "missing"),
+    ],
+)
+def test_how_a_claim_stands_follows_from_its_checks_and_their_size(
+    shown: str, limit: str, size: str, standing: str, outcome: str
+) -> None:
+    row = one_row(shown, limit, stored(HOLDS, FAILS, UNSURE, size=size))
+    assert (row.standing, row.outcome) == (standing, outcome)
+    assert [one["outcome"] for one in row.to_json()] and row.to_json()[0]["page"] == 62
+
+
+def test_outcomes_are_counted_in_words_and_a_study_without_a_run_is_missing() -> None:
+    assert (
+        outcome_in_words(one_row("gains", run=stored(HOLDS, FAILS, UNSURE)))
+        == "3 checks: 1 holds, 1 fails, 1 cannot tell"
+    )
+    assert outcome_in_words(one_row("tests/a.py")) == "by test"
+    assert one_row("gains").outcome == "missing"
+
+
+def test_a_key_that_no_check_has_is_refused_with_the_line() -> None:
+    with pytest.raises(InputError, match=r"claims.tsv:2: gains has no check los\*t"):
+        one_row("gains:los*t", run=stored(HOLDS))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from experiments.interconnect.runs import measure_run
-from experiments.interconnect.samples import at_most, delivery_check, livelock_check
+from experiments.interconnect.samples import at_most, delivery_check
 from experiments.interconnect.study_points import drb_point, seeds_of
 from testbed.model.studies.samples import grouped, mean_of, sum_of
 from testbed.model.studies.study import Figures, Points, Row, Rows, Study, where
@@ -96,7 +96,6 @@ def judge(rows: Rows) -> Verdict:
         .noting(f"{len(torus)} runs of {torus[0]['seconds']:g} s, {sum_of(torus, 'nac_moves')} moves"),
         *(_improvement(rows, design) for design in IMPROVEMENTS),
         replace(delivery_check(rest), name="sent = received in every run but those without NAC"),
-        livelock_check(rest),
     )
     return Verdict.of(checks)
 

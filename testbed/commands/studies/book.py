@@ -1,13 +1,15 @@
 """The book of results as files: pages in ``ROOT/book``, and the tables in the pages of the documentation."""
 
 from collections.abc import Sequence
+from importlib.resources import files
 from pathlib import Path
 
 from testbed.commands.studies.experiment import chapters, find_experiments, pages_of_studies
 from testbed.errors import InputError
 from testbed.model.stored_runs import StoredRun, representative_run
 from testbed.report.book import Chapter, Entry, book_pages
-from testbed.report.book_tables import errata_of, with_counts, with_tables
+from testbed.report.book_tables import between_marks, errata_of, with_counts, with_tables
+from testbed.report.register import Row, claim_cells, read_register, rows_tables
 from testbed.results.compressed_files import pack_run, read_packed
 from testbed.results.run_folder import make_directory, write_below
 from testbed.results.study_store import stored_runs
@@ -26,7 +28,7 @@ def write_book(root: Path, pages: Path | None = None) -> Path:
         for page, text in tables_of_pages(found, pages).items():
             write_below(page.parent, page.name, text.encode())
     make_directory(root, "--results")
-    for name, text in book_pages(found, _read_drawing).items():
+    for name, text in book_pages(found, _read_drawing, claim_cells(register_of(found))).items():
         write_below(root, f"book/{name}", text.encode())
     return root / "book" / "index.html"
 
@@ -82,11 +84,20 @@ def tables_of_pages(found: Sequence[Chapter], pages: Path) -> dict[Path, str]:
         if not page.is_file():
             raise InputError(f"{page}: no such page; give the folder of chapter_2.md to chapter_5.md")
         texts[page] = with_tables(page.read_text(encoding="utf-8"), own)
-    front = pages / "README.md"
+    front, rows = pages / "README.md", pages / "rows.md"
     if front.is_file():
         everything = [entry for own in entries.values() for entry in own]
         texts[front] = with_counts(front.read_text(encoding="utf-8"), everything)
+    if rows.is_file():
+        texts[rows] = between_marks(rows.read_text(encoding="utf-8"), rows_tables(register_of(found)))
     return texts
+
+
+def register_of(found: Sequence[Chapter]) -> list[Row]:
+    """The claims that the package of experiments declares, with what the runs of the studies say of them."""
+    declared = files("experiments") / "claims.tsv"
+    runs = {entry.name: entry.run for chapter in found for entry in chapter.entries}
+    return read_register(declared.read_text(encoding="utf-8"), "experiments/claims.tsv", runs)
 
 
 def _title(runs: Sequence[StoredRun]) -> str:

@@ -31,13 +31,14 @@ from testbed.model.progress import Progress
 from testbed.model.stored_runs import StoredRun, representative_run
 from testbed.report.column_units import seconds_in_words
 from testbed.report.progress_bar import progress_bar
+from testbed.report.register import counts, counts_by_chapter, outcome_in_words
 from testbed.results.study_store import STORED, stored_runs
 
 DESCRIPTION = (
     "Run every study that is not stored yet, those that are computed over all workers first, then those on the clock "
     "one at a time, shortest first by what they took before; then write the book. Killed at any moment, the same "
-    "command goes on where it was. Exit code: 0 all stored and passed, 1 one failed or cannot tell, 4 one is invalid "
-    "or was left."
+    "command goes on where it was. Exit code: 0 all stored and passed, 1 one failed, 5 one cannot tell, 4 one is "
+    "invalid or was left."
 )
 ATTEMPTS = {"full": 3, "quick": 2}
 """How often a study is run whose run is invalid."""
@@ -94,6 +95,9 @@ def add_parser(subparsers: Subparsers) -> None:
     running("--seed", type=kinds.seed, default=1, help="seed of every study (default 1)")
     add_options(parser, DaskOptions, TlsOptions)
     running("--results", type=Path, help=f"directory for results (default: {STORED}, with --quick results/replication)")
+    add(
+        "--claims", action="store_true", help="run nothing, list every claim of the documents and what checks say of it"
+    )
     add("--report-only", dest="book", action="store_true", help="run nothing, only write the book of what is stored")
     add(
         "--update-docs",
@@ -118,6 +122,8 @@ def _run(args: argparse.Namespace) -> int:
 
     root = args.results or (Path("results/replication") if args.quick else STORED)
     replication = Replication(_chosen(args), "quick" if args.quick else "full", root, args.seed, _shared_words(args))
+    if args.claims:
+        return _claims(root, as_json=args.json)
     start_live(args)
     if not args.book:
         deadline = None if args.hours is None else time.monotonic() + 3600 * args.hours
@@ -126,6 +132,27 @@ def _run(args: argparse.Namespace) -> int:
         pack_runs(root, args.pages)
     index = write_book(root, args.pages)
     return _closing(replication, index, args)
+
+
+def _claims(root: Path, *, as_json: bool) -> int:
+    """Print the register of claims: the counts by chapter, every claim, and the studies that serve none."""
+    from testbed.commands.studies.book import book_chapters, register_of
+
+    rows = register_of(book_chapters(root))
+    serving = {study for row in rows for study in row.studies}
+    idle = [name for name in find_experiments() if name not in serving]
+    if as_json:
+        listed = [one for row in rows for one in row.to_json()]
+        print(json.dumps({"claims": listed, "counts": counts_by_chapter(rows), "total": counts(rows), "idle": idle}))
+        return 0
+    for row in rows:
+        shown = ", ".join([*row.studies, *(one.command for one in row.shown if not one.study)])
+        page = "" if row.page is None else f", page {row.page}"
+        print(f"{row.document} {row.where}{page}: {row.claim}\n    {row.standing}; {outcome_in_words(row)}; {shown}")
+    for name, found in {**counts_by_chapter(rows), "all": counts(rows)}.items():
+        print(f"{name}: " + ", ".join(f"{count} {words}" for words, count in found.items()))
+    print(f"studies that serve no claim of the documents: {', '.join(idle)}")
+    return 0
 
 
 def _chosen(args: argparse.Namespace) -> dict[str, Any]:

@@ -191,12 +191,10 @@ _QUIET_S = 0.03
 
 
 class PortWatch:
-    """Calls ``on_port`` with each port event from ``start`` on, and ``on_quiet`` whenever there was none for 30 ms."""
+    """Calls ``on_port`` with each port event from ``start`` on."""
 
-    def __init__(
-        self, controller: ControllerLink, on_port: Callable[[PortEvent], None], on_quiet: Callable[[], None]
-    ) -> None:
-        self._controller, self._on_port, self._on_quiet = controller, on_port, on_quiet
+    def __init__(self, controller: ControllerLink, on_port: Callable[[PortEvent], None]) -> None:
+        self._controller, self._on_port = controller, on_port
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="port watch", daemon=True)
         self._error: TestbedError | None = None
@@ -220,11 +218,8 @@ class PortWatch:
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
-                events = self._controller.port_events_after(self._known, _QUIET_S)
-                for event in events:
+                for event in self._controller.port_events_after(self._known, _QUIET_S):
                     self._known += 1
                     self._on_port(event)
-                if not events:
-                    self._on_quiet()
         except TestbedError as error:
             self._error = error

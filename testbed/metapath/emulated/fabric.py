@@ -7,18 +7,17 @@ from contextlib import ExitStack
 from functools import partial
 
 from fec.protocol.wire import STREAM_UDP_PORT
-from testbed.emulation.control.controller_link import ControllerLink, PortEvent, PortWatch
+from testbed.emulation.control.controller_link import PortEvent, PortWatch
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.machine.load_monitor import busy_fraction, processor_times
 from testbed.emulation.network.kernel.link_meter import read_counters
 from testbed.errors import InvalidRunError
-from testbed.faults.fault import Fault
 from testbed.machines.adapters.platform import Here, going_first, here, timely
 from testbed.metapath.cable_states import CableStates
 from testbed.metapath.emulated.endpoints import SinkResult, SourceResult, sink_process, source_process
 from testbed.metapath.emulated.recomputed_routes import RecomputedRoutes, Routes
 from testbed.metapath.escape_check import check_escapes
-from testbed.metapath.escape_rules import EscapeRules, escape_rules_together
+from testbed.metapath.escape_rules import escape_rules_together
 from testbed.metapath.labelled_paths import LabelledPathPair, cable_number, labelled_path_pair, path_label
 from testbed.metapath.plan import BACKGROUND_AFTER_S, MetapathPlan, MetapathRun
 from testbed.model.progress import CounterReading, Progress, ReportProgress
@@ -51,109 +50,86 @@ def run_metapath_stream(plan: MetapathPlan, report_progress: ReportProgress | No
     with here(wiring) as platform:
         controller, routes, warm = platform.controller, Routes(), range(1)
         if paths is not None:
-            install_escapes(controller, escape_rules_together(wiring, [paths]))
+            parts = escape_rules_together(wiring, paths)
+            controller.install_groups([group for part in parts for group in part.groups])
+            controller.install([rule for part in parts for rule in part.rules], plan_id=1)
         elif plan.routing == "single":
             for plan_id, ends in enumerate(((plan.source, plan.sink), (plan.sink, plan.source)), start=1):
                 split = spray(route_by_name(plan.network, *ends, "single"))
                 controller.install(stream_rules(wiring, split, udp_port=STREAM_UDP_PORT), plan_id=plan_id)
         else:
             routes, warm = RecomputedRoutes(controller, wiring, plan), range(0, 65536, _WARM_EVERY)
-        (run,) = stream_together(platform, [(plan, paths)], plan.faults, report_progress, routes=routes, warm=warm)
-    return run
+        return _stream(platform, plan, paths, report_progress, routes=routes, warm=warm)
 
 
-def install_escapes(controller: ControllerLink, parts: Sequence[EscapeRules]) -> tuple[int, int]:
-    """How many rules and groups there are."""
-    groups = [group for part in parts for group in part.groups]
-    rules = [rule for part in parts for rule in part.rules]
-    controller.install_groups(groups)
-    controller.install(rules, plan_id=1)
-    return len(rules), len(groups)
-
-
-def stream_together(
+def _stream(
     platform: Here,
-    plans: Sequence[tuple[MetapathPlan, LabelledPathPair | None]],
-    faults: Sequence[Fault],
+    plan: MetapathPlan,
+    paths: LabelledPathPair | None,
     report_progress: ReportProgress,
     *,
     routes: Routes,
     warm: Sequence[int],
-) -> list[MetapathRun]:
-    """The streams of all plans at once over rules that are installed, each with FT-DRB's paths where that is its
-    routing.
+) -> MetapathRun:
+    """The stream over rules that are installed, with FT-DRB's ``paths`` where that is its routing.
 
-    ``faults``: of the network; those that outlast the streams end with them. ``routes``: what computes routes again.
-    ``warm``: labels under which a source without such paths sends before the start, so that switches have looked flows
-    up.
+    Faults that outlast it end with it. ``routes``: what computes routes again. ``warm``: labels under which a source
+    without such paths sends before the start, so that switches have looked flows up.
     """
     net, controller, wiring = platform.network, platform.controller, platform.wiring
-    first, _ = plans[0]
     before = processor_times()
     with ExitStack() as stack:
         stack.enter_context(timely(platform))
         stack.enter_context(going_first(controller.pid))
-        sinks, sources, notify = list[EndpointProcess](), list[EndpointProcess](), list[Callable[[JsonObject], None]]()
-        for plan, paths in plans:
-            sinks.append(stack.enter_context(sink_process(net, wiring, plan, paths)))
-            labels = warm if paths is None else [path_label(k) for k in range(len(paths.forward.paths))]
-            source, tell = stack.enter_context(source_process(net, wiring, plan, paths, labels))
-            sources.append(source)
-            notify += [] if paths is None else [tell]
-        ends = (*sinks, *sources)
+        sink = stack.enter_context(sink_process(net, wiring, plan, paths))
+        labels = warm if paths is None else [path_label(k) for k in range(len(paths.forward.paths))]
+        source, tell = stack.enter_context(source_process(net, wiring, plan, paths, labels))
+        ends = (sink, source)
         for end in ends:
             end.wait_until_ready(_READY_S)
-        watch = PortWatch(controller, _port_listener(wiring, routes, notify), routes.settle)
+        watch = PortWatch(controller, _port_listener(wiring, routes, tell if paths is not None else lambda _: None))
         stack.callback(watch.stop)
         watch.start()
         look = partial(read_counters, net.link_meter())
-        report_progress(Progress(done_s=0, total_s=first.duration_s, doing="streaming", read_local=look))
+        report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="streaming", read_local=look))
         start = time.monotonic() + _LEAD_S * (1 + len(ends))
         for end in ends:
             end.begin(start)
-        schedule = FaultSchedule(net, faults, start)
+        schedule = FaultSchedule(net, plan.faults, start)
         stack.callback(schedule.stop)
         schedule.start()
-        with tcp_between(net, wiring, (first.source, first.sink), _background(first, start)) as carried:
-            _wait(first.duration_s, start, ends, schedule, report_progress)
-        results = [
-            (source.result(_RESULT_S), sink.result(_RESULT_S)) for source, sink in zip(sources, sinks, strict=True)
-        ]
-        if any(fault.stop_s > first.duration_s for fault in faults):
+        with tcp_between(net, wiring, (plan.source, plan.sink), _background(plan, start)) as carried:
+            _wait(plan.duration_s, start, ends, schedule, report_progress)
+        sent, received = source.result(_RESULT_S), sink.result(_RESULT_S)
+        if any(fault.stop_s > plan.duration_s for fault in plan.faults):
             watch.stop()
             schedule.stop()
         schedule.join()
         watch.stop()
         watch.check()
     events, busy = controller.port_events(), busy_fraction(before, processor_times())
-    times = tuple(with_port_status(t, events, wiring, start) for t in schedule.times())
-    return [
-        MetapathRun(
-            sent=sent.log,
-            received=received.log,
-            faults=times,
-            events=sent.events,
-            rerouted=routes.reroutings(start),
-            zero_load_s=sent.zero_load_s,
-            health=health_of(sent, received, busy),
-            counters={
-                "refused": sent.refused,
-                "reports": received.reports,
-                "foreign": received.foreign,
-                "sent_foreign": sent.foreign,
-                "datapath": net.datapath,
-                "built_by": net.built_by(),
-                **carried,
-            },
-        )
-        for sent, received in results
-    ]
+    return MetapathRun(
+        sent=sent.log,
+        received=received.log,
+        faults=tuple(with_port_status(t, events, wiring, start) for t in schedule.times()),
+        events=sent.events,
+        rerouted=routes.reroutings(start),
+        zero_load_s=sent.zero_load_s,
+        health=health_of(sent, received, busy),
+        counters={
+            "refused": sent.refused,
+            "reports": received.reports,
+            "foreign": received.foreign,
+            "sent_foreign": sent.foreign,
+            "datapath": net.datapath,
+            "built_by": net.built_by(),
+            **carried,
+        },
+    )
 
 
-def _port_listener(
-    wiring: Wiring, routes: Routes, notify: Sequence[Callable[[JsonObject], None]]
-) -> Callable[[PortEvent], None]:
-    """What happens when a switch reports a port: routes are computed again, and FT-DRB's sources are notified of the
+def _port_listener(wiring: Wiring, routes: Routes, tell: Callable[[JsonObject], None]) -> Callable[[PortEvent], None]:
+    """What happens when a switch reports a port: routes are computed again, and FT-DRB's source is notified of the
     cable."""
     cables = CableStates(wiring)
 
@@ -161,8 +137,7 @@ def _port_listener(
         changed = cables.on_port(event.dpid, event.port, event.up)
         if changed is not None:
             routes.avoid(cables.down, event.at_s)
-            for tell in notify:
-                tell({"cable": cable_number(wiring.network, changed.links[0]), "up": changed.up})
+            tell({"cable": cable_number(wiring.network, changed.links[0]), "up": changed.up})
 
     return on_port
 

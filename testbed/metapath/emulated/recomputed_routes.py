@@ -27,9 +27,6 @@ class Routes:
     def avoid(self, down: frozenset[LinkId], notified_s: float) -> None:
         """These links are down, as was reported to the controller at ``notified_s`` (monotonic)."""
 
-    def settle(self) -> None:
-        """No port has changed for a moment."""
-
     def reroutings(self, start_s: float) -> tuple[Rerouting, ...]:
         """What was done, in seconds after the stream's start."""
         times = ("notified_s", "routed_s", "done_s")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import Bounds, LinearConstraint, OptimizeWarning, linprog, milp
+from scipy.optimize import OptimizeWarning, linprog
 from scipy.sparse import csr_array
 
 from testbed.arrays import FloatArray
@@ -74,30 +74,3 @@ def solve_lp(
         raise UnsolvedError(str(found.message))
     prices = np.zeros(0) if at_most is None else np.maximum(-np.asarray(found.ineqlin.marginals, dtype=np.float64), 0.0)
     return np.asarray(found.x, dtype=np.float64), float(found.fun), prices
-
-
-def solve_milp(
-    cost: FloatArray,
-    rows: Sequence[tuple[csr_array, FloatArray, FloatArray]],
-    upper: FloatArray,
-    whole: FloatArray,
-    gap: float,
-    limit_s: float,
-) -> tuple[FloatArray, float, float]:
-    """(x, cost, proved lower bound) with 0 <= x <= ``upper``, ``low <= A @ x <= high`` for each of ``rows``.
-
-    ``whole`` is 1 where x must be an integer. Stops within the relative ``gap`` of the optimum, or at ``limit_s``
-    seconds with the best found so far. Raises UnsolvedError where nothing was found.
-    """
-    constraints = [LinearConstraint(matrix, low, high) for matrix, low, high in rows]
-    found = milp(
-        cost,
-        integrality=whole,
-        bounds=Bounds(np.zeros(len(upper)), upper),
-        constraints=constraints,
-        options={"mip_rel_gap": gap, "time_limit": limit_s},
-    )
-    if found.x is None:
-        raise UnsolvedError(str(found.message))
-    bound = found.mip_dual_bound
-    return np.asarray(found.x, dtype=np.float64), float(found.fun), float(found.fun if bound is None else bound)

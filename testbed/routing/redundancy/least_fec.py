@@ -1,7 +1,6 @@
-"""The route of least ROR: by tangent cuts for large blocks (Gabrielyan 2007, eq. 29), by a staircase for small ones
-(Gabrielyan 2007, eq. 23).
+"""The route of least ROR for large blocks (Gabrielyan 2007, eq. 29), by tangent cuts.
 
-What every other routing is measured against; a proved lower bound comes with each.
+What every other routing is measured against; a proved lower bound comes with it.
 """
 
 import math
@@ -10,9 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array, hstack
-from scipy.special import betaincinv
 
-from fec.redundancy.block_size import fec_block_size
 from fec.redundancy.ror import ror
 from testbed.arrays import FloatArray
 from testbed.errors import InputError
@@ -21,8 +18,7 @@ from testbed.routing.baselines import max_flow
 from testbed.routing.capillary.route import capillary_route
 from testbed.routing.flows.end_points import FlowProblem, flow_problem
 from testbed.routing.flows.exact_flow import exact_route
-from testbed.routing.flows.linear_programs import balance_matrix, solve_lp, solve_milp, solving
-from testbed.routing.redundancy.coding import Coding
+from testbed.routing.flows.linear_programs import balance_matrix, solve_lp, solving
 from topologies.errors import NoPathError
 from topologies.network import Network
 
@@ -30,13 +26,11 @@ LOAD_CAP = 0.999
 """No link that need not carry everything carries more than this: its overhead would be beyond any use."""
 SHORTER = 1e-7
 """Cost of a unit of load on any link: of routes of one ROR the one with fewer loaded links, and no circulations."""
-MARGIN = 1e-7
-"""Loads keep this far below a step of the staircase, so that rounding does not cross it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeastFec:
-    """``route`` and its exact ROR by the equation requested, over links that need not carry everything; ``forced`` are
+    """``route`` and its exact ROR by equation 29, over links that need not carry everything; ``forced`` are
     those that must (indices); ``bound``: no route has a smaller one; ``rounds``: linear programmes solved."""
 
     route: SplitRoute
@@ -81,79 +75,7 @@ def least_fec_route(network: Network, source: str, sink: str, tolerance: float, 
         if not added or rounds >= 60:
             break
         points += added
-    return _found(problem, best, forced, Coding(tolerance=tolerance, large_blocks=True), bound, rounds)
-
-
-def least_fec_route_small(
-    network: Network,
-    source: str,
-    sink: str,
-    coding: Coding,
-    *,
-    limit_s: float = 60.0,
-) -> LeastFec:
-    """Least ROR of eq. 23, for networks of some ten nodes: an integer programme over the steps of FEC_r.
-
-    A link costs FEC_N / FEC_t - 1 where its load is at most the greatest that N packets bear. Steps beyond the best
-    route known beforehand are left out. Loads keep a ten-millionth below each step. ``bound`` is ``ror`` where the
-    programme was solved to its end. Raises InputError and NoPathError.
-    """
-    problem = _checked(network, source, sink, coding.tolerance)
-    forced = _forced_links(problem)
-    known = min(
-        (capillary_route(network, source, sink), least_fec_route(network, source, sink, coding.tolerance).route),
-        key=lambda route: _ror(problem, route, forced, coding),
-    )
-    most = _ror(problem, known, forced, coding)
-    steps = _staircase(coding, most)
-    base = fec_block_size(coding.source_packets, coding.tolerance, coding.decoding_error_rate)
-    loads, below = _staircase_route(problem, forced, steps, 0.5 / base / max(most, 1.0), limit_s)
-    bound = math.ceil(below * base - 1e-3) / base  # a sum of steps is a multiple of 1 / FEC_t
-    found = _found(problem, loads, forced, coding, bound, rounds=1)
-    if found.ror <= most:
-        return found
-    return LeastFec(route=known, ror=most, bound=min(bound, most), forced=found.forced, rounds=1)
-
-
-def _staircase_route(
-    problem: FlowProblem, forced: frozenset[int], steps: Sequence[tuple[float, float]], gap: float, limit_s: float
-) -> tuple[FloatArray, float]:
-    """Link i, step k: one of the y[i, k] is 1; x[i] is at most the load of that step."""
-    links, count = len(problem.links), len(steps)
-    free = [i for i in range(links) if i not in forced]
-    width = links + len(free) * count
-    load, price = np.array([s[0] for s in steps]), np.array([s[1] for s in steps])
-    cost = np.concatenate([np.full(links, SHORTER), np.tile(price, len(free))])
-    upper = np.ones(width)
-    rows = np.repeat(np.arange(len(free)), count)
-    columns = links + np.arange(len(free) * count)
-    one = csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(free), width))
-    caps = csr_array((np.tile(load, len(free)), (rows, columns)), shape=(len(free), width))
-    own = csr_array((np.ones(len(free)), (np.arange(len(free)), free)), shape=(len(free), width))
-    balance = balance_matrix(problem.nodes, problem.tail, problem.head, width)
-    unit, ones = _unit(problem), np.ones(len(free))
-    whole = np.concatenate([np.zeros(links), np.ones(len(free) * count)])
-    constraints = [
-        (balance, unit, unit),
-        (one, ones, ones),
-        (own - caps, np.full(len(free), -math.inf), np.zeros(len(free))),
-    ]
-    with solving(f"network {problem.network.name!r}: no least-FEC route found"):
-        x, _, bound = solve_milp(cost, constraints, upper, whole, gap, limit_s)
-    return x[:links], max(0.0, bound - SHORTER * links)
-
-
-def _staircase(coding: Coding, most: float) -> list[tuple[float, float]]:
-    """(greatest load, overhead) of each block size from FEC_t on; the first costs nothing."""
-    tolerance, m, der = coding.tolerance, coding.source_packets, coding.decoding_error_rate
-    base = fec_block_size(m, tolerance, der)
-    first = max(float(betaincinv(base - m + 1, m, der)), 0.0) - MARGIN
-    steps = [(max(first, tolerance - MARGIN, 0.0), 0.0)]
-    size = base + 1
-    while size / base - 1 <= most and steps[-1][0] < LOAD_CAP:
-        steps.append((min(LOAD_CAP, float(betaincinv(size - m + 1, m, der)) - MARGIN), size / base - 1))
-        size += 1
-    return steps
+    return _found(problem, best, forced, tolerance, bound, rounds)
 
 
 def _checked(network: Network, source: str, sink: str, tolerance: float) -> FlowProblem:
@@ -205,20 +127,11 @@ def _tangents(points: Sequence[tuple[int, float]], tolerance: float, links: int)
 
 
 def _found(
-    problem: FlowProblem, loads: FloatArray, forced: frozenset[int], coding: Coding, bound: float, rounds: int
+    problem: FlowProblem, loads: FloatArray, forced: frozenset[int], tolerance: float, bound: float, rounds: int
 ) -> LeastFec:
-    route = exact_route(problem, f"least-fec:{coding.tolerance:g}", loads.tolist(), least=1e-9)
-    reached = _ror(problem, route, forced, coding)
+    """With its ROR over the links that need not carry everything."""
+    route = exact_route(problem, f"least-fec:{tolerance:g}", loads.tolist(), least=1e-9)
+    free = [float(route.loads[link]) for at, link in enumerate(problem.links) if at not in forced]
+    reached = ror(free, tolerance=tolerance, source_packets=1, decoding_error_rate=1e-5, large_blocks=True)
     named = tuple(problem.links[i] for i in sorted(forced))
     return LeastFec(route=route, ror=reached, bound=min(bound, reached), forced=named, rounds=rounds)
-
-
-def _ror(problem: FlowProblem, route: SplitRoute, forced: frozenset[int], coding: Coding) -> float:
-    """ROR over the links that need not carry everything."""
-    return ror(
-        [float(route.loads[link]) for at, link in enumerate(problem.links) if at not in forced],
-        tolerance=coding.tolerance,
-        source_packets=coding.source_packets,
-        decoding_error_rate=coding.decoding_error_rate,
-        large_blocks=coding.large_blocks,
-    )

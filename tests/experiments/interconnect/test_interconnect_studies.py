@@ -12,7 +12,6 @@ import pytest
 from experiments.interconnect import (
     collectives,
     ft_drb_parameters,
-    load_search,
     paths,
     permanent,
     saturation,
@@ -21,7 +20,6 @@ from experiments.interconnect import (
     transient,
 )
 from experiments.interconnect.deadlock import nac, nac_traffic, safety
-from experiments.interconnect.document_parameters import phases
 from experiments.interconnect.samples import COUNTED, performances
 from experiments.interconnect.study_points import (
     RingRun,
@@ -44,17 +42,15 @@ ROUTING: dict[str, Study] = {
         collectives,
         paths,
         permanent,
-        phases,
         safety,
         saturation,
-        load_search,
         shapes,
         traces,
         transient,
     )
 }
-COMPARED = ("balance", "phases", "safety", "search")
-"""Studies that compare runs with failures with one another."""
+COMPARED = ("balance", "safety", "saturation")
+"""Studies that compare runs with failures with one another, or whose quick run is too short to hold."""
 RING = {"nac": nac.STUDY, "nac_traffic": nac_traffic.STUDY}
 SEEDS = 1
 """Of the quick points; the time of these tests."""
@@ -101,20 +97,9 @@ def test_a_study_fails_where_one_packet_of_one_run_is_lost(name: str) -> None:
 def test_a_study_fails_where_failures_cost_half_as_much_again(name: str) -> None:
     slower = {field: lambda row, field=field: 1.5 * row[field] for field in ("latency_s", "latency_later_s")}
     rows = changed(measured(name), lambda row: row["faults"] > 0, **slower)
-    more = failed(ROUTING[name], rows) - failed(ROUTING[name], measured(name))
+    before, after = ({c.name: c for c in ROUTING[name].judge(some).checks} for some in (measured(name), rows))
+    more = [one for one, check in after.items() if check.outcome == "fails" and before[one].outcome != "fails"]
     assert more and not any("sent = received" in check for check in more)
-
-
-def test_the_search_finds_a_figure_at_the_stated_load_where_it_is_there() -> None:
-    lossy = changed(
-        measured("search"),
-        lambda row: row["faults"] > 0 and row["fault_kind"] == "half",
-        latency_s=lambda row: 1.3 * row["latency_s"],
-        latency_later_s=lambda row: 1.3 * row["latency_later_s"],
-    )
-    before, after = (failed(load_search.STUDY, rows) for rows in (list(measured("search")), lossy))
-    assert [name for name in before if "is 80 % (fractions" in name]
-    assert not [name for name in after if "is 80 % (fractions" in name]
 
 
 def test_safety_fails_where_nac_never_moved_and_where_ft_drb_costs_without_failures() -> None:

@@ -11,13 +11,12 @@ import pytest
 
 from experiments.liquid import bulk_swiss_t1
 from experiments.liquid.bulk_swiss_t1_verdict import METHODS, by_pattern
-from experiments.liquid.switching import latency, message_sizes
+from experiments.liquid.switching import latency
 from tests.helpers.study_rows import Change, Rows, failed, published, spoilt
 
-NAMES = {bulk_swiss_t1: "bulk_swiss_t1", latency: "switching_latency", message_sizes: "switching_message_sizes"}
+NAMES = {bulk_swiss_t1: "bulk_swiss_t1", latency: "switching_latency"}
 AGAINST_THE_DOCUMENT: dict[Any, tuple[str, ...]] = {
     bulk_swiss_t1: ("with a gain of 1.5 to 2", "throughput of random order"),
-    message_sizes: ("in packets over that of whole messages",),
 }
 """Claims that what was measured contradicts."""
 
@@ -58,15 +57,6 @@ def test_verdict_holds_on_what_was_measured_but_for_what_contradicts_the_documen
         (latency, None, lambda row: {"stored_s": row["streamed_s"]}, "stored at every stop"),
         (latency, None, lambda row: {"streamed_s": row["stored_s"]}, "streamed through all switches"),
         (latency, 0, lambda row: {"stored_verified": 0}, "messages not verified"),
-        (message_sizes, None, lambda row: {"liquid_share": 0.9}, "throughput of messages of 25 kB"),
-        (message_sizes, None, lambda row: {"packets_share": row["circuits_share"]}, "in packets over that of whole"),
-        (
-            message_sizes,
-            None,
-            lambda row: {"packets_share": row["liquid_share"]},
-            "over that of round robin in packets",
-        ),
-        (message_sizes, 0, lambda row: {"liquid_messages_verified": 1}, "messages not verified"),
     ],
 )
 def test_verdict_fails_where_the_claim_does(study: Any, at: int | None, change: Change, words: str) -> None:
@@ -93,7 +83,6 @@ def test_medians_are_taken_over_the_repetitions_of_a_pattern() -> None:
     [
         (bulk_swiss_t1, {"42-round-robin", "43-liquid-schedules", "orders", "gain"}),
         (latency, {"latency"}),
-        (message_sizes, {"message-sizes"}),
     ],
 )
 def test_figures_come_from_rows_alone_and_name_their_axes(study: Any, names: set[str]) -> None:

@@ -151,7 +151,7 @@ def test_a_packet_whose_hops_are_spent_is_dropped() -> None:
 def test_two_directions_share_switches_but_no_group_number() -> None:
     network = load_network("torus:4x4")
     wiring = wire(network, ["s0_0", "s2_1"])
-    there, back = escape_rules_together(wiring, [labelled_path_pair(network, "s0_0", "s2_1")])
+    there, back = escape_rules_together(wiring, labelled_path_pair(network, "s0_0", "s2_1"))
     assert (there.known.source, back.known.source) == ("s0_0", "s2_1")
     names = [(g.dpid, g.number) for g in (*there.groups, *back.groups)]
     assert len(set(names)) == len(names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -63,6 +64,13 @@ GAIN = {"rival": 1.0, "rival_is": "no gain"}
         (Check.at_most("cost", 1.0, 0.4, rival=1.0), "cannot-tell"),
         (Check.at_most("cost", 0.5, 0.4, rival=1.0, uncertainty=0.7), "cannot-tell"),
         (Check.equal("gain", 1.7, math.nan, tolerance=1.0, **GAIN), "fails"),
+        (Check.at_least("gain", 1.5, 1.6, uncertainty=0.2), "cannot-tell"),  # the interval crosses the check's own bar
+        (Check.at_least("gain", 1.5, 1.4, uncertainty=0.2), "cannot-tell"),
+        (Check.at_most("paths", 1.0, 0.94, uncertainty=1.34), "cannot-tell"),
+        (Check.equal("gain", 1.7, 1.75, tolerance=0.1, uncertainty=0.2), "cannot-tell"),
+        (Check.equal("gain", 1.7, 1.9, tolerance=0.1, uncertainty=0.9), "cannot-tell"),
+        (Check.at_least("gain", 1.5, 1.7, uncertainty=0.2), "holds"),
+        (Check.at_most("gain", 1.5, 1.8, uncertainty=0.2), "fails"),
     ],
 )
 def test_a_check_that_its_rival_would_pass_cannot_tell_and_is_not_passed(check: Check, outcome: str) -> None:
@@ -86,6 +94,16 @@ def test_no_value_that_holds_is_near_its_rival(
     if check.passed:
         assert abs(measured - claimed) <= tolerance < abs(rival - claimed)
         assert abs(measured - rival) >= uncertainty  # equal where their difference is too small for a float
+
+
+@given(relation=st.sampled_from((Check.equal, Check.at_least, Check.at_most)), bar=st.integers(-9, 9),
+       measured=st.integers(-9, 9), width=st.integers(0, 9))  # fmt: skip
+def test_what_holds_holds_for_the_whole_interval_and_what_fails_for_none_of_it(
+    relation: Callable[..., Check], bar: int, measured: int, width: int
+) -> None:
+    inside = {relation("n", bar, value).passed for value in range(measured - width, measured + width + 1)}
+    outcome = {(True,): "holds", (False,): "fails"}.get(tuple(inside), "cannot-tell")
+    assert relation("n", bar, measured, uncertainty=width).outcome == outcome
 
 
 def test_a_check_reads_as_a_sentence_and_survives_json() -> None:

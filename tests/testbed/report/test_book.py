@@ -10,7 +10,7 @@ from pathlib import PurePath
 from testbed.model.run_records import Manifest
 from testbed.model.stored_runs import StoredRun, representative_run
 from testbed.model.verdict import Check, Verdict
-from testbed.report.book import Chapter, Entry, book_pages, number, shown_checks, tally
+from testbed.report.book import Chapter, Entry, book_pages, counts_in_words, number, shown_checks, tally
 from testbed.report.book_tables import BEGIN, END, errata_of, page_tables, with_tables
 
 GAIN = Check.equal(
@@ -52,7 +52,8 @@ def test_a_table_has_the_documents_value_ours_the_rival_the_size_and_the_command
     assert "- Differs from the document: 500 kB instead of 2 MB" in text
     assert "No stored run: Gains (`study_1`)." in text
     assert "2 studies: 1 at full size, 0 in part, 0 reduced, 1 not run." in text
-    assert "At full size 2 checks: 1 hold, 0 fail, 1 cannot tell, 2 name a rival, 0 say why there is none." in text
+    at_full_size = "At full size 2 checks: 1 hold, 0 fail, 1 cannot tell, 2 name a rival, 0 say why there is none, "
+    assert at_full_size + "1 carry an interval (of 95 %: some 0.1 miss the true value by chance)." in text
 
 
 def test_tables_replace_those_of_before_and_leave_the_page_alone() -> None:
@@ -64,6 +65,13 @@ def test_tables_replace_those_of_before_and_leave_the_page_alone() -> None:
     assert BEGIN in with_tables("# Chapter\n", entries)
 
 
+def test_the_register_is_a_page_of_the_book() -> None:
+    claims = [("claim", "shown by"), ("a < b", "`gains`")]
+    pages = book_pages([chapter(stored(GAIN))], lambda run, name: "<svg/>", claims)
+    assert html.escape("a < b") in pages["claims.html"] and "<code>gains</code>" in pages["claims.html"]
+    assert "claims.html" in pages["index.html"]
+
+
 def test_numbers_have_the_digits_that_count() -> None:
     written = [number(x) for x in (6217735.0, 98.97884, 0.000140154, 12345.6, -0.5, 0.0)]
     assert written == ["6,217,735", "98.98", "0.00014", "12,346", "-0.5", "0"]
@@ -72,9 +80,11 @@ def test_numbers_have_the_digits_that_count() -> None:
 def test_checks_are_counted_by_size_and_by_whether_they_have_a_rival() -> None:
     counted = Check.equal("packets", 3, 3, rival_is="none: packets are counted")
     full, quick = stored(GAIN, counted), stored(WEAK, Check.equal("n", 1, 1), size="quick")
-    assert list(tally([full]).values()) == [2, 2, 0, 0, 1, 1]
-    assert list(tally([quick]).values()) == [2, 1, 0, 1, 1, 0]
+    assert list(tally([full]).values()) == [2, 2, 0, 0, 1, 1, 1]
+    assert list(tally([quick]).values()) == [2, 1, 0, 1, 1, 0, 0]
+    own = Entry(name="own", title="Own", answers="", run=stored(Check.equal("n", 1, 2), size="own options"))
     both = Entry(name="gains", title="Gains", answers="Figure 66", run=full, quick=quick)
+    assert "With own options 1 check: 0 hold, 1 fail" in counts_in_words([both, own])[2]
     index = book_pages([Chapter(number=3, entries=(both,))], lambda run, name: "<svg/>")["index.html"]
     assert "at full size" in index and "at quick size" in index and "1 cannot tell" in index
 
@@ -92,7 +102,7 @@ def test_errata_of_a_page_come_into_the_book_with_their_proof() -> None:
 def test_pages_show_figures_what_did_not_pass_and_the_part_of_a_study_that_ran() -> None:
     failed = Check.equal("a < b", 1, 3)
     pages = book_pages([chapter(stored(GAIN, failed), stored(whole=False))], lambda run, name: "<svg/>")
-    assert set(pages) == {"index.html", "chapter_3.html"}
+    assert set(pages) == {"index.html", "claims.html", "chapter_3.html"}
     assert html.escape("a < b") in pages["index.html"] and "1 in part" in pages["index.html"]
     assert "data:image/svg+xml;base64," in pages["chapter_3.html"]
     assert "part of the full study, 7 points" in pages["chapter_3.html"]

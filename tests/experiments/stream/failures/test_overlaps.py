@@ -1,5 +1,5 @@
-"""Overlapping failures, from measured rows: the true ones pass, spoilt as the rivals say they fail, too few cannot
-tell."""
+"""Redundancy by layer where failures overlap, from measured rows: the true ones pass, spoilt as the rivals say they
+fail."""
 
 from __future__ import annotations
 
@@ -7,51 +7,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from experiments.stream.failures import overlapping_failures, overlaps_by_layer
+from experiments.stream.failures import overlaps_by_layer
 from fec.redundancy.block_size import fec_block_size
-from testbed.model.verdict import Check
-from tests.helpers.study_rows import Rows, failed, spoilt
+from tests.helpers.study_rows import Rows, failed
 
 MEASURED: dict[str, Rows] = json.loads(Path(__file__).with_name("measured_rows.json").read_text())
-
-
-def expectation(rows: Rows) -> Check:
-    return next(check for check in overlapping_failures.judge(rows).checks if "mean redundancy" in check.name)
-
-
-def test_a_true_run_is_that_of_equation_45_and_is_drawn() -> None:
-    rows = MEASURED["overlapping_failures"]
-    assert failed(overlapping_failures.judge(rows)) == ""
-    assert "equation 45" in expectation(rows).name and rows[0]["overlapping_s"] > 60
-    assert list(overlapping_failures.figures(rows)) == ["overlaps"]
-
-
-def test_a_sender_that_answers_single_failures_only_fails() -> None:
-    rows = spoilt(MEASURED["overlapping_failures"], None, lambda row: {"redundancy": row["expected"]["singles_only"]})
-    assert not expectation(rows).passed
-    assert expectation(4 * rows).outcome == "fails"  # four such streams leave chance half as much
-
-
-def test_overlaps_that_cost_the_sum_of_their_failures_fail() -> None:
-    rows = spoilt(
-        MEASURED["overlapping_failures"],
-        None,
-        lambda row: {"redundancy": row["formula"] / row["rest_pps"] / row["duration_s"]},
-    )
-    assert "for the failures that came" in failed(overlapping_failures.judge(rows))
-
-
-def test_too_short_a_run_cannot_tell_equation_45_from_single_failures() -> None:
-    def shorter(row: dict[str, Any]) -> dict[str, Any]:
-        return {"expected": row["expected"] | {"spread": 4 * row["expected"]["spread"]}}
-
-    assert expectation(spoilt(MEASURED["overlapping_failures"], None, shorter)).outcome == "cannot-tell"
-
-
-def test_beyond_its_regime_equation_45_is_the_rival() -> None:
-    often = spoilt(MEASURED["overlapping_failures"], None, lambda _: {"in_force": 1.0})
-    assert "all states" in expectation(often).name
-    assert expectation(often).rival == often[0]["expected"]["equation_45"]
 
 
 def turns_at_most(rows: Rows) -> dict[str, float | None]:

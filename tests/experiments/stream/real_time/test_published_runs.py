@@ -48,14 +48,6 @@ def lost_on_the_way(row: Row) -> Row:
     return {**row, "lost": row["uncoded"]}
 
 
-def deaf_to_the_buffer(row: Row) -> Row:
-    return {**row, "transient_late": 0, "steady_late": 0}
-
-
-def never_answered(row: Row) -> Row:
-    return {**row, "steady_late": row["carried"]}
-
-
 def as_slow_as_the_rival(row: Row) -> Row:
     return {**row, "seconds": row["seconds"] + 0.56, "verdict": "failed"}
 
@@ -78,10 +70,6 @@ def without_a_code(row: Row) -> Row:
 
 
 SPOILT: list[tuple[str, str, Any, Spoil, str]] = [
-    ("playback_buffer", "sender", "single path, retransmission", lost_as_alone, "longest failure without loss"),
-    ("playback_buffer", "sender", "single path, heavy code", lost_nothing, "over those that no code saves"),
-    ("playback_buffer", "sender", "capillary", lost_as_alone, "capillary: packets lost"),
-    ("playback_buffer", "sender", "two paths", lost_as_alone, "two paths: packets lost"),
     ("static_code_baseline", "sender", "RS(30,23), two paths", lost_on_the_way, "two paths: longest failure"),
     ("static_code_baseline", "sender", "RS(30,23), two paths", lost_nothing, "down for a second, share"),
     ("static_code_baseline", "sender", "RS(30,23), capillary", lost_on_the_way, "labels and schedule predict"),
@@ -92,8 +80,6 @@ SPOILT: list[tuple[str, str, Any, Spoil, str]] = [
         lambda row: {**row, "lost": 2.0 * row["packets"]},
         "adaptive, capillary",
     ),
-    ("coding_deadlines", "m", 40, deaf_to_the_buffer, "M = 40: packets late or lost, buffers shorter"),
-    ("coding_deadlines", "m", 20, never_answered, "M = 20: packets late or lost, buffers of two"),
     ("download_rates", "download", "raises its rate", as_slow_as_the_rival, "raised rate over constant rate"),
     ("download_rates", "download", "raises its rate", as_slow_as_the_rival, "verdict of the download that raises"),
     ("download_rates", "download", "never raises it", lambda row: {**row, "verdict": "passed"}, "never raises it"),

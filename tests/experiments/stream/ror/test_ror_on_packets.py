@@ -37,9 +37,12 @@ def not_passed(verdict: Verdict) -> dict[str, Check]:
     return {check.name: check for check in verdict.checks if not check.passed}
 
 
-def test_true_rows_pass_and_every_check_names_its_rival() -> None:
+def test_true_rows_fail_nowhere_and_every_check_names_its_rival() -> None:
+    """A difference between means over so few networks may cross its own bar: that cannot tell."""
     for verdict in (judge_layers(by_layer()), judge_methods(by_method())):
-        assert verdict.passed, not_passed(verdict)
+        unsure = not_passed(verdict)
+        assert all(check.unsure and check.interval and "mean ROR" in name for name, check in unsure.items()), unsure
+        assert len(unsure) <= 3
         assert all(check.rival is not None and check.rival_note for check in verdict.checks)
 
 
@@ -244,10 +247,10 @@ def test_a_route_that_asks_for_more_packets_than_a_block_can_have_is_left_out_an
     rows = by_method()
     one = next(row for row in rows if row["method"] == "disjoint-2" and row["links"])
     one["measured"] = one["predicted"] / 2  # as where the block size stops at 255
-    assert not judge_methods(rows).passed
+    assert judge_methods(rows).outcome == "fails"
     one["beyond"] = 1
     verdict = judge_methods(rows)
-    assert verdict.passed, not_passed(verdict)
+    assert verdict.outcome != "fails", not_passed(verdict)
     assert any("255" in note and one["network"] in note for note in verdict.notes)
     assert not any(
         pair.network == one["network"] and "disjoint-2" in (pair.a, pair.b)

@@ -1,1 +1,0 @@
-"""Studies of the interconnect's routing on real switches."""
