@@ -14,17 +14,17 @@ import numpy.typing as npt
 from sfio_emu import message_bodies
 from sfio_emu.client.access import Access
 from sfio_emu.client.buffers import as_bytes, each_offset, inside, span
-from sfio_emu.client.catalogue import store_layout, sync_subfiles, unmake_subfile
+from sfio_emu.client.catalogue import sync_subfiles
 from sfio_emu.client.connection import Message
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.nonblocking import Request, start
-from sfio_emu.client.session import Session
+from sfio_emu.client.opening import open_subfiles
+from sfio_emu.client.session import OpenSubfile, Session
 from sfio_emu.client.size_check import NO_END, min_size, new_truncation_id
 from sfio_emu.errors import SfioError, UsageError, whole_number
 from sfio_emu.layout.piece import Bytes
 from sfio_emu.layout.requests import Requests, StridedBlocks, make_requests, strided_requests
 from sfio_emu.layout.striping import Layout
-from sfio_emu.message_bodies import OpenFlag, StoredLayout
 from sfio_emu.names import SubfileName, parse_file_name
 from sfio_emu.ports import Direction
 from sfio_emu.positioned_file import Opening, PositionedFile, parse_mode
@@ -77,8 +77,6 @@ class StripedFile(PositionedFile):
         self._closed = False
         self._position = 0
         self._registered = False
-        self._in_use: list[SubfileName] = []
-        self._made: list[SubfileName] = []
         self._requests: weakref.WeakSet[Request] = weakref.WeakSet()
 
     @property
@@ -133,39 +131,25 @@ class StripedFile(PositionedFile):
     def _open_subfiles(self, opening: Opening) -> None:
         self.session.register(self.subfiles, self.layout.stripe_unit)
         self._registered = True
-        flags = OpenFlag.CREATE if opening.create else OpenFlag(0)
-        flags |= OpenFlag.EXCLUSIVE if opening.exclusive else OpenFlag(0)
-        flags |= OpenFlag.READ_ONLY if self._access.read_only else OpenFlag(0)
+        unit, access = self.layout.stripe_unit, self._access
+        access.opened = open_subfiles(self.session, self.subfiles, unit, opening, read_only=access.read_only)
+        access.sizes = [one.opened.size for one in access.opened]
         known: dict[tuple[bytes, int, int], SubfileName] = {}
-        for number, subfile in enumerate(self.subfiles):
-            layout = StoredLayout(self.layout.stripe_unit, number, len(self.subfiles))
-            opened = self.session.open(subfile, flags=flags, layout=layout)
-            self.session.retain(subfile, read_only=self._access.read_only)
-            self._in_use.append(subfile)
-            if opened.created:
-                self._made.append(subfile)
-            self._access.sizes[number] = opened.size
-            other = known.setdefault((self.session.link(subfile.host).machine, opened.device, opened.inode), subfile)
+        for number, (subfile, one) in enumerate(zip(self.subfiles, access.opened, strict=True)):
+            opened, machine = one.opened, self.session.link(subfile.host).machine
+            other = known.setdefault((machine, opened.device, opened.inode), subfile)
             if other is not subfile:
                 raise UsageError(
                     f"{other} and {subfile} of the file name are one file on the disk: name each subfile once"
                 )
-            if not opening.truncate:
-                _check_layout(subfile, layout, opened.layout)
+            _check_layout(one, (unit, number, len(self.subfiles)))
         if opening.truncate:
-            self._empty()
-
-    def _empty(self) -> None:
-        self._resize([0] * len(self.subfiles))
-        for number, subfile in enumerate(self.subfiles):
-            store_layout(self.session, subfile, StoredLayout(self.layout.stripe_unit, number, len(self.subfiles)))
+            self._resize([0] * len(self.subfiles))
 
     def _give_up(self) -> None:
         """Leave nothing of an opening that failed: what was made by it, and is empty, goes. The error on its way says
         more."""
-        for subfile in self._made:
-            with suppress(SfioError):
-                unmake_subfile(self.session, subfile, read_only=self._access.read_only)
+        self.session.unmake(self._access.opened)
         self._release()
 
     def _release(self) -> SfioError | None:
@@ -175,13 +159,12 @@ class StripedFile(PositionedFile):
         if self._registered:
             self.session.unregister(self.subfiles)
             self._registered = False
-        fault: SfioError | None = None
-        while self._in_use:
-            try:
-                self.session.release(self._in_use.pop(0), read_only=self._access.read_only)
-            except SfioError as error:
-                fault = fault or error
-        return fault
+        opened, self._access.opened = self._access.opened, []
+        try:
+            self.session.release(opened)
+        except SfioError as error:
+            return error
+        return None
 
     def close(self) -> None:
         """Close the file: collective, a synchronisation point. Closing again does nothing."""
@@ -372,7 +355,7 @@ class StripedFile(PositionedFile):
             return
         with self.session.agreed("sync (to the medium)", []):
             if self.session.group.rank == 0:
-                sync_subfiles(self.session, self.subfiles)
+                sync_subfiles(self.session, self._access.opened)
 
     def _resize(self, sizes: Sequence[int]) -> None:
         cut = new_truncation_id()
@@ -398,11 +381,12 @@ class StripedFile(PositionedFile):
             self._opening.require(writing)
 
 
-def _check_layout(subfile: SubfileName, meant: StoredLayout, stored: StoredLayout) -> None:
-    if stored and stored != meant:
+def _check_layout(subfile: OpenSubfile, meant: tuple[int, int, int]) -> None:
+    stored, (unit, number, subfiles) = subfile.opened.layout, meant
+    if stored and stored[:3] != meant:
         raise UsageError(
-            f"{subfile} was written as subfile {stored.index + 1} of {stored.subfiles} in units of {stored.stripe_unit}"
-            f" bytes, and is opened as subfile {meant.index + 1} of {meant.subfiles} in units of {meant.stripe_unit}:"
+            f"{subfile.name} was written as subfile {stored.index + 1} of {stored.subfiles} in units of"
+            f" {stored.stripe_unit} bytes, and is opened as subfile {number + 1} of {subfiles} in units of {unit}:"
             " open it as it was written, or create it again (mcreate, mode 'w')"
         )
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from sfio_emu import message_bodies, wire
 from sfio_emu.client.connection import Message
-from sfio_emu.client.session import Session
+from sfio_emu.client.session import OpenSubfile, Session
 from sfio_emu.client.size_check import NO_END, WrittenSizes, fit_one_file, min_size, possibly_short_subfiles
 from sfio_emu.client.small_access import host_parts, is_small, read_small, write_small
 from sfio_emu.client.small_calls import BlockPart, block_parts
@@ -44,6 +44,7 @@ class Access:
         self.subfiles, self.layout, self.session = tuple(subfiles), layout, session
         self.settings = session.settings if settings is None else settings
         self.read_only = False
+        self.opened: Sequence[OpenSubfile] = ()
         self.counters = TransferCounters()
         self.sizes = [0] * len(self.subfiles)
         self.hosts: dict[str, list[int]] = {}
@@ -196,9 +197,8 @@ class Access:
 
     def ask_each(self, message: Callable[[int, int], Message]) -> None:
         """Send each subfile the message made for (its number, its handle)."""
-        handle = partial(self.session.handle, read_only=self.read_only)
         self.session.request({
-            host: [message(number, handle(self.subfiles[number])) for number in numbers]
+            host: [message(number, self.session.handle(self.opened[number])) for number in numbers]
             for host, numbers in self.hosts.items()
         })  # fmt: skip
 
@@ -345,9 +345,7 @@ class Access:
         return min(self.session.link(host).limit_bytes, self.settings.message_bytes)
 
     def _handles(self, host: str) -> dict[int, int]:
-        return {
-            number: self.session.handle(self.subfiles[number], read_only=self.read_only) for number in self.hosts[host]
-        }
+        return {number: self.session.handle(self.opened[number]) for number in self.hosts[host]}
 
     def _transfer(
         self, call: Call, messages: Messages, shares: Sequence[int], direction: Direction,

@@ -3,17 +3,19 @@ Each function asks all I/O nodes before it changes anything, and says what it fo
 
 import errno
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from sfio_emu import message_bodies
 from sfio_emu.client.connection import Message
 from sfio_emu.client.current_session import current_session
-from sfio_emu.client.session import Session
+from sfio_emu.client.opening import Condition, condition, locked, require_one_file
+from sfio_emu.client.session import OpenSubfile, Session
 from sfio_emu.client.size_check import fit_one_file
 from sfio_emu.errors import PeerError, RemoteFailure, SfioError, UsageError
 from sfio_emu.layout.striping import Layout
-from sfio_emu.message_bodies import Entry, Stat, StoredLayout, encode_path
+from sfio_emu.message_bodies import Entry, Stat, encode_path
 from sfio_emu.names import SubfileName, parse_file_name
 from sfio_emu.wire import Kind
 
@@ -45,25 +47,12 @@ def rename_subfile(session: Session, subfile: SubfileName, path: str, *, replace
     session.ask(subfile, Kind.RENAME, body, bytes)
 
 
-def store_layout(session: Session, subfile: SubfileName, layout: StoredLayout) -> None:
-    """Store a layout with an open subfile, in the place of what was stored."""
-    handle = session.handle(subfile)
-    body = message_bodies.LAYOUT.pack(handle, *layout)
-    session.ask(subfile, Kind.LAYOUT, body, bytes)
-
-
-def unmake_subfile(session: Session, subfile: SubfileName, *, read_only: bool) -> None:
-    """Delete an open subfile that its opening made, with the folders made for it, as far as all are empty still."""
-    handle = session.handle(subfile, read_only=read_only)
-    session.ask(subfile, Kind.UNMAKE, message_bodies.HANDLE.pack(handle), bytes)
-
-
-def sync_subfiles(session: Session, subfiles: Sequence[SubfileName]) -> None:
+def sync_subfiles(session: Session, subfiles: Sequence[OpenSubfile]) -> None:
     """Bring open subfiles to the medium, on all I/O nodes at once: what was written before, by whomever, survives a
     power cut."""
     messages: dict[str, list[Message]] = {}
-    for host in dict.fromkeys(subfile.host for subfile in subfiles):
-        handles = {session.handle(subfile): subfile.path for subfile in subfiles if subfile.host == host}
+    for host in dict.fromkeys(one.name.host for one in subfiles):
+        handles = {session.handle(one): one.name.path for one in subfiles if one.name.host == host}
         numbers = list(handles)
         messages[host] = [
             Message(
@@ -103,17 +92,18 @@ def mstat(name: str, session: Session | None = None) -> FileStat:
     folders."""
     session = session or current_session()
     subfiles = parse_file_name(name)
-    found = [stat_subfile(session, subfile) for subfile in subfiles]
-    for subfile, one in zip(subfiles, found, strict=True):
-        if not stat.S_ISREG(one.mode):
-            raise UsageError(f"{subfile} is no subfile but {_kind_of(one)}: name a file")
+    found = stat_files(session, subfiles)
+    if condition(found)[0] is Condition.MIXED:  # perhaps the file is being replaced just now
+        with locked(session, subfiles):
+            found = stat_files(session, subfiles)
     layout = stored_layout(subfiles, found)
     sizes = [one.size for one in found]
     return FileStat(
         size=sum(sizes),
         modified_ns=max(one.modified_ns for one in found),
         layout=layout,
-        whole=layout is None or fit_one_file(layout, dict(enumerate(sizes))),
+        whole=condition(found)[0] is not Condition.LOST
+        and (layout is None or fit_one_file(layout, dict(enumerate(sizes)))),
     )
 
 
@@ -127,24 +117,17 @@ def stored_layout(subfiles: Sequence[SubfileName], found: Sequence[Stat]) -> Lay
                 f"{subfile} is subfile {stored.index + 1} of {stored.subfiles} of its file, here it is {number + 1} of"
                 f" {len(subfiles)}: name all subfiles, in their order"
             )
-    units = {one.layout.stripe_unit for one in found}
-    if 0 in units:
-        return None
-    if len(units) > 1:
-        raise UsageError(
-            f"the subfiles of {subfiles[0]};... have stripe units of {sorted(units)}: they are not one file's"
-        )
-    return Layout(stripe_unit=units.pop(), subfiles=len(subfiles))
+    if condition(found)[0] is Condition.MIXED:
+        require_one_file(subfiles, found)
+    unit = min(one.layout.stripe_unit for one in found)
+    return Layout(stripe_unit=unit, subfiles=len(subfiles)) if unit else None
 
 
 def mexists(name: str, session: Session | None = None) -> bool:
     """Whether all subfiles are there, and are plain files."""
     session = session or current_session()
-    for subfile in parse_file_name(name):
-        found = _stat_or_none(session, subfile)
-        if found is None or not stat.S_ISREG(found.mode):
-            return False
-    return True
+    found = _stats(session, parse_file_name(name))
+    return all(one is not None and stat.S_ISREG(one.mode) for one in found)
 
 
 def mlist(folders: str, session: Session | None = None) -> list[ListedFile]:
@@ -183,23 +166,30 @@ def rename_file(session: Session, name: str, new_name: str, *, replace: bool = F
     `replace`: also where a file has that name. Where one subfile cannot be renamed those before it get their names
     back. Raises `UsageError`, `RemoteFailure` (ENOENT, EEXIST), `ListenerLost`.
     """
-    olds, loss_reports = parse_file_name(name), parse_file_name(new_name)
-    if [old.host for old in olds] != [new.host for new in loss_reports]:
+    olds, news = parse_file_name(name), parse_file_name(new_name)
+    if [old.host for old in olds] != [new.host for new in news]:
         raise UsageError("a file is renamed on its I/O nodes: give the new name with the same hosts in the same order")
-    _require_files(session, olds)
-    for new in loss_reports:
-        found = _stat_or_none(session, new)
-        if found is not None and (not replace or not stat.S_ISREG(found.mode)) and new not in olds:
-            raise RemoteFailure(new.host, "rename", errno.EEXIST, new.path)
+    with locked(session, olds, news):
+        stat_files(session, olds)
+        for new, found in zip(news, _stats(session, news), strict=True):
+            if found is not None and (not replace or not stat.S_ISREG(found.mode)) and new not in olds:
+                raise RemoteFailure(new.host, "rename", errno.EEXIST, new.path)
+        _rename_subfiles(session, olds, news, replace=replace)
+
+
+def _rename_subfiles(
+    session: Session, olds: Sequence[SubfileName], news: Sequence[SubfileName], *, replace: bool
+) -> None:
     done: list[tuple[SubfileName, SubfileName]] = []
     try:
-        for old, new in zip(olds, loss_reports, strict=True):
+        for old, new in zip(olds, news, strict=True):
             if old != new:
                 rename_subfile(session, old, new.path, replace=replace)
                 done.append((old, new))
     except SfioError:
         for old, new in reversed(done):
-            _quietly(lambda old=old, new=new: rename_subfile(session, new, old.path))  # type: ignore[misc]
+            with suppress(SfioError):  # the error on its way says more
+                rename_subfile(session, new, old.path)
         raise
 
 
@@ -208,41 +198,68 @@ def remove_subfiles(session: Session, subfiles: Sequence[SubfileName]) -> None:
 
     Raises the first fault: also where a subfile was missing, when the others are deleted.
     """
-    found = {subfile: _stat_or_none(session, subfile) for subfile in subfiles}
-    for subfile, one in found.items():
-        if one is not None and not stat.S_ISREG(one.mode):
-            raise UsageError(f"{subfile} is no subfile but {_kind_of(one)}: nothing is deleted")
-    fault: PeerError | None = None
+    with locked(session, subfiles):
+        for subfile, one in zip(subfiles, _stats(session, subfiles), strict=True):
+            if one is not None and not stat.S_ISREG(one.mode):
+                raise UsageError(f"{subfile} is no subfile but {_kind_of(one)}: nothing is deleted")
+        _for_each(session, Kind.UNLINK, subfiles)
+
+
+def stat_files(session: Session, subfiles: Sequence[SubfileName]) -> list[Stat]:
+    """What the subfiles are; raises the first fault, and `UsageError` where one is no plain file."""
+    found = [stat_subfile(session, subfile) for subfile in subfiles]
+    for subfile, one in zip(subfiles, found, strict=True):
+        if not stat.S_ISREG(one.mode):
+            raise UsageError(f"{subfile} is no subfile but {_kind_of(one)}: name a file")
+    return found
+
+
+def _stats(session: Session, subfiles: Sequence[SubfileName]) -> list[Stat | None]:
+    """What the subfiles are, None where there is nothing."""
+    found: list[Stat | None] = []
     for subfile in subfiles:
         try:
-            session.ask(subfile, Kind.UNLINK, encode_path(subfile.path), bytes)
+            found.append(stat_subfile(session, subfile))
+        except RemoteFailure as failure:
+            if failure.errno not in (errno.ENOENT, errno.ENOTDIR):
+                raise
+            found.append(None)
+    return found
+
+
+def _for_each(session: Session, kind: Kind, places: Sequence[SubfileName]) -> None:
+    """A message about each path; raises the first fault when all were sent."""
+    fault: PeerError | None = None
+    for place in places:
+        try:
+            session.ask(place, kind, encode_path(place.path), bytes)
         except PeerError as error:
             fault = fault or error
     if fault is not None:
         raise fault
 
 
-def _require_files(session: Session, subfiles: Sequence[SubfileName]) -> None:
-    for subfile in subfiles:
-        found = stat_subfile(session, subfile)
-        if not stat.S_ISREG(found.mode):
-            raise UsageError(f"{subfile} is no subfile but {_kind_of(found)}: name a file")
+def make_folder(session: Session, folders: Sequence[SubfileName]) -> None:
+    """Make a folder on each host, in ones that are there; none where one cannot be made. Raises `RemoteFailure`
+    (EEXIST, ENOENT)."""
+    _all_or_none(session, folders, Kind.MKDIR, Kind.RMDIR)
 
 
-def _stat_or_none(session: Session, subfile: SubfileName) -> Stat | None:
-    try:
-        return stat_subfile(session, subfile)
-    except RemoteFailure as failure:
-        if failure.errno in (errno.ENOENT, errno.ENOTDIR):
-            return None
-        raise
+def remove_folder(session: Session, folders: Sequence[SubfileName]) -> None:
+    """Remove an empty folder on each host; none where one cannot be removed. Raises `RemoteFailure` (ENOTEMPTY,
+    ENOENT)."""
+    _all_or_none(session, folders, Kind.RMDIR, Kind.MKDIR)
 
 
-def _quietly(act: Callable[[], None]) -> None:
-    try:
-        act()
-    except SfioError:
-        return  # the error on its way says more
+def _all_or_none(session: Session, folders: Sequence[SubfileName], kind: Kind, undo: Kind) -> None:
+    with locked(session, folders):
+        for number, folder in enumerate(folders):
+            try:
+                _for_each(session, kind, [folder])
+            except SfioError:
+                with suppress(SfioError):
+                    _for_each(session, undo, folders[:number])
+                raise
 
 
 def _kind_of(found: Stat) -> str:

@@ -1,12 +1,13 @@
 """The client's side of the protocol, without any I/O: messages out, answers in, one conversation a call and host.
 Messages are made when there is room for them, so that only what is under way is held in memory."""
 
+import errno as numbers
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from sfio_emu import message_bodies, wire
-from sfio_emu.errors import PeerError, ProtocolError, RemoteFailure
+from sfio_emu.errors import PeerError, ProtocolError, RemoteFailure, StaleFileError
 from sfio_emu.settings import ALL_CALLS, Settings, TransferCounters
 from sfio_emu.wire import Header, Kind, Malformed
 
@@ -49,6 +50,8 @@ def failure_of(host: str, body: memoryview, path: Callable[[int], str]) -> Remot
     errno, call, handle, done_bytes = message_bodies.unpack(message_bodies.FAILURE, body)
     if call >= len(ALL_CALLS):
         raise Malformed(f"a failure of the unknown call {call}", fatal=True)
+    if errno == numbers.ESTALE:
+        return StaleFileError(host, path(handle))
     return RemoteFailure(host, ALL_CALLS[call], errno, path(handle), done_bytes)
 
 

@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import partial, wraps
 from typing import Concatenate, ParamSpec, SupportsIndex, TypeVar
 
 from sfio_emu import authentication, message_bodies, wire
@@ -16,8 +16,8 @@ from sfio_emu.client.connection import Exchange, Message
 from sfio_emu.client.small_calls import SmallCall
 from sfio_emu.client.threads import Guard
 from sfio_emu.client.transfer import Stage
-from sfio_emu.errors import PeerError, ProtocolError, SfioError, UsageError
-from sfio_emu.message_bodies import NO_LAYOUT, Opened, OpenFlag, StoredLayout, Welcome
+from sfio_emu.errors import PeerError, ProtocolError, SfioError, StaleFileError, UsageError
+from sfio_emu.message_bodies import Opened, OpenFlag, StoredLayout, Welcome
 from sfio_emu.names import SubfileName
 from sfio_emu.ports import Connection, Connections, Direction, FreeTurns, ProcessGroup, SoloGroup, Turns
 from sfio_emu.settings import ALL_CALLS, Settings, TransferCounters
@@ -39,19 +39,40 @@ def _in_turn(act: Callable[Concatenate[Session, P], Result]) -> Callable[Concate
     return take_turn
 
 
+OpenKey = tuple[str, bool, int]
+
+
+class OpenSubfile:
+    """A subfile as a file of this process has it open. `key`: its path, whether it is for reading only, and the inode
+    that it had: two files of one name have handles of their own."""
+
+    def __init__(self, name: SubfileName, read_only: bool, opened: Opened) -> None:
+        self.name, self.read_only, self.opened = name, read_only, opened
+        self.key: OpenKey = name.path, read_only, opened.inode
+
+    def note_layout(self, body: memoryview) -> None:
+        """What its listener has stored with it."""
+        layout = StoredLayout(*message_bodies.unpack(message_bodies.LAYOUT_ANSWER, body))
+        self.opened = self.opened._replace(layout=layout)
+
+    def is_same(self, found: Opened) -> bool:
+        """Whether it is still the file that was opened: by the identity, by the inode where there was none."""
+        file_id = self.opened.layout.file_id if self.opened.layout else 0
+        return found.layout.file_id == file_id if file_id else found.inode == self.opened.inode
+
+
 @dataclass(kw_only=True)
 class Link:
     """A live connection to a host: the number of the next message, what a message may hold, the longest block of what
-    is streamed, the machine the listener says it runs on, the handles and users of open subfiles by path and whether
-    for reading only."""
+    is streamed, the machine the listener says it runs on, the handles and users of open subfiles by key."""
 
     connection: Connection
     next_sequence: int = 1
     limit_bytes: int = wire.MIN_LIMIT
     block_bytes: int = wire.MIN_LIMIT
     machine: bytes = b""
-    handles: dict[tuple[str, bool], int] = field(default_factory=dict)
-    users: dict[tuple[str, bool], int] = field(default_factory=dict)
+    handles: dict[OpenKey, int] = field(default_factory=dict)
+    users: dict[OpenKey, int] = field(default_factory=dict)
     stage: Stage = field(default_factory=Stage)
 
 
@@ -143,48 +164,85 @@ class Session:
         link.limit_bytes, link.machine = welcome.limit_bytes, welcome.machine
         link.block_bytes = wire.block_bytes(welcome.limit_bytes)
 
-    def handle(self, subfile: SubfileName, *, read_only: bool = False) -> int:
-        """The handle of a subfile on the live connection, opened again after a loss."""
-        key = subfile.path, read_only
-        handle = self.link(subfile.host).handles.get(key)
+    def handle(self, subfile: OpenSubfile) -> int:
+        """The handle of an open subfile on the live connection, opened again after a loss; raises `StaleFileError`
+        where its name is another file's then."""
+        link = self.link(subfile.name.host)
+        handle = link.handles.get(subfile.key)
         if handle is None:
-            self.open(subfile, flags=OpenFlag.READ_ONLY if read_only else OpenFlag(0))
-            handle = self.link(subfile.host).handles[key]
+            flags = OpenFlag.READ_ONLY if subfile.read_only else OpenFlag(0)
+            opened = self.ask(
+                subfile.name, Kind.OPEN, message_bodies.encode_open(subfile.name.path, flags), Opened.decode
+            )
+            if not subfile.is_same(opened):
+                self._close_handles(subfile.name.host, [opened.handle])
+                raise StaleFileError(subfile.name.host, subfile.name.path)
+            handle = link.handles[subfile.key] = opened.handle
         return handle
 
     @_in_turn
-    def open(
-        self, subfile: SubfileName, *, flags: OpenFlag = OpenFlag.CREATE, layout: StoredLayout = NO_LAYOUT
-    ) -> Opened:
-        """Open a subfile (again); what its listener says of it. `layout` is stored where none is yet."""
-        link = self.link(subfile.host)
-        body = message_bodies.encode_open(subfile.path, flags, layout)
-        opened = self.ask(subfile, Kind.OPEN, body, Opened.decode)
-        key = subfile.path, bool(flags & OpenFlag.READ_ONLY)
-        if link.handles.setdefault(key, opened.handle) != opened.handle:
-            self._close_handle(subfile, opened.handle)
+    def open(self, subfiles: Sequence[SubfileName], flags: OpenFlag = OpenFlag.CREATE) -> list[OpenSubfile]:
+        """Open subfiles, those of a host by one list of messages; each is to be released. Raises the first fault in the
+        order of hosts, after which none is open, and what was made is gone."""
+        found: dict[SubfileName, Opened] = {}
+        messages: dict[str, list[Message]] = {}
+        for subfile in subfiles:
+            self.link(subfile.host)
+            note = partial(_note_opened, found, subfile)
+            body, path = message_bodies.encode_open(subfile.path, flags), partial(_path_of, subfile)
+            messages.setdefault(subfile.host, []).append(Message(Kind.OPEN, body, finish=note, path=path))
+        fault: SfioError | None = None
+        try:
+            self.request(messages)
+        except SfioError as error:
+            fault = error
+        opened = [OpenSubfile(one, bool(flags & OpenFlag.READ_ONLY), found[one]) for one in subfiles if one in found]
+        for one in opened:
+            link = self._links.get(one.name.host)
+            if one.opened.handle and link is not None:
+                if link.handles.setdefault(one.key, one.opened.handle) != one.opened.handle:
+                    self._close_handles(one.name.host, [one.opened.handle])
+                link.users[one.key] = link.users.get(one.key, 0) + 1
+        if fault is not None:
+            self.unmake(opened)
+            with suppress(SfioError):
+                self.release(opened)
+            raise fault
         return opened
 
     @_in_turn
-    def retain(self, subfile: SubfileName, *, read_only: bool = False) -> None:
-        """Count one more file that uses the open subfile."""
-        users, key = self.link(subfile.host).users, (subfile.path, read_only)
-        users[key] = users.get(key, 0) + 1
+    def unmake(self, subfiles: Iterable[OpenSubfile]) -> None:
+        """Delete what the opening of these subfiles made, with the folders made for it, as far as all are empty still
+        and can be reached."""
+        for one in subfiles:
+            if one.opened.created:
+                with suppress(SfioError):
+                    self.ask(one.name, Kind.UNMAKE, message_bodies.HANDLE.pack(self.handle(one)), bytes)
 
     @_in_turn
-    def release(self, subfile: SubfileName, *, read_only: bool = False) -> None:
-        """Count one file less that uses the subfile, and close it after the last. A lost connection has closed it
-        already."""
-        link, key = self._links.get(subfile.host), (subfile.path, read_only)
-        if link is None or key not in link.handles:
-            return
-        link.users[key] = link.users.get(key, 1) - 1
-        if link.users[key] <= 0:
-            del link.users[key]
-            self._close_handle(subfile, link.handles.pop(key))
+    def release(self, subfiles: Iterable[OpenSubfile]) -> None:
+        """Count one file less that uses each subfile, and close those that no other uses, of all hosts; raises the
+        first fault. A lost connection has closed its own already."""
+        unused: dict[str, list[int]] = {}
+        for one in subfiles:
+            link = self._links.get(one.name.host)
+            if link is None or one.key not in link.handles:
+                continue
+            link.users[one.key] = link.users.get(one.key, 1) - 1
+            if link.users[one.key] <= 0:
+                del link.users[one.key]
+                unused.setdefault(one.name.host, []).append(link.handles.pop(one.key))
+        fault: SfioError | None = None
+        for host, handles in unused.items():
+            try:
+                self._close_handles(host, handles)
+            except SfioError as error:
+                fault = fault or error
+        if fault is not None:
+            raise fault
 
-    def _close_handle(self, subfile: SubfileName, handle: int) -> None:
-        self.ask(subfile, Kind.CLOSE, message_bodies.HANDLE.pack(handle), bytes)
+    def _close_handles(self, host: str, handles: Iterable[int]) -> None:
+        self.request({host: [Message(Kind.CLOSE, message_bodies.HANDLE.pack(handle)) for handle in handles]})
 
     def ask(self, subfile: SubfileName, kind: Kind, body: bytes, answer: Callable[[memoryview], Result]) -> Result:
         """One message about a subfile to its listener, and what `answer` reads in the body of its answer."""
@@ -328,6 +386,14 @@ class Session:
     def _forget_connections(self) -> None:
         for host in list(self._links):
             self._disconnect(host)
+
+
+def _note_opened(found: dict[SubfileName, Opened], subfile: SubfileName, body: memoryview) -> None:
+    found[subfile] = Opened.decode(body)
+
+
+def _path_of(subfile: SubfileName, handle: int) -> str:
+    return subfile.path
 
 
 def _plain(value: object) -> int | str:
