@@ -25,6 +25,7 @@ from sfio_emu.errors import SfioError, UsageError, whole_number
 from sfio_emu.layout.piece import Bytes
 from sfio_emu.layout.requests import Requests, StridedBlocks, make_requests, strided_requests
 from sfio_emu.layout.striping import Layout
+from sfio_emu.message_bodies import OpenFlag
 from sfio_emu.names import SubfileName, parse_file_name
 from sfio_emu.ports import Direction
 from sfio_emu.positioned_file import Opening, PositionedFile, parse_mode
@@ -132,7 +133,10 @@ class StripedFile(PositionedFile):
         self.session.register(self.subfiles, self.layout.stripe_unit)
         self._registered = True
         unit, access = self.layout.stripe_unit, self._access
-        access.opened = open_subfiles(self.session, self.subfiles, unit, opening, read_only=access.read_only)
+        flags = OpenFlag.CREATE if opening.create else OpenFlag(0)
+        flags |= OpenFlag.EXCLUSIVE if opening.exclusive else OpenFlag(0)
+        flags |= OpenFlag.READ_ONLY if access.read_only else OpenFlag(0)
+        access.opened = open_subfiles(self.session, self.subfiles, unit, flags, truncate=opening.truncate)
         access.sizes = [one.opened.size for one in access.opened]
         known: dict[tuple[bytes, int, int], SubfileName] = {}
         for number, (subfile, one) in enumerate(zip(self.subfiles, access.opened, strict=True)):

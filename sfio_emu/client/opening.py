@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import errno
 import secrets
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import Enum
@@ -19,14 +18,13 @@ from typing import Protocol
 from sfio_emu import message_bodies
 from sfio_emu.client.connection import Message
 from sfio_emu.client.session import OpenSubfile, Session
+from sfio_emu.client.threads import Event
 from sfio_emu.errors import PeerError, RemoteFailure, SfioError, UsageError
 from sfio_emu.message_bodies import UNSTORABLE, OpenFlag, StoredLayout, encode_lock, encode_path
 from sfio_emu.names import SubfileName
-from sfio_emu.positioned_file import Opening
 from sfio_emu.wire import Kind
 
-LOCK_PATIENCE_S = 20.0
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.0005, 0.02
+MAX_TRIES, LONGEST_WAIT_S = 1000, 0.02  # for a lock: some 20 s
 REPAIR = "`python -m sfio_emu.adapters.repair NAME` says what can be done"
 
 
@@ -91,7 +89,7 @@ def require_one_file(subfiles: Sequence[SubfileName], found: Sequence[Found | No
 @contextmanager
 def locked(session: Session, *files: Sequence[SubfileName]) -> Iterator[None]:
     """Alone among all clients in changing which subfiles lie under these names. Raises `PeerError` where somebody else
-    has one for LOCK_PATIENCE_S."""
+    has one for some 20 s."""
     held: list[SubfileName] = []
     try:
         for home in sorted({min(subfiles) for subfiles in files}):  # in one order: nobody waits in a circle
@@ -105,15 +103,13 @@ def locked(session: Session, *files: Sequence[SubfileName]) -> Iterator[None]:
 
 
 def _take_lock(session: Session, home: SubfileName) -> None:
-    give_up_s, wait_s = time.monotonic() + LOCK_PATIENCE_S, FIRST_WAIT_S
-    while True:
-        (granted,) = session.ask(home, Kind.LOCK, encode_lock(home.path, take=True), message_bodies.LOCK_ANSWER.unpack)
+    body, waiting = encode_lock(home.path, take=True), Event()
+    for number in range(MAX_TRIES):
+        (granted,) = session.ask(home, Kind.LOCK, body, message_bodies.LOCK_ANSWER.unpack)
         if granted:
             return
-        if time.monotonic() > give_up_s:
-            raise PeerError(home.host, f"somebody has been changing {home.path} for {LOCK_PATIENCE_S:g} s: try again")
-        time.sleep(wait_s * (0.5 + secrets.randbelow(1000) / 1000))
-        wait_s = min(2 * wait_s, LONGEST_WAIT_S)
+        waiting.wait(min(0.0005 * 2**number, LONGEST_WAIT_S) * (0.5 + secrets.randbelow(1000) / 1000))
+    raise PeerError(home.host, f"somebody else has been changing {home.path} for long: try again")
 
 
 def create_subfiles(session: Session, subfiles: Sequence[SubfileName]) -> None:
@@ -139,24 +135,26 @@ def store_layouts(session: Session, subfiles: Sequence[OpenSubfile], stripe_unit
 
 
 def open_subfiles(
-    session: Session, subfiles: Sequence[SubfileName], stripe_unit: int, opening: Opening, *, read_only: bool
+    session: Session, subfiles: Sequence[SubfileName], stripe_unit: int, flags: OpenFlag, *, truncate: bool
 ) -> list[OpenSubfile]:
-    """Open the subfiles of a file as `opening` says, which may make them; to be released.
+    """Open the subfiles of a file, or make them where `flags` say so; to be released. `truncate`: it will be emptied,
+    so that it is made anew where it lies otherwise.
 
     Raises `UsageError` where they are not one file's, `RemoteFailure` (ENOENT: one is missing, EEXIST), `ListenerLost`.
     """
-    flags = OpenFlag.READ_ONLY if read_only else OpenFlag(0)
-    look = flags | (OpenFlag.IF_THERE if opening.create else OpenFlag(0))
-    if not opening.exclusive and not opening.truncate:
+    look = flags & OpenFlag.READ_ONLY
+    if flags & OpenFlag.CREATE:
+        look |= OpenFlag.IF_THERE
+    if not flags & OpenFlag.EXCLUSIVE and not truncate:
         opened = session.open(subfiles, look)
         state, _ = condition(_found(opened))
-        if state is Condition.ONE or (read_only and state is Condition.UNMARKED):
+        if state is Condition.ONE or (flags & OpenFlag.READ_ONLY and state is Condition.UNMARKED):
             return opened
         session.release(opened)
     with locked(session, subfiles):
         opened = session.open(subfiles, look)
         try:
-            return _made(session, opened, stripe_unit, opening)
+            return _made(session, opened, stripe_unit, flags, truncate=truncate)
         except SfioError:
             session.unmake(opened)
             with suppress(SfioError):
@@ -164,22 +162,23 @@ def open_subfiles(
             raise
 
 
-def _made(session: Session, opened: list[OpenSubfile], stripe_unit: int, opening: Opening) -> list[OpenSubfile]:
-    """The subfiles that were `opened` (where there were such), and those made as `opening` says; by whoever has the
+def _made(
+    session: Session, opened: list[OpenSubfile], stripe_unit: int, flags: OpenFlag, *, truncate: bool
+) -> list[OpenSubfile]:
+    """The subfiles that were `opened` (where there were such), and those made as `flags` say; by whoever has the
     lock."""
     found, subfiles = _found(opened), [one.name for one in opened]
     there = next((one for one in opened if one.opened.handle), None)
-    if opening.exclusive and there is not None:
+    if flags & OpenFlag.EXCLUSIVE and there is not None:
         raise RemoteFailure(there.name.host, "open", errno.EEXIST, there.name.path)
-    if opening.truncate and there is not None and not _has_layout(found, stripe_unit):
+    if truncate and there is not None and not _has_layout(found, stripe_unit):
         session.release(opened)
         create_subfiles(session, subfiles)
         opened[:] = session.open(subfiles, OpenFlag(0))
         found = _found(opened)
     state = require_one_file(subfiles, found)
     missing = [number for number, one in enumerate(found) if one is None]
-    make = OpenFlag.CREATE | (OpenFlag.EXCLUSIVE if opening.exclusive else OpenFlag(0))
-    made = session.open([subfiles[number] for number in missing], make)
+    made = session.open([subfiles[number] for number in missing], flags)
     for number, one in zip(missing, made, strict=True):
         opened[number] = one
     if state is not Condition.ONE:
