@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from enum import IntFlag
 from typing import Any, NamedTuple
 
-from sfio_emu.settings import ALL_CALLS
 from sfio_emu.wire import Malformed
 
 NONCE_BYTES = 16
@@ -29,7 +28,7 @@ SIZE_ANSWER = struct.Struct("<Q")
 WRITE_ANSWER = struct.Struct("<QI?")
 BEFORE_BYTES = 16
 FAILURE = struct.Struct("<iBIQ")
-ERRORS_ANSWER = struct.Struct(f"<{len(ALL_CALLS) + 1}Q")
+ERRORS_ANSWER = struct.Struct("<15Q")
 STAT_ANSWER = struct.Struct("<IQqQQQIIQ")
 LIST = struct.Struct("<H")
 LIST_ENTRY = struct.Struct("<BQH")
