@@ -77,7 +77,6 @@ class StripedFile(PositionedFile):
         self._access.read_only = not self._opening.writes
         self._closed = False
         self._position = 0
-        self._registered = False
         self._requests: weakref.WeakSet[Request] = weakref.WeakSet()
 
     @property
@@ -130,8 +129,6 @@ class StripedFile(PositionedFile):
             raise
 
     def _open_subfiles(self, opening: Opening) -> None:
-        self.session.register(self.subfiles, self.layout.stripe_unit)
-        self._registered = True
         unit, access = self.layout.stripe_unit, self._access
         flags = OpenFlag.CREATE if opening.create else OpenFlag(0)
         flags |= OpenFlag.EXCLUSIVE if opening.exclusive else OpenFlag(0)
@@ -160,15 +157,8 @@ class StripedFile(PositionedFile):
         """Close the subfiles when all requests are done, going on after a fault; the first fault, or None."""
         for request in list(self._requests):
             request.await_end()
-        if self._registered:
-            self.session.unregister(self.subfiles)
-            self._registered = False
         opened, self._access.opened = self._access.opened, []
-        try:
-            self.session.release(opened)
-        except SfioError as error:
-            return error
-        return None
+        return self.session.release(opened)
 
     def close(self) -> None:
         """Close the file: collective, a synchronisation point. Closing again does nothing."""

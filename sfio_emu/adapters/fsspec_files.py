@@ -14,17 +14,19 @@ from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 from sfio_emu.adapters.environment import parse_listeners
 from sfio_emu.adapters.sockets import TcpConnections
 from sfio_emu.client.catalogue import (
+    file_stat,
     make_folder,
     mlist,
     mstat,
     remove_folder,
     remove_subfiles,
     rename_file,
+    stat_paths,
     stat_subfile,
 )
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.session import Session
-from sfio_emu.errors import RemoteFailure, UsageError
+from sfio_emu.errors import RemoteFailure, SfioError, UsageError
 from sfio_emu.names import SubfileName, parse_file_name
 from sfio_emu.striped_file import StripedFile
 
@@ -50,6 +52,10 @@ class SfioReader(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no t
         """Close it; closing again does nothing."""
         super().close()
         self._striped.close()
+
+    def __del__(self) -> None:
+        with suppress(SfioError):  # nobody is left who could be told
+            super().__del__()
 
 
 class _FsspecFile(AbstractBufferedFile):  # type: ignore[misc]
@@ -141,10 +147,11 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         """`name`, `size`, `type`, `mtime`, and of a file `stripe_unit`. Raises FileNotFoundError."""
         path = self._strip_protocol(path)
         with _as_os_errors(path):
-            first = stat_subfile(self.session, self._places(path)[0])
-            if first.mode & _S_IFMT == _S_IFDIR:
-                return {"name": path, "size": 0, "type": "directory", "mtime": first.modified_ns / 1e9}
-            found = mstat(self._name(path), self.session)
+            subfiles = self._places(path)
+            stats = stat_paths(self.session, subfiles)
+            if stats[0].mode & _S_IFMT == _S_IFDIR:
+                return {"name": path, "size": 0, "type": "directory", "mtime": stats[0].modified_ns / 1e9}
+            found = file_stat(self.session, subfiles, stats)
         unit = None if found.layout is None else found.layout.stripe_unit
         entry = {"name": path, "size": found.size, "type": "file", "mtime": found.modified_ns / 1e9}
         return {**entry, "stripe_unit": unit}

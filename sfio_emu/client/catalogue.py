@@ -4,16 +4,15 @@ Each function asks all I/O nodes before it changes anything, and says what it fo
 import errno
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from sfio_emu import message_bodies
 from sfio_emu.client.connection import Message
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.opening import Condition, condition, locked, require_one_file
-from sfio_emu.client.session import OpenSubfile, Session
+from sfio_emu.client.session import OpenSubfile, Question, Session, answered
 from sfio_emu.client.size_check import fit_one_file
-from sfio_emu.errors import PeerError, RemoteFailure, SfioError, UsageError
+from sfio_emu.errors import PeerError, RemoteFailure, UsageError
 from sfio_emu.layout.striping import Layout
 from sfio_emu.message_bodies import Entry, Stat, encode_path
 from sfio_emu.names import SubfileName, parse_file_name
@@ -36,15 +35,6 @@ def list_folder(session: Session, host: str, path: str) -> Iterator[Entry]:
         yield from entries
         after = entries[-1].name if entries else ""
         more = more and bool(entries)
-
-
-def rename_subfile(session: Session, subfile: SubfileName, path: str, *, replace: bool = False) -> None:
-    """Give a subfile another path on its I/O node; `replace`: also where a file has it already (EEXIST otherwise).
-
-    Its missing folders are made. Who has the file open goes on with it under its new name.
-    """
-    body = message_bodies.encode_pair(bytes([replace]), subfile.path, path)
-    session.ask(subfile, Kind.RENAME, body, bytes)
 
 
 def sync_subfiles(session: Session, subfiles: Sequence[OpenSubfile]) -> None:
@@ -92,7 +82,11 @@ def mstat(name: str, session: Session | None = None) -> FileStat:
     folders."""
     session = session or current_session()
     subfiles = parse_file_name(name)
-    found = stat_files(session, subfiles)
+    return file_stat(session, subfiles, stat_files(session, subfiles))
+
+
+def file_stat(session: Session, subfiles: Sequence[SubfileName], found: Sequence[Stat]) -> FileStat:
+    """What the file of these subfiles is that were found so."""
     if condition(found)[0] is Condition.MIXED:  # perhaps the file is being replaced just now
         with locked(session, subfiles):
             found = stat_files(session, subfiles)
@@ -126,7 +120,7 @@ def stored_layout(subfiles: Sequence[SubfileName], found: Sequence[Stat]) -> Lay
 def mexists(name: str, session: Session | None = None) -> bool:
     """Whether all subfiles are there, and are plain files."""
     session = session or current_session()
-    found = _stats(session, parse_file_name(name))
+    found = stat_present(session, parse_file_name(name))
     return all(one is not None and stat.S_ISREG(one.mode) for one in found)
 
 
@@ -171,26 +165,18 @@ def rename_file(session: Session, name: str, new_name: str, *, replace: bool = F
         raise UsageError("a file is renamed on its I/O nodes: give the new name with the same hosts in the same order")
     with locked(session, olds, news):
         stat_files(session, olds)
-        for new, found in zip(news, _stats(session, news), strict=True):
+        for new, found in zip(news, stat_present(session, news), strict=True):
             if found is not None and (not replace or not stat.S_ISREG(found.mode)) and new not in olds:
                 raise RemoteFailure(new.host, "rename", errno.EEXIST, new.path)
-        _rename_subfiles(session, olds, news, replace=replace)
-
-
-def _rename_subfiles(
-    session: Session, olds: Sequence[SubfileName], news: Sequence[SubfileName], *, replace: bool
-) -> None:
-    done: list[tuple[SubfileName, SubfileName]] = []
-    try:
-        for old, new in zip(olds, news, strict=True):
-            if old != new:
-                rename_subfile(session, old, new.path, replace=replace)
-                done.append((old, new))
-    except SfioError:
-        for old, new in reversed(done):
-            with suppress(SfioError):  # the error on its way says more
-                rename_subfile(session, new, old.path)
-        raise
+        pairs = [(old, new) for old, new in zip(olds, news, strict=True) if old != new]
+        _all_or_none(
+            session,
+            [
+                (old, Kind.RENAME, message_bodies.encode_pair(bytes([replace]), old.path, new.path))
+                for old, new in pairs
+            ],
+            [(old, Kind.RENAME, message_bodies.encode_pair(b"\0", new.path, old.path)) for old, new in pairs],
+        )
 
 
 def remove_subfiles(session: Session, subfiles: Sequence[SubfileName]) -> None:
@@ -199,67 +185,67 @@ def remove_subfiles(session: Session, subfiles: Sequence[SubfileName]) -> None:
     Raises the first fault: also where a subfile was missing, when the others are deleted.
     """
     with locked(session, subfiles):
-        for subfile, one in zip(subfiles, _stats(session, subfiles), strict=True):
-            if one is not None and not stat.S_ISREG(one.mode):
-                raise UsageError(f"{subfile} is no subfile but {_kind_of(one)}: nothing is deleted")
-        _for_each(session, Kind.UNLINK, subfiles)
+        _require_files(subfiles, stat_present(session, subfiles), "nothing is deleted")
+        answered(session.ask_each([_question(Kind.UNLINK, one) for one in subfiles], bytes))
 
 
 def stat_files(session: Session, subfiles: Sequence[SubfileName]) -> list[Stat]:
     """What the subfiles are; raises the first fault, and `UsageError` where one is no plain file."""
-    found = [stat_subfile(session, subfile) for subfile in subfiles]
+    found = stat_paths(session, subfiles)
+    _require_files(subfiles, found, "name a file")
+    return found
+
+
+def stat_paths(session: Session, places: Sequence[SubfileName]) -> list[Stat]:
+    """What the paths are; raises the first fault."""
+    return answered(session.ask_each([_question(Kind.STAT, place) for place in places], Stat.decode))
+
+
+def stat_present(session: Session, places: Sequence[SubfileName]) -> list[Stat | None]:
+    """What the paths are, None where there is nothing."""
+    answers = session.ask_each([_question(Kind.STAT, place) for place in places], Stat.decode)
+    return answered([None if is_missing(one) else one for one in answers])
+
+
+def is_missing(answer: object) -> bool:
+    """Whether it is the failure that says that there is nothing of a name."""
+    return isinstance(answer, RemoteFailure) and answer.errno in (errno.ENOENT, errno.ENOTDIR)
+
+
+def _require_files(subfiles: Sequence[SubfileName], found: Sequence[Stat | None], what: str) -> None:
     for subfile, one in zip(subfiles, found, strict=True):
-        if not stat.S_ISREG(one.mode):
-            raise UsageError(f"{subfile} is no subfile but {_kind_of(one)}: name a file")
-    return found
+        if one is not None and not stat.S_ISREG(one.mode):
+            raise UsageError(f"{subfile} is no subfile but {_kind_of(one)}: {what}")
 
 
-def _stats(session: Session, subfiles: Sequence[SubfileName]) -> list[Stat | None]:
-    """What the subfiles are, None where there is nothing."""
-    found: list[Stat | None] = []
-    for subfile in subfiles:
-        try:
-            found.append(stat_subfile(session, subfile))
-        except RemoteFailure as failure:
-            if failure.errno not in (errno.ENOENT, errno.ENOTDIR):
-                raise
-            found.append(None)
-    return found
+def _question(kind: Kind, place: SubfileName) -> Question:
+    return place, kind, encode_path(place.path)
 
 
-def _for_each(session: Session, kind: Kind, places: Sequence[SubfileName]) -> None:
-    """A message about each path; raises the first fault when all were sent."""
-    fault: PeerError | None = None
-    for place in places:
-        try:
-            session.ask(place, kind, encode_path(place.path), bytes)
-        except PeerError as error:
-            fault = fault or error
-    if fault is not None:
-        raise fault
+def _all_or_none(session: Session, questions: Sequence[Question], undo: Sequence[Question]) -> None:
+    """Change something about each path; where one change fails, undo the others, and raise the first fault."""
+    answers = session.ask_each(questions, bytes)
+    done = [not isinstance(answer, PeerError) for answer in answers]
+    if not all(done):
+        session.ask_each([one for one, was in zip(undo, done, strict=True) if was], bytes)
+    answered(answers)
 
 
 def make_folder(session: Session, folders: Sequence[SubfileName]) -> None:
     """Make a folder on each host, in ones that are there; none where one cannot be made. Raises `RemoteFailure`
     (EEXIST, ENOENT)."""
-    _all_or_none(session, folders, Kind.MKDIR, Kind.RMDIR)
+    _change_folders(session, folders, Kind.MKDIR, Kind.RMDIR)
 
 
 def remove_folder(session: Session, folders: Sequence[SubfileName]) -> None:
     """Remove an empty folder on each host; none where one cannot be removed. Raises `RemoteFailure` (ENOTEMPTY,
     ENOENT)."""
-    _all_or_none(session, folders, Kind.RMDIR, Kind.MKDIR)
+    _change_folders(session, folders, Kind.RMDIR, Kind.MKDIR)
 
 
-def _all_or_none(session: Session, folders: Sequence[SubfileName], kind: Kind, undo: Kind) -> None:
+def _change_folders(session: Session, folders: Sequence[SubfileName], kind: Kind, undo: Kind) -> None:
     with locked(session, folders):
-        for number, folder in enumerate(folders):
-            try:
-                _for_each(session, kind, [folder])
-            except SfioError:
-                with suppress(SfioError):
-                    _for_each(session, undo, folders[:number])
-                raise
+        _all_or_none(session, [_question(kind, one) for one in folders], [_question(undo, one) for one in folders])
 
 
 def _kind_of(found: Stat) -> str:

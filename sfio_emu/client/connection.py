@@ -21,7 +21,8 @@ class Message(NamedTuple):
     `data` gives the `data_bytes` to send in slices: each is requested when the one before has been sent; `blocks`: the
     sizes of the blocks they are streamed in (of a READ: not None where its answer shall come in parts). Of an answer,
     `places` gives the size of its data and places for them, given its body, also in slices: each is requested when the
-    one before is full. `finish` takes the body when all has arrived. `path` names the subfile of a handle in an error.
+    one before is full. `finish` takes the body when all has arrived, `failed` the failure that it tells of
+    (else the call fails). `path` names the subfile of a handle in an error.
     """
 
     kind: Kind
@@ -31,6 +32,7 @@ class Message(NamedTuple):
     blocks: Iterator[int] | None = None
     places: Callable[[memoryview], tuple[int, Iterator[Slice]]] | None = None
     finish: Callable[[memoryview], None] | None = None
+    failed: Callable[[RemoteFailure], None] | None = None
     path: Callable[[int], str] = str
 
 
@@ -296,7 +298,10 @@ class Exchange:
             self._data = None
         if header.kind == Kind.FAILED:
             failure = failure_of(self._host, body, message.path)
-            self.failure = self.failure or failure
+            if message.failed is not None:
+                message.failed(failure)
+            else:
+                self.failure = self.failure or failure
         elif header.kind != Kind.DONE:
             raise Malformed(f"an answer of kind {header.kind}", fatal=True)
         elif message.finish is not None:

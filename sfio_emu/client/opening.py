@@ -13,11 +13,11 @@ import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import Enum
+from functools import partial
 from typing import Protocol
 
 from sfio_emu import message_bodies
-from sfio_emu.client.connection import Message
-from sfio_emu.client.session import OpenSubfile, Session
+from sfio_emu.client.session import OpenSubfile, Session, answered
 from sfio_emu.client.threads import Event
 from sfio_emu.errors import PeerError, RemoteFailure, SfioError, UsageError
 from sfio_emu.message_bodies import UNSTORABLE, OpenFlag, StoredLayout, encode_lock, encode_path
@@ -104,8 +104,9 @@ def locked(session: Session, *files: Sequence[SubfileName]) -> Iterator[None]:
 
 def _take_lock(session: Session, home: SubfileName) -> None:
     body, waiting = encode_lock(home.path, take=True), Event()
+    read = partial(message_bodies.unpack, message_bodies.LOCK_ANSWER)
     for number in range(MAX_TRIES):
-        (granted,) = session.ask(home, Kind.LOCK, body, message_bodies.LOCK_ANSWER.unpack)
+        (granted,) = session.ask(home, Kind.LOCK, body, read)
         if granted:
             return
         waiting.wait(min(0.0005 * 2**number, LONGEST_WAIT_S) * (0.5 + secrets.randbelow(1000) / 1000))
@@ -117,21 +118,23 @@ def create_subfiles(session: Session, subfiles: Sequence[SubfileName]) -> None:
     whoever has the lock."""
     for subfile in subfiles:
         session.link(subfile.host)
-    for subfile in subfiles:
-        session.ask(subfile, Kind.CREATE, encode_path(subfile.path), bytes)
+    answered(session.ask_each([(one, Kind.CREATE, encode_path(one.path)) for one in subfiles], bytes))
 
 
 def store_layouts(session: Session, subfiles: Sequence[OpenSubfile], stripe_unit: int) -> None:
     """Store with each subfile of a file that has none the layout, and the identity of the others or a new one."""
     known = [one.opened.layout.file_id for one in subfiles if one.opened.layout]
     file_id = known[0] if known else secrets.randbits(64) or 1
-    messages: dict[str, list[Message]] = {}
-    for number, one in enumerate(subfiles):
-        if one.opened.layout or one.opened.layout == UNSTORABLE:
-            continue
-        body = message_bodies.LAYOUT.pack(session.handle(one), stripe_unit, number, len(subfiles), file_id)
-        messages.setdefault(one.name.host, []).append(Message(Kind.LAYOUT, body, finish=one.note_layout))
-    session.request(messages)
+    layouts = [StoredLayout(stripe_unit, number, len(subfiles), file_id) for number in range(len(subfiles))]
+    blank = [
+        (one, (one.name, Kind.LAYOUT, message_bodies.LAYOUT.pack(session.handle(one), *layout)))
+        for one, layout in zip(subfiles, layouts, strict=True)
+        if not one.opened.layout and one.opened.layout != UNSTORABLE
+    ]
+    read = partial(message_bodies.unpack, message_bodies.LAYOUT_ANSWER)
+    stored = answered(session.ask_each([question for _, question in blank], read))
+    for (one, _), layout in zip(blank, stored, strict=True):
+        one.opened = one.opened._replace(layout=StoredLayout(*layout))
 
 
 def open_subfiles(
@@ -157,8 +160,7 @@ def open_subfiles(
             return _made(session, opened, stripe_unit, flags, truncate=truncate)
         except SfioError:
             session.unmake(opened)
-            with suppress(SfioError):
-                session.release(opened)
+            session.release(opened)
             raise
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial, wraps
-from typing import Concatenate, ParamSpec, SupportsIndex, TypeVar
+from typing import Concatenate, ParamSpec, SupportsIndex, TypeVar, cast
 
 from sfio_emu import authentication, message_bodies, wire
 from sfio_emu.client.connection import Exchange, Message
@@ -17,7 +17,7 @@ from sfio_emu.client.small_calls import SmallCall
 from sfio_emu.client.threads import Guard
 from sfio_emu.client.transfer import Stage
 from sfio_emu.errors import PeerError, ProtocolError, SfioError, StaleFileError, UsageError
-from sfio_emu.message_bodies import Opened, OpenFlag, StoredLayout, Welcome
+from sfio_emu.message_bodies import Opened, OpenFlag, Welcome
 from sfio_emu.names import SubfileName
 from sfio_emu.ports import Connection, Connections, Direction, FreeTurns, ProcessGroup, SoloGroup, Turns
 from sfio_emu.settings import ALL_CALLS, Settings, TransferCounters
@@ -40,6 +40,8 @@ def _in_turn(act: Callable[Concatenate[Session, P], Result]) -> Callable[Concate
 
 
 OpenKey = tuple[str, bool, int]
+Question = tuple[SubfileName, Kind, bytes]
+"""A message about a subfile: its kind and body."""
 
 
 class OpenSubfile:
@@ -49,11 +51,6 @@ class OpenSubfile:
     def __init__(self, name: SubfileName, read_only: bool, opened: Opened) -> None:
         self.name, self.read_only, self.opened = name, read_only, opened
         self.key: OpenKey = name.path, read_only, opened.inode
-
-    def note_layout(self, body: memoryview) -> None:
-        """What its listener has stored with it."""
-        layout = StoredLayout(*message_bodies.unpack(message_bodies.LAYOUT_ANSWER, body))
-        self.opened = self.opened._replace(layout=layout)
 
     def is_same(self, found: Opened) -> bool:
         """Whether it is still the file that was opened: by the identity, by the inode where there was none."""
@@ -106,27 +103,6 @@ class Session:
         self.counters = TransferCounters()
         self._links: dict[str, Link] = {}
         self._errors = [0] * (len(ALL_CALLS) + 1)
-        self._units: dict[tuple[SubfileName, ...], list[int]] = {}
-
-    @_in_turn
-    def register(self, subfiles: tuple[SubfileName, ...], stripe_unit: int) -> None:
-        """Note that a file of these subfiles is open; raises `UsageError` where one is open with another stripe
-        unit."""
-        units = self._units.setdefault(subfiles, [])
-        if units and units[0] != stripe_unit:
-            raise UsageError(
-                f"the striped file {subfiles[0]};... is open with a stripe unit of {units[0]}, not {stripe_unit}: give"
-                " the same one, or close it first"
-            )
-        units.append(stripe_unit)
-
-    @_in_turn
-    def unregister(self, subfiles: tuple[SubfileName, ...]) -> None:
-        """Note that a file of these subfiles is closed."""
-        units = self._units[subfiles]
-        units.pop()
-        if not units:
-            del self._units[subfiles]
 
     def link(self, host: str) -> Link:
         """The live connection to `host`, made now if need be; raises `ListenerLost`, `ProtocolError`."""
@@ -175,55 +151,54 @@ class Session:
                 subfile.name, Kind.OPEN, message_bodies.encode_open(subfile.name.path, flags), Opened.decode
             )
             if not subfile.is_same(opened):
-                self._close_handles(subfile.name.host, [opened.handle])
+                self._close_handles([(subfile.name, opened.handle)])
                 raise StaleFileError(subfile.name.host, subfile.name.path)
             handle = link.handles[subfile.key] = opened.handle
         return handle
 
     @_in_turn
     def open(self, subfiles: Sequence[SubfileName], flags: OpenFlag = OpenFlag.CREATE) -> list[OpenSubfile]:
-        """Open subfiles, those of a host by one list of messages; each is to be released. Raises the first fault in the
-        order of hosts, after which none is open, and what was made is gone."""
-        found: dict[SubfileName, Opened] = {}
-        messages: dict[str, list[Message]] = {}
-        for subfile in subfiles:
-            self.link(subfile.host)
-            note = partial(_note_opened, found, subfile)
-            body, path = message_bodies.encode_open(subfile.path, flags), partial(_path_of, subfile)
-            messages.setdefault(subfile.host, []).append(Message(Kind.OPEN, body, finish=note, path=path))
-        fault: SfioError | None = None
-        try:
-            self.request(messages)
-        except SfioError as error:
-            fault = error
-        opened = [OpenSubfile(one, bool(flags & OpenFlag.READ_ONLY), found[one]) for one in subfiles if one in found]
-        for one in opened:
-            link = self._links.get(one.name.host)
-            if one.opened.handle and link is not None:
-                if link.handles.setdefault(one.key, one.opened.handle) != one.opened.handle:
-                    self._close_handles(one.name.host, [one.opened.handle])
+        """Open subfiles, all at once; each is to be released. Raises the first fault, after which none is open, and
+        what was made is gone."""
+        answers = self.ask_each(
+            [(one, Kind.OPEN, message_bodies.encode_open(one.path, flags)) for one in subfiles], Opened.decode
+        )
+        opened = []
+        for name, answer in zip(subfiles, answers, strict=True):
+            if isinstance(answer, PeerError):
+                continue
+            one = OpenSubfile(name, bool(flags & OpenFlag.READ_ONLY), answer)
+            opened.append(one)
+            link = self._links.get(name.host)
+            if answer.handle and link is not None:
+                if link.handles.setdefault(one.key, answer.handle) != answer.handle:
+                    self._close_handles([(name, answer.handle)])
                 link.users[one.key] = link.users.get(one.key, 0) + 1
-        if fault is not None:
+        if len(opened) < len(answers):
             self.unmake(opened)
-            with suppress(SfioError):
-                self.release(opened)
-            raise fault
+            self.release(opened)
+        answered(answers)
         return opened
 
     @_in_turn
     def unmake(self, subfiles: Iterable[OpenSubfile]) -> None:
         """Delete what the opening of these subfiles made, with the folders made for it, as far as all are empty still
         and can be reached."""
-        for one in subfiles:
-            if one.opened.created:
-                with suppress(SfioError):
-                    self.ask(one.name, Kind.UNMAKE, message_bodies.HANDLE.pack(self.handle(one)), bytes)
+        made = [(one, self._links.get(one.name.host)) for one in subfiles if one.opened.created]
+        self.ask_each(
+            [
+                (one.name, Kind.UNMAKE, message_bodies.HANDLE.pack(link.handles[one.key]))
+                for one, link in made
+                if link is not None and one.key in link.handles
+            ],
+            bytes,
+        )
 
     @_in_turn
-    def release(self, subfiles: Iterable[OpenSubfile]) -> None:
-        """Count one file less that uses each subfile, and close those that no other uses, of all hosts; raises the
-        first fault. A lost connection has closed its own already."""
-        unused: dict[str, list[int]] = {}
+    def release(self, subfiles: Iterable[OpenSubfile]) -> SfioError | None:
+        """Count one file less that uses each subfile, and close those that no other uses; the first fault. A lost
+        connection has closed its own already."""
+        unused: list[tuple[SubfileName, int]] = []
         for one in subfiles:
             link = self._links.get(one.name.host)
             if link is None or one.key not in link.handles:
@@ -231,18 +206,39 @@ class Session:
             link.users[one.key] = link.users.get(one.key, 1) - 1
             if link.users[one.key] <= 0:
                 del link.users[one.key]
-                unused.setdefault(one.name.host, []).append(link.handles.pop(one.key))
-        fault: SfioError | None = None
-        for host, handles in unused.items():
-            try:
-                self._close_handles(host, handles)
-            except SfioError as error:
-                fault = fault or error
-        if fault is not None:
-            raise fault
+                unused.append((one.name, link.handles.pop(one.key)))
+        return next((answer for answer in self._close_handles(unused) if isinstance(answer, PeerError)), None)
 
-    def _close_handles(self, host: str, handles: Iterable[int]) -> None:
-        self.request({host: [Message(Kind.CLOSE, message_bodies.HANDLE.pack(handle)) for handle in handles]})
+    def _close_handles(self, handles: Iterable[tuple[SubfileName, int]]) -> Sequence[bytes | PeerError]:
+        return self.ask_each(
+            [(name, Kind.CLOSE, message_bodies.HANDLE.pack(handle)) for name, handle in handles], bytes
+        )
+
+    @_in_turn
+    def ask_each(
+        self, questions: Sequence[Question], answer: Callable[[memoryview], Result]
+    ) -> list[Result | PeerError]:
+        """One message about each subfile, over all hosts at once; what `answer` reads in the body of each answer, or
+        what failed."""
+        results: list[Result | PeerError | None] = [None] * len(questions)
+        messages: dict[str, list[Message]] = {}
+        for number, (subfile, kind, body) in enumerate(questions):
+
+            def finish(body: memoryview, number: int = number) -> None:
+                results[number] = answer(body)
+
+            try:
+                self.link(subfile.host)
+            except PeerError as fault:
+                results[number] = fault
+            else:
+                failed, path = partial(results.__setitem__, number), partial(_path_of, subfile)
+                messages.setdefault(subfile.host, []).append(
+                    Message(kind, body, finish=finish, failed=failed, path=path)
+                )
+        faults = self._exchange({host: iter(items) for host, items in messages.items()}, self.counters, MANAGEMENT)
+        by_host = {fault.host: fault for fault in faults}
+        return [by_host[questions[n][0].host] if one is None else one for n, one in enumerate(results)]
 
     def ask(self, subfile: SubfileName, kind: Kind, body: bytes, answer: Callable[[memoryview], Result]) -> Result:
         """One message about a subfile to its listener, and what `answer` reads in the body of its answer."""
@@ -388,8 +384,12 @@ class Session:
             self._disconnect(host)
 
 
-def _note_opened(found: dict[SubfileName, Opened], subfile: SubfileName, body: memoryview) -> None:
-    found[subfile] = Opened.decode(body)
+def answered(answers: Sequence[Result | PeerError]) -> list[Result]:
+    """What was answered; raises the first fault."""
+    for answer in answers:
+        if isinstance(answer, PeerError):
+            raise answer
+    return cast(list[Result], answers)
 
 
 def _path_of(subfile: SubfileName, handle: int) -> str:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from sfio_emu import RemoteFailure, Session, StripedFile, UsageError
+from sfio_emu import RemoteFailure, Session, StripedFile, UsageError, message_bodies
 from sfio_emu.adapters.listener_disk import RootedSubfiles
 from sfio_emu.client.catalogue import (
     list_folder,
-    rename_subfile,
+    rename_file,
     stat_subfile,
     sync_subfiles,
 )
@@ -120,14 +120,16 @@ def test_stat_and_list_and_rename(session: Session, tmp_path: Path) -> None:
     found = [(entry.name, entry.kind, entry.size) for entry in list_folder(session, "p1", "")]
     assert found == [("a", "file", 5), ("deep", "folder", 0), ("pipe", "other", 0)]
     with failed_with(errno.EEXIST):  # type: ignore[attr-defined]
-        rename_subfile(session, A, "deep/b")
-    rename_subfile(session, A, "deep/b", replace=True)
-    rename_subfile(session, B, "far/away/c")
+        rename_file(session, "p1/a", "p1/deep/b")
+    rename_file(session, "p1/a", "p1/deep/b", replace=True)
+    rename_file(session, "p1/deep/b", "p1/far/away/c")
     assert (tmp_path / "p1/far/away/c").read_bytes() == b"12345"
     assert [entry.name for entry in list_folder(session, "p1", "deep")] == []
+    body = message_bodies.encode_pair(b"\0", "pipe", "q")
     with failed_with(errno.EINVAL):  # type: ignore[attr-defined]
-        rename_subfile(session, SubfileName(host="p1", path="pipe"), "q")
-    assert session.take_errors() | {"lseek": 0} == dict.fromkeys(session.take_errors(), 0) | {"stat": 1, "rename": 2}
+        session.ask(SubfileName(host="p1", path="pipe"), Kind.RENAME, body, bytes)
+    counts = session.take_errors()
+    assert counts | {"lseek": 0} == dict.fromkeys(session.take_errors(), 0) | {"stat": 2, "rename": 1}
 
 
 def test_a_folder_of_many_names_is_listed_page_by_page(session: Session, tmp_path: Path) -> None:
