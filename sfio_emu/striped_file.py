@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,9 +19,9 @@ from sfio_emu.client.catalogue import sync_subfiles
 from sfio_emu.client.connection import Message
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.nonblocking import Request, start
-from sfio_emu.client.opening import open_subfiles
+from sfio_emu.client.opening import REPAIR, open_subfiles
 from sfio_emu.client.session import OpenSubfile, Session
-from sfio_emu.client.size_check import NO_END, min_size, new_truncation_id
+from sfio_emu.client.size_check import NO_END, fit_one_file, min_size, new_truncation_id
 from sfio_emu.errors import SfioError, UsageError, whole_number
 from sfio_emu.layout.piece import Bytes
 from sfio_emu.layout.requests import Requests, StridedBlocks, make_requests, strided_requests
@@ -135,6 +136,7 @@ class StripedFile(PositionedFile):
         flags |= OpenFlag.READ_ONLY if access.read_only else OpenFlag(0)
         access.opened = open_subfiles(self.session, self.subfiles, unit, flags, truncate=opening.truncate)
         access.sizes = [one.opened.size for one in access.opened]
+        access.doubtful = not opening.truncate and not fit_one_file(self.layout, dict(enumerate(access.sizes)))
         known: dict[tuple[bytes, int, int], SubfileName] = {}
         for number, (subfile, one) in enumerate(zip(self.subfiles, access.opened, strict=True)):
             opened, machine = one.opened, self.session.link(subfile.host).machine
@@ -326,14 +328,15 @@ class StripedFile(PositionedFile):
     def change_size(self, size: int) -> int:
         """As `truncate`, the size given: collective."""
         with self.session.agreed("truncate", [[str(subfile) for subfile in self.subfiles], size]):
-            self._require_open(writing=True)
+            self._require_open()
+            self._opening.require(writing=True)
             size = whole_number(size, "size of the file")
         sizes = self.layout.subfile_sizes(size)
         with self.session.agreed("truncate (the change)", [size]):
             if self.session.group.rank == 0:
                 self._resize(sizes)
                 self._access.fit()
-        self._access.sizes = list(sizes)
+        self._access.sizes, self._access.doubtful = list(sizes), False
         return size
 
     def sync(self, *, durable: bool = False) -> None:
@@ -373,6 +376,11 @@ class StripedFile(PositionedFile):
             raise UsageError(f"the striped file {self.subfiles[0]};... is closed: open it again")
         if writing is not None:
             self._opening.require(writing)
+        if writing and self._access.doubtful:
+            self._access.doubtful = not any(self.extent().whole for _ in range(3))  # others may be writing
+            if self._access.doubtful:
+                text = f"{self.name} is not whole: its subfiles do not have the sizes of one file; {REPAIR}"
+                warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
 def _check_layout(subfile: OpenSubfile, meant: tuple[int, int, int]) -> None:

@@ -199,14 +199,16 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         """Make a folder and those it is in. Raises FileExistsError where a file is in the way, or it is there already,
         unless `exist_ok`."""
         path = self._strip_protocol(path)
-        pieces = path.split("/") if path else []
-        for depth in range(1, len(pieces) + 1):
-            folder = "/".join(pieces[:depth])
-            try:
-                self.mkdir(folder, create_parents=False)
-            except FileExistsError:
-                if (folder == path and not exist_ok) or not self.isdir(folder):
-                    raise
+        if exist_ok and self.isdir(path):
+            return
+        parent = self._parent(path)
+        if parent:
+            self.makedirs(parent, exist_ok=True)
+        try:
+            self.mkdir(path, create_parents=False)
+        except FileExistsError:  # perhaps it was made meanwhile
+            if not exist_ok or not self.isdir(path):
+                raise
 
     def rmdir(self, path: str) -> None:
         """Remove an empty folder."""

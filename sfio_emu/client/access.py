@@ -36,6 +36,7 @@ class Access:
     Whoever writes past the end of the file makes the subfiles it does not touch as long as they are in a file that
     reaches so far: the sum of their sizes is always its size. `sizes`, what the subfiles were last seen to hold, only
     says what to send at once; what the listeners answer says whether it was enough (`sfio_emu.client.size_check`).
+    `doubtful`: the subfiles did not have the sizes of one file when it was opened, or a write failed since.
     """
 
     def __init__(
@@ -43,7 +44,7 @@ class Access:
     ) -> None:
         self.subfiles, self.layout, self.session = tuple(subfiles), layout, session
         self.settings = session.settings if settings is None else settings
-        self.read_only = False
+        self.read_only = self.doubtful = False
         self.opened: Sequence[OpenSubfile] = ()
         self.counters = TransferCounters()
         self.sizes = [0] * len(self.subfiles)
@@ -71,7 +72,12 @@ class Access:
 
     def write_block(self, memory: Bytes, offset: int) -> None:
         """Write one block, all of `memory`."""
-        if not self._write_small(memory, offset):
+        try:
+            small = self._write_small(memory, offset)
+        except SfioError:
+            self.doubtful = True
+            raise
+        if not small:
             self.write(memory, make_requests([offset], [0], [len(memory)]))
 
     def read_block(self, memory: Bytes, offset: int) -> int:
@@ -370,4 +376,5 @@ class Access:
         if hosts:
             faults += self.session.transfer(hosts, sizes, direction, call.counters, call.settings)
         if faults:
+            self.doubtful |= direction == "write"
             raise faults[0]

@@ -137,6 +137,16 @@ def store_layouts(session: Session, subfiles: Sequence[OpenSubfile], stripe_unit
         one.opened = one.opened._replace(layout=StoredLayout(*layout))
 
 
+def make_lost_subfiles(session: Session, subfiles: Sequence[SubfileName], stripe_unit: int) -> None:
+    """Make the subfiles that a file lacks, empty and with its identity."""
+    with locked(session, subfiles):
+        opened = session.open(subfiles)
+        try:
+            store_layouts(session, opened, stripe_unit)
+        finally:
+            session.release(opened)
+
+
 def open_subfiles(
     session: Session, subfiles: Sequence[SubfileName], stripe_unit: int, flags: OpenFlag, *, truncate: bool
 ) -> list[OpenSubfile]:
