@@ -6,7 +6,7 @@ Names of the form X and X_ANSWER belong together; runs and counts of WRITE and R
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import IntFlag
 from typing import Any, NamedTuple
 
@@ -197,19 +197,18 @@ def encode_entry(entry: Entry) -> bytes:
 
 def decode_entries(body: memoryview) -> tuple[list[Entry], bool]:
     """The names of a page, and whether more follow; raises `Malformed`."""
-    return list(_entries(body[1:])), bool(len(body) and body[0])
-
-
-def _entries(body: memoryview) -> Iterator[Entry]:
-    while len(body):
-        if len(body) < LIST_ENTRY.size:
-            raise Malformed("a list of names that breaks off", fatal=True)
-        kind, size, length = LIST_ENTRY.unpack(body[: LIST_ENTRY.size])
-        end = LIST_ENTRY.size + length
-        if kind >= len(ENTRY_KINDS) or end > len(body):
-            raise Malformed("a list of names that breaks off", fatal=True)
-        yield Entry(decode_path(body[LIST_ENTRY.size : end]), ENTRY_KINDS[kind], size)
-        body = body[end:]
+    page, place, entries = bytes(body), 1, []
+    try:
+        while place < len(page):
+            kind, size, length = LIST_ENTRY.unpack_from(page, place)
+            place += LIST_ENTRY.size + length
+            name = page[place - length : place].decode("utf-8", "surrogateescape")
+            entries.append(Entry(name, ENTRY_KINDS[kind], size))
+        if place > len(page):
+            raise IndexError
+    except (struct.error, IndexError):
+        raise Malformed("a list of names that breaks off", fatal=True) from None
+    return entries, page[:1] > b"\0"
 
 
 class Written(NamedTuple):

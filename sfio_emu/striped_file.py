@@ -146,7 +146,7 @@ class StripedFile(PositionedFile):
                     f"{other} and {subfile} of the file name are one file on the disk: name each subfile once"
                 )
             _check_layout(one, (unit, number, len(self.subfiles)))
-        if opening.truncate:
+        if opening.truncate and not all(one.opened.created for one in access.opened):
             self._resize([0] * len(self.subfiles))
 
     def _give_up(self) -> None:

@@ -219,10 +219,11 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def rm_file(self, path: str) -> None:
         """Delete a file."""
         path = self._strip_protocol(path)
-        if self.info(path)["type"] == "directory":
-            raise IsADirectoryError(errno.EISDIR, "it is a folder: give recursive=True", path)
         with _as_os_errors(path):
-            remove_subfiles(self.session, self._places(path))
+            try:
+                remove_subfiles(self.session, self._places(path))
+            except UsageError as error:
+                raise IsADirectoryError(errno.EISDIR, str(error), path) from error
 
     def rm(self, path: str, recursive: bool = False, maxdepth: int | None = None) -> None:
         """Delete files; with `recursive` folders and all that is in them."""

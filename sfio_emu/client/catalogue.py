@@ -5,6 +5,7 @@ import errno
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sfio_emu import message_bodies
 from sfio_emu.client.connection import Message
@@ -68,8 +69,7 @@ class FileStat:
     whole: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class ListedFile:
+class ListedFile(NamedTuple):
     """A name found in all folders: of a striped file (its size is that of all subfiles), or of folders."""
 
     name: str
@@ -131,17 +131,16 @@ def mlist(folders: str, session: Session | None = None) -> list[ListedFile]:
     Raises `RemoteFailure` where a folder is missing.
     """
     session = session or current_session()
-    found: dict[str, list[tuple[str, int]]] = {}
+    found: dict[str, list[Entry]] = {}
     places = parse_folders(folders)
     for place in places:
         for entry in list_folder(session, place.host, place.path):
-            found.setdefault(entry.name, []).append((entry.kind, entry.size))
-    listed = []
-    for name, entries in sorted(found.items()):
-        kinds = {kind for kind, _ in entries}
-        if len(entries) == len(places) and kinds in ({"file"}, {"folder"}):
-            listed.append(ListedFile(name=name, size=sum(size for _, size in entries), folder=kinds == {"folder"}))
-    return listed
+            found.setdefault(entry.name, []).append(entry)
+    return [
+        ListedFile(name, sum([entry.size for entry in entries]), entries[0].kind == "folder")
+        for name, entries in sorted(found.items())
+        if [entry.kind for entry in entries] in (["file"] * len(places), ["folder"] * len(places))
+    ]
 
 
 def parse_folders(folders: str) -> tuple[SubfileName, ...]:
@@ -244,8 +243,15 @@ def remove_folder(session: Session, folders: Sequence[SubfileName]) -> None:
 
 
 def _change_folders(session: Session, folders: Sequence[SubfileName], kind: Kind, undo: Kind) -> None:
-    with locked(session, folders):
-        _all_or_none(session, [_question(kind, one) for one in folders], [_question(undo, one) for one in folders])
+    """The first host decides, so that of two changes at once one succeeds."""
+    answered(session.ask_each([_question(kind, folders[0])], bytes))
+    try:
+        _all_or_none(
+            session, [_question(kind, one) for one in folders[1:]], [_question(undo, one) for one in folders[1:]]
+        )
+    except PeerError:
+        session.ask_each([_question(undo, folders[0])], bytes)
+        raise
 
 
 def _kind_of(found: Stat) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import posixpath
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from fsspec.tests import abstract
@@ -14,16 +15,19 @@ from fsspec.tests.abstract.pipe import AbstractPipeTests
 
 from sfio_emu.adapters.fsspec_files import SfioFileSystem
 from tests.helpers.listeners import session_of
-from tests.helpers.striped_nodes import Nodes
 
 
 @pytest.fixture(scope="module")
 def striped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SfioFileSystem]:
-    nodes = Nodes(Path(tmp_path_factory.mktemp("nodes")), ("p1", "p2"))
-    session = session_of(nodes.places, timeout_s=20)
-    yield SfioFileSystem(session=session, stripe_unit=5, skip_instance_cache=True)
-    session.close()
-    nodes.close()
+    command = [sys.executable, "-m", "sfio_emu.adapters.listener", "--root", str(tmp_path_factory.mktemp("nodes"))]
+    places = [word for host in ("p1", "p2") for word in ("--listen", f"{host}@127.0.0.1:0")]
+    with subprocess.Popen([*command, *places], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        ports = [int(process.stdout.readline().rpartition(":")[2]) for _ in range(2)]
+        session = session_of({f"p{1 + n}": ("127.0.0.1", port) for n, port in enumerate(ports)}, timeout_s=20)
+        yield SfioFileSystem(session=session, stripe_unit=5, skip_instance_cache=True)
+        session.close()
+        process.kill()
 
 
 class Striped(abstract.AbstractFixtures):  # type: ignore[misc]
