@@ -6,7 +6,6 @@ Names of the form X and X_ANSWER belong together; runs and counts of WRITE and R
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from enum import IntFlag
 from typing import Any, NamedTuple
 
@@ -234,18 +233,6 @@ def decode_written(body: memoryview, subfiles: int) -> Written:
     written, calls, torn = WRITE_ANSWER.unpack_from(body)
     before = struct.unpack_from(f"<{2 * subfiles}Q", body, WRITE_ANSWER.size)
     return Written(written, calls, torn, before[:subfiles], before[subfiles:])
-
-
-def encode_handles(handles: Sequence[int]) -> bytes:
-    """The body of SYNC."""
-    return struct.pack(f"<{len(handles)}I", *handles)
-
-
-def decode_handles(body: memoryview) -> tuple[int, ...]:
-    """Raises `Malformed`."""
-    if len(body) % HANDLE.size or not len(body):
-        raise Malformed(f"a list of handles of {len(body)} bytes", fatal=False)
-    return struct.unpack(f"<{len(body) // HANDLE.size}I", body)
 
 
 def unpack(form: struct.Struct, body: memoryview) -> tuple[Any, ...]:

@@ -16,7 +16,6 @@ from sfio_emu import message_bodies
 from sfio_emu.client.access import Access
 from sfio_emu.client.buffers import as_bytes, each_offset, inside, span
 from sfio_emu.client.catalogue import sync_subfiles
-from sfio_emu.client.connection import Message
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.nonblocking import Request, start
 from sfio_emu.client.opening import REPAIR, open_subfiles
@@ -355,13 +354,8 @@ class StripedFile(PositionedFile):
                 sync_subfiles(self.session, self._access.opened)
 
     def _resize(self, sizes: Sequence[int]) -> None:
-        cut = new_truncation_id()
-
-        def message(number: int, handle: int) -> Message:
-            path = self.subfiles[number].path
-            return Message(Kind.RESIZE, message_bodies.RESIZE.pack(handle, sizes[number], cut), path=lambda _: path)
-
-        self._access.ask_each(message)
+        cut, pack = new_truncation_id(), message_bodies.RESIZE.pack
+        self._access.ask_each(Kind.RESIZE, lambda number, handle: pack(handle, sizes[number], cut), bytes)
 
     def extent(self) -> Extent:
         """How far the file can be read, and how far its furthest byte reaches: the same unless somebody died while

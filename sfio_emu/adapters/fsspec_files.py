@@ -13,17 +13,7 @@ from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from sfio_emu.adapters.environment import parse_listeners
 from sfio_emu.adapters.sockets import TcpConnections
-from sfio_emu.client.catalogue import (
-    file_stat,
-    make_folder,
-    mlist,
-    mstat,
-    remove_folder,
-    remove_subfiles,
-    rename_file,
-    stat_paths,
-    stat_subfile,
-)
+from sfio_emu.client import catalogue
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.session import Session
 from sfio_emu.errors import RemoteFailure, SfioError, UsageError
@@ -136,7 +126,7 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def _unit(self, name: str, *, missing_is_new: bool) -> int:
         """The stripe unit that was stored with a file, else that of this file system."""
         try:
-            layout = mstat(name, self.session).layout
+            layout = catalogue.mstat(name, self.session).layout
         except RemoteFailure:
             if missing_is_new:
                 return self.stripe_unit
@@ -148,10 +138,10 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         path = self._strip_protocol(path)
         with _as_os_errors(path):
             subfiles = self._places(path)
-            stats = stat_paths(self.session, subfiles)
+            stats = catalogue.stat_paths(self.session, subfiles)
             if stats[0].mode & _S_IFMT == _S_IFDIR:
                 return {"name": path, "size": 0, "type": "directory", "mtime": stats[0].modified_ns / 1e9}
-            found = file_stat(self.session, subfiles, stats)
+            found = catalogue.file_stat(self.session, subfiles, stats)
         unit = None if found.layout is None else found.layout.stripe_unit
         entry = {"name": path, "size": found.size, "type": "file", "mtime": found.modified_ns / 1e9}
         return {**entry, "stripe_unit": unit}
@@ -163,7 +153,9 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         entries = [found]
         if found["type"] == "directory":
             with _as_os_errors(path):
-                listed = mlist(";".join(f"{host}/{_escape(path) or '.'}" for host in self.hosts), self.session)
+                listed = catalogue.mlist(
+                    ";".join(f"{host}/{_escape(path) or '.'}" for host in self.hosts), self.session
+                )
             entries = [
                 {
                     "name": f"{path}/{_unescape(entry.name)}" if path else _unescape(entry.name),
@@ -193,7 +185,7 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
             return
         path = self._strip_protocol(path)
         with _as_os_errors(path):
-            make_folder(self.session, self._places(path))
+            catalogue.make_folder(self.session, self._places(path))
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
         """Make a folder and those it is in. Raises FileExistsError where a file is in the way, or it is there already,
@@ -214,14 +206,14 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         """Remove an empty folder."""
         path = self._strip_protocol(path)
         with _as_os_errors(path):
-            remove_folder(self.session, self._places(path))
+            catalogue.remove_folder(self.session, self._places(path))
 
     def rm_file(self, path: str) -> None:
         """Delete a file."""
         path = self._strip_protocol(path)
         with _as_os_errors(path):
             try:
-                remove_subfiles(self.session, self._places(path))
+                catalogue.remove_subfiles(self.session, self._places(path))
             except UsageError as error:
                 raise IsADirectoryError(errno.EISDIR, str(error), path) from error
 
@@ -255,7 +247,7 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
             self.makedirs(target, exist_ok=True)
         elif source != target and by_name:
             with _as_os_errors(source):
-                rename_file(self.session, self._name(source), self._name(target), replace=True)
+                catalogue.rename_file(self.session, self._name(source), self._name(target), replace=True)
         elif source != target:
             with self.open(source, "rb", cache_type="none") as old, self.open(target, "wb") as new:
                 while part := old.read(COPY_BYTES):
@@ -286,7 +278,7 @@ def _different_hosts(session: Session) -> tuple[str, ...]:
     """The hosts of a session, one name for each root: a listener may be known by two."""
     found: dict[tuple[bytes, int, int], str] = {}
     for host in session.connections.hosts:
-        root = stat_subfile(session, SubfileName(host=host, path=""))
+        root = catalogue.stat_subfile(session, SubfileName(host=host, path=""))
         found.setdefault((session.link(host).machine, root.device, root.inode), host)
     return tuple(found.values())
 

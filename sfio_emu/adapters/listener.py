@@ -252,14 +252,13 @@ class Listener:
         if connection.refusal:
             self._log.warn("refused a message of", client.peer, connection.refusal)
             connection.refusal = ""
-        if connection.syncs:
+        if connection.sync or connection.work:
             client.syncing, client.beat_s = True, client.active_s
-            self._work.sync(client, connection.syncs)
-            connection.syncs = ()
-        if connection.work:
-            client.syncing, client.beat_s = True, client.active_s
-            self._work.submit(client, connection.work)
-            connection.work = None
+            if connection.sync:
+                self._work.sync(client, connection.sync)
+            if connection.work:
+                self._work.submit(client, connection.work)
+            connection.sync = connection.work = None
         if not events and not connection.starved and not client.syncing:
             if connection.mid_message and not connection.closed:
                 self._log.warn("lost", client.peer, "it has gone in the middle of a message")

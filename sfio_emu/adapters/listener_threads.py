@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from sfio_emu.listener.ports import Answer, CallFailed, FileSync, failed
@@ -101,23 +101,23 @@ class WorkThreads:
     def __init__(self, done: Callable[[object, Answer], None]) -> None:
         self._done = done
         self._syncs, self._others = ThreadPoolExecutor(1, "syncs"), ThreadPoolExecutor(1, "names")
-        self._requested: deque[tuple[object, Sequence[tuple[int, FileSync]]]] = deque()
+        self._requested: deque[tuple[object, FileSync]] = deque()
 
     def submit(self, token: object, work: Callable[[], Answer]) -> None:
         """Do work that gives its answer, and raises nothing."""
         self._others.submit(lambda: self._done(token, work()))
 
-    def sync(self, token: object, files: Sequence[tuple[int, FileSync]]) -> None:
-        """Sync files, each named by a handle in what is said of its failure: that of the first that failed."""
-        self._requested.append((token, files))
+    def sync(self, token: object, file: FileSync) -> None:
+        """Sync a file."""
+        self._requested.append((token, file))
         self._syncs.submit(self._sync_all)
 
     def _sync_all(self) -> None:
         requested = [self._requested.popleft() for _ in range(len(self._requested))]
-        results = _sync_once(sync for _, files in requested for _, sync in files)
-        for token, files in requested:
-            failures = ((handle, results[sync.key]) for handle, sync in files)
-            self._done(token, next((failed(failure, handle) for handle, failure in failures if failure), Answer()))
+        results = _sync_once(sync for _, sync in requested)
+        for token, sync in requested:
+            failure = results[sync.key]
+            self._done(token, Answer() if failure is None else failed(failure))
 
     def close(self) -> None:
         """Let what was asked end."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from sfio_emu import message_bodies, wire
 from sfio_emu.client.connection import Message
-from sfio_emu.client.session import OpenSubfile, Session
+from sfio_emu.client.session import OpenSubfile, Result, Session, answered
 from sfio_emu.client.size_check import NO_END, WrittenSizes, fit_one_file, min_size, possibly_short_subfiles
 from sfio_emu.client.small_access import host_parts, is_small, read_small, write_small
 from sfio_emu.client.small_calls import BlockPart, block_parts
@@ -201,12 +201,13 @@ class Access:
                     break
         return end[0]
 
-    def ask_each(self, message: Callable[[int, int], Message]) -> None:
-        """Send each subfile the message made for (its number, its handle)."""
-        self.session.request({
-            host: [message(number, self.session.handle(self.opened[number])) for number in numbers]
-            for host, numbers in self.hosts.items()
-        })  # fmt: skip
+    def ask_each(
+        self, kind: Kind, body: Callable[[int, int], bytes], answer: Callable[[memoryview], Result]
+    ) -> list[Result]:
+        """What `answer` reads of each subfile, asked by a message with the body made for (its number, its handle)."""
+        handles = [self.session.handle(one) for one in self.opened]
+        questions = [(one.name, kind, body(number, handles[number])) for number, one in enumerate(self.opened)]
+        return answered(self.session.ask_each(questions, answer))
 
     def _fragments(self, memory: Bytes, offset: int) -> Iterator[tuple[Piece, list[int]]]:
         """The fragments of a block, each with the bytes it has on each subfile."""
@@ -228,35 +229,22 @@ class Access:
 
     def ask_sizes(self) -> list[int]:
         """How long the subfiles are now."""
-        sizes = [0] * len(self.subfiles)
-
-        def note(number: int) -> Callable[[memoryview], None]:
-            def finish(body: memoryview) -> None:
-                (sizes[number],) = message_bodies.unpack(message_bodies.SIZE_ANSWER, body)
-
-            return finish
-
-        self.ask_each(
-            lambda number, handle: Message(Kind.SIZE, message_bodies.HANDLE.pack(handle), finish=note(number))
-        )
-        self.sizes = sizes
-        return sizes
+        read = partial(message_bodies.unpack, message_bodies.SIZE_ANSWER)
+        self.sizes = [
+            size for (size,) in self.ask_each(Kind.SIZE, lambda _, handle: message_bodies.HANDLE.pack(handle), read)
+        ]
+        return self.sizes
 
     def fit(self, end: int = 0) -> None:
         """Make the subfiles those of one file again, of at least `end` bytes: none is shorter than in a file as long as
         the longest of them says. What others change meanwhile is looked at again."""
         for _ in range(MAX_LOOKS):
             if end:
-                self.ask_each(partial(self._ensure, self.layout.subfile_sizes(end)))
+                self.ask_each(Kind.WRITE, partial(_ensuring, self.layout.subfile_sizes(end)), bytes)
             sizes = dict(enumerate(self.ask_sizes()))
             end = min_size(self.layout, sizes)
             if fit_one_file(self.layout, sizes):
                 return
-
-    def _ensure(self, sizes: Sequence[int], number: int, handle: int) -> Message:
-        """Make a subfile at least as long as its place in `sizes` says."""
-        path = self.subfiles[number].path
-        return Message(Kind.WRITE, wire.encode_runs([handle], [sizes[number]], [0]), path=lambda _: path)
 
     def _seen(self, shares: Sequence[int]) -> WrittenSizes:
         """What was last seen of the subfiles that a call writes to, as if it had been answered already."""
@@ -378,3 +366,8 @@ class Access:
         if faults:
             self.doubtful |= direction == "write"
             raise faults[0]
+
+
+def _ensuring(sizes: Sequence[int], number: int, handle: int) -> bytes:
+    """The body of a WRITE that makes a subfile at least as long as its place in `sizes` says."""
+    return wire.encode_runs([handle], [sizes[number]], [0])

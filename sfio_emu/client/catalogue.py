@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from sfio_emu import message_bodies
-from sfio_emu.client.connection import Message
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.opening import Condition, condition, locked, require_one_file
 from sfio_emu.client.session import OpenSubfile, Question, Session, answered
@@ -19,12 +18,10 @@ from sfio_emu.message_bodies import Entry, Stat, encode_path
 from sfio_emu.names import SubfileName, parse_file_name
 from sfio_emu.wire import Kind
 
-SYNCED_AT_ONCE = 1000
-
 
 def stat_subfile(session: Session, subfile: SubfileName) -> Stat:
     """What the path of a subfile is; raises `RemoteFailure` (ENOENT where there is nothing)."""
-    return session.ask(subfile, Kind.STAT, message_bodies.encode_path(subfile.path), Stat.decode)
+    return stat_paths(session, [subfile])[0]
 
 
 def list_folder(session: Session, host: str, path: str) -> Iterator[Entry]:
@@ -41,19 +38,8 @@ def list_folder(session: Session, host: str, path: str) -> Iterator[Entry]:
 def sync_subfiles(session: Session, subfiles: Sequence[OpenSubfile]) -> None:
     """Bring open subfiles to the medium, on all I/O nodes at once: what was written before, by whomever, survives a
     power cut."""
-    messages: dict[str, list[Message]] = {}
-    for host in dict.fromkeys(one.name.host for one in subfiles):
-        handles = {session.handle(one): one.name.path for one in subfiles if one.name.host == host}
-        numbers = list(handles)
-        messages[host] = [
-            Message(
-                Kind.SYNC,
-                message_bodies.encode_handles(numbers[first : first + SYNCED_AT_ONCE]),
-                path=handles.__getitem__,
-            )
-            for first in range(0, len(numbers), SYNCED_AT_ONCE)
-        ]
-    session.request(messages)
+    pack = message_bodies.HANDLE.pack
+    answered(session.ask_each([(one.name, Kind.SYNC, pack(session.handle(one))) for one in subfiles], bytes))
 
 
 @dataclass(frozen=True, kw_only=True)

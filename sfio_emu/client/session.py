@@ -220,7 +220,7 @@ class Session:
     ) -> list[Result | PeerError]:
         """One message about each subfile, over all hosts at once; what `answer` reads in the body of each answer, or
         what failed."""
-        results: list[Result | PeerError | None] = [None] * len(questions)
+        results: dict[int, Result | PeerError] = {}
         messages: dict[str, list[Message]] = {}
         for number, (subfile, kind, body) in enumerate(questions):
 
@@ -238,21 +238,11 @@ class Session:
                 )
         faults = self._exchange({host: iter(items) for host, items in messages.items()}, self.counters, MANAGEMENT)
         by_host = {fault.host: fault for fault in faults}
-        return [by_host[questions[n][0].host] if one is None else one for n, one in enumerate(results)]
+        return [results[n] if n in results else by_host[place.host] for n, (place, _, _) in enumerate(questions)]
 
     def ask(self, subfile: SubfileName, kind: Kind, body: bytes, answer: Callable[[memoryview], Result]) -> Result:
         """One message about a subfile to its listener, and what `answer` reads in the body of its answer."""
-        self.link(subfile.host)
-        answers: list[Result] = []
-        message = Message(kind, body, finish=lambda body: answers.append(answer(body)), path=lambda _: subfile.path)
-        self.request({subfile.host: [message]})
-        return answers[0]
-
-    @_in_turn
-    def request(self, messages: Mapping[str, Iterable[Message]]) -> None:
-        """Management: all hosts at once, no turns; raises the first fault in the order of hosts."""
-        for fault in self._exchange({host: iter(items) for host, items in messages.items()}, self.counters, MANAGEMENT):
-            raise fault
+        return answered(self.ask_each([(subfile, kind, body)], answer))[0]
 
     @_in_turn
     def transfer(

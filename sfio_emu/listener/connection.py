@@ -26,7 +26,7 @@ class ServerConnection:
     """The protocol with one client, driven by whoever owns the socket.
 
     `incoming` is where the next bytes go: empty while an answer is to be sent, while files are synced or other work is
-    done elsewhere (`syncs`, `work`, to be taken away and followed by `answer`), and (`starved`) while no buffer of the
+    done elsewhere (`sync`, `work`, to be taken away and followed by `answer`), and (`starved`) while no buffer of the
     pool is free. After `closed` nothing
     more is to be read; what `outgoing` still has may be sent, and `refusal` says why. `sieve`: many small runs near one
     another are moved as one span (`sieves`).
@@ -52,7 +52,7 @@ class ServerConnection:
         self._data_left = 0
         self._sum: wire.Checksum | None = None
         self._working = False
-        self.syncs: Sequence[tuple[int, FileSync]] = ()
+        self.sync: FileSync | None = None
         self.work: Callable[[], Answer] | None = None
         self.refusal = ""
         self.closed = False
@@ -117,7 +117,7 @@ class ServerConnection:
             self._reader.release()
 
     def answer(self, answer: Answer) -> None:
-        """What `syncs` or `work` led to."""
+        """What `sync` or `work` led to."""
         self._working = False
         if not self.closed:
             self._queue(answer)
@@ -137,9 +137,9 @@ class ServerConnection:
         self.closed = True
         self._outgoing.clear()
         self._parts = None
-        for _, sync in self.syncs:
-            sync.close()
-        self.syncs, self.work = (), None
+        if self.sync is not None:
+            self.sync.close()
+        self.sync = self.work = None
         self._reader.release()
         self._operations.close_files()
 
@@ -179,8 +179,8 @@ class ServerConnection:
 
     def _answer(self, answer: Answer) -> None:
         """Queue an answer; the buffer stays held while data lie in it."""
-        if answer.syncs or answer.work:
-            self._working, self.syncs, self.work = True, answer.syncs, answer.work
+        if answer.sync or answer.work:
+            self._working, self.sync, self.work = True, answer.sync, answer.work
             self._reader.release()
             return
         if answer.parts is not None:

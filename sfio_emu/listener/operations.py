@@ -8,7 +8,7 @@ from functools import partial
 
 from sfio_emu import message_bodies
 from sfio_emu.listener.pool import BufferPool
-from sfio_emu.listener.ports import Answer, CallFailed, FileSync, Subfiles, failed
+from sfio_emu.listener.ports import Answer, CallFailed, Subfiles, failed
 from sfio_emu.listener.reader import Request
 from sfio_emu.listener.subfile_io import Moves
 from sfio_emu.message_bodies import LIST_ENTRY, StoredLayout, encode_entry
@@ -191,15 +191,8 @@ class Operations:
         return Answer(body=message_bodies.SIZE_ANSWER.pack(self._subfiles.size(self._file(handle))))
 
     def _sync(self, request: Request) -> Answer:
-        syncs: list[tuple[int, FileSync]] = []
-        for handle, file in self._files_of(message_bodies.decode_handles(request.body)).items():
-            try:
-                syncs.append((handle, self._subfiles.sync(file)))
-            except CallFailed as failure:
-                for _, sync in syncs:
-                    sync.close()
-                return failed(failure, handle)
-        return Answer(syncs=syncs)
+        (handle,) = message_bodies.unpack(message_bodies.HANDLE, request.body)
+        return Answer(sync=self._subfiles.sync(self._file(handle)))
 
     def _errors(self, request: Request) -> Answer:
         return Answer(body=message_bodies.ERRORS_ANSWER.pack(*self._subfiles.take_errors(), self._rejections.take()))

@@ -73,8 +73,8 @@ class Answer(NamedTuple):
     `checked`.
 
     `parts`: what a streamed READ is answered with instead, each made when the one before has been sent: answers without
-    their data, and the data of the last of them in slices. `syncs`: files (by handle) to be synced elsewhere before
-    there is an answer. `work`: what gives the answer, elsewhere too.
+    their data, and the data of the last of them in slices. `sync`: a file to be synced elsewhere before there is
+    an answer. `work`: what gives the answer, elsewhere too.
     """
 
     kind: Kind = Kind.DONE
@@ -83,7 +83,7 @@ class Answer(NamedTuple):
     data_bytes: int = 0
     checked: bool = False
     parts: Iterator[Answer | memoryview] | None = None
-    syncs: Sequence[tuple[int, FileSync]] = ()
+    sync: FileSync | None = None
     work: Callable[[], Answer] | None = None
 
 

@@ -80,8 +80,6 @@ def small_body(draw: random.Random, kind: Kind, handle: int, path: bytes) -> byt
     if kind == Kind.RENAME:
         names = [draw.choice(("a", "b/c", "d/e/f", "../outside", "link", "x" * 300)) for _ in range(2)]
         return message_bodies.encode_pair(bytes([draw.randrange(3)]), *names)
-    if kind == Kind.SYNC:
-        return message_bodies.encode_handles([draw.choice((1, 2, handle)) for _ in range(draw.randrange(3))])
     if kind == Kind.LAYOUT:
         return message_bodies.LAYOUT.pack(handle, draw.choice((0, 75, 2**64 - 1)), *numbers, draw.randrange(2**64))
     if kind == Kind.RESIZE:
@@ -130,10 +128,9 @@ def feed(connection: ServerConnection, stream: bytes) -> None:
     """Let the bytes arrive as a socket would bring them, and take the answers away."""
     place = 0
     while place < len(stream) or connection.outgoing():
-        if connection.syncs:
-            for _, sync in connection.syncs:
-                sync.close()
-            connection.syncs = ()
+        if connection.sync:
+            connection.sync.close()
+            connection.sync = None
             connection.answer(Answer())
         if connection.work:
             work, connection.work = connection.work, None
