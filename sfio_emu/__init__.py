@@ -6,7 +6,7 @@ from sfio_emu.client.catalogue import mexists, mlist, mstat
 from sfio_emu.client.current_session import made_by, use
 from sfio_emu.client.nonblocking import Request, wait_all
 from sfio_emu.client.session import Session
-from sfio_emu.errors import ListenerLost, PeerError, ProtocolError, RemoteFailure, SfioError, UsageError
+from sfio_emu.errors import ListenerLost, PeerError, ProtocolError, RemoteFailure, SfioError, StaleFileError, UsageError
 from sfio_emu.interface import (
     mchsize,
     mclose,
@@ -43,7 +43,7 @@ made_by(_from_environment)
 
 __all__ = [
     "FreeTurns", "Layout", "ListenerLost", "PeerError", "ProtocolError", "RemoteFailure", "Request", "Session",
-    "Settings", "SfioError", "SoloGroup", "StripedFile", "UsageError", "mchsize", "mclose", "mcreate", "mdelete",
-    "merror", "merrora", "mexists", "mlist", "mopen", "mread", "mreadb", "mreadc", "mrename", "mstat", "mwrite",
-    "mwriteb", "mwritec", "prioerrora", "rank", "size", "use", "wait_all",
+    "Settings", "SfioError", "SoloGroup", "StaleFileError", "StripedFile", "UsageError", "mchsize", "mclose", "mcreate",
+    "mdelete", "merror", "merrora", "mexists", "mlist", "mopen", "mread", "mreadb", "mreadc", "mrename", "mstat",
+    "mwrite", "mwriteb", "mwritec", "prioerrora", "rank", "size", "use", "wait_all",
 ]  # fmt: skip

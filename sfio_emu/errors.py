@@ -1,6 +1,7 @@
 """What can go wrong in a striped file: mistakes of the caller apart from faults of an I/O node or of the way to it.
 Every message is one line: what, where, how to fix."""
 
+import errno as numbers
 import operator
 import os
 from typing import SupportsIndex
@@ -40,13 +41,21 @@ class RemoteFailure(PeerError):
     `done_bytes`: how much of the message with the failed call was written before it, and is on the I/O node.
     """
 
-    def __init__(self, host: str, call: str, errno: int, path: str, done_bytes: int = 0) -> None:
+    def __init__(self, host: str, call: str, errno: int, path: str, done_bytes: int = 0, *, hint: str = "") -> None:
         done = f", after {done_bytes} bytes of the message" if done_bytes else ""
-        super().__init__(host, f"{call} of {path}: {os.strerror(errno)}{done}")
+        super().__init__(host, f"{call} of {path}: {os.strerror(errno)}{done}{hint}")
         self.call = call
         self.done_bytes = done_bytes
         self.errno = errno
         self.path = path
+
+
+class StaleFileError(RemoteFailure):
+    """Under the name of an open file there is another file now (it was replaced, or made anew): nothing was read or
+    written. The open file stays of no use; to open the name again gives the file that is there now."""
+
+    def __init__(self, host: str, path: str) -> None:
+        super().__init__(host, "open", numbers.ESTALE, path, hint=": it is not the file that was opened; open it again")
 
 
 def whole_number(value: SupportsIndex, what: str, least: int = 0, most: int = 2**62) -> int:

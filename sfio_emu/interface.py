@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 from sfio_emu.client.buffers import first_bytes
 from sfio_emu.client.catalogue import remove_subfiles, rename_file
 from sfio_emu.client.current_session import current_session
+from sfio_emu.client.opening import create_subfiles, locked
 from sfio_emu.client.session import Session
-from sfio_emu.client.size_check import new_truncation_id
 from sfio_emu.errors import UsageError, whole_number
-from sfio_emu.message_bodies import encode_create
 from sfio_emu.names import parse_file_name
 from sfio_emu.settings import CALLS, Settings
 from sfio_emu.striped_file import StripedFile
-from sfio_emu.wire import Kind
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -51,15 +49,13 @@ def mchsize(file: StripedFile, size: int) -> None:
 
 
 def mcreate(name: str) -> None:
-    """Create the subfiles, empty: collective. Nothing is made where one of their I/O nodes does not answer."""
+    """Create the subfiles, new and empty, also in the place of others: collective. Nothing is made where one of their
+    I/O nodes does not answer."""
 
     def create(session: Session) -> None:
         subfiles = parse_file_name(name)
-        for subfile in subfiles:
-            session.link(subfile.host)
-        cut = new_truncation_id()
-        for subfile in subfiles:
-            session.ask(subfile, Kind.CREATE, encode_create(subfile.path, cut), bytes)
+        with locked(session, subfiles):
+            create_subfiles(session, subfiles)
 
     _change("create", [name], create)
 

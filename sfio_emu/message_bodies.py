@@ -6,7 +6,6 @@ Names of the form X and X_ANSWER belong together; runs and counts of WRITE and R
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
 from enum import IntFlag
 from typing import Any, NamedTuple
 
@@ -15,52 +14,56 @@ from sfio_emu.wire import Malformed
 NONCE_BYTES = 16
 PROOF_BYTES = 32
 MAX_PATH_BYTES = 1024
-MAX_LIST_BYTES = 32 << 10
-LAYOUT_VERSION = 1
+MAX_LIST_BYTES = 64 << 10
 
 HELLO = struct.Struct(f"<{NONCE_BYTES}s")
 HELLO_ANSWER = struct.Struct(f"<I?{NONCE_BYTES}s16s{PROOF_BYTES}s")
 KEY = struct.Struct(f"<{PROOF_BYTES}s")
-OPEN = struct.Struct("<BQII")
-OPEN_ANSWER = struct.Struct("<I?QQQQII")
+OPEN = struct.Struct("<B")
+OPEN_ANSWER = struct.Struct("<I?QQQQIIQ")
 HANDLE = struct.Struct("<I")
 RESIZE = struct.Struct("<IQQ")
-CREATE = struct.Struct("<Q")
 SIZE_ANSWER = struct.Struct("<Q")
 WRITE_ANSWER = struct.Struct("<QI?")
 BEFORE_BYTES = 16
 FAILURE = struct.Struct("<iBIQ")
-ERRORS_ANSWER = struct.Struct("<13Q")
-STAT_ANSWER = struct.Struct("<IQqQQQII")
+ERRORS_ANSWER = struct.Struct("<15Q")
+STAT_ANSWER = struct.Struct("<IQqQQQIIQ")
 LIST = struct.Struct("<H")
 LIST_ENTRY = struct.Struct("<BQH")
 RENAME = struct.Struct("<BH")
-LAYOUT = struct.Struct("<IQII")
+LAYOUT = struct.Struct("<IQIIQ")
+LAYOUT_ANSWER = struct.Struct("<QIIQ")
+LOCK_ANSWER = struct.Struct("<?")
 
 
 class OpenFlag(IntFlag):
-    """How a subfile is opened: made if missing, refused if there, for reading only."""
+    """How a subfile is opened: made if missing, refused if there, for reading only, without an error (but with a handle
+    of 0) where nothing is there."""
 
     CREATE = 1
     EXCLUSIVE = 2
     READ_ONLY = 4
+    IF_THERE = 8
 
 
 class StoredLayout(NamedTuple):
-    """What is stored with a subfile: it is number `index` of the `subfiles` of a file in units of `stripe_unit` bytes.
+    """What is stored with a subfile: it is number `index` of the `subfiles` of a file in units of `stripe_unit` bytes,
+    which is that of the random number `file_id` (0: made before there were such).
 
-    A stripe unit of 0: nothing is stored.
+    A stripe unit of 0: nothing is stored (`NO_LAYOUT`), or nothing can be (`UNSTORABLE`).
     """
 
     stripe_unit: int = 0
     index: int = 0  # type: ignore[assignment]  # tuples have a method of that name
     subfiles: int = 0
+    file_id: int = 0
 
     def __bool__(self) -> bool:
         return self.stripe_unit > 0
 
 
-NO_LAYOUT = StoredLayout()
+NO_LAYOUT, UNSTORABLE = StoredLayout(), StoredLayout(file_id=1)
 
 
 class Welcome(NamedTuple):
@@ -83,8 +86,8 @@ class Welcome(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """The answer to OPEN: a handle, whether the subfile was made, its size, which file it is (device and inode), and
-    the layout stored with it."""
+    """The answer to OPEN: a handle (0: nothing is there), whether the subfile was made, its size, which file it is
+    (device and inode), and the layout stored with it."""
 
     handle: int
     created: bool
@@ -99,8 +102,11 @@ class Opened(NamedTuple):
     @classmethod
     def decode(cls, body: memoryview) -> Opened:
         """Raises `Malformed`."""
-        *found, unit, index, subfiles = unpack(OPEN_ANSWER, body)
-        return cls._make((*found, StoredLayout(unit, index, subfiles)))
+        found = unpack(OPEN_ANSWER, body)
+        return cls._make((*found[:-4], StoredLayout(*found[-4:])))
+
+
+NOT_THERE = Opened(0, False, 0, 0, 0, NO_LAYOUT)
 
 
 class Stat(NamedTuple):
@@ -120,8 +126,8 @@ class Stat(NamedTuple):
     @classmethod
     def decode(cls, body: memoryview) -> Stat:
         """Raises `Malformed`."""
-        *found, unit, index, subfiles = unpack(STAT_ANSWER, body)
-        return cls._make((*found, StoredLayout(unit, index, subfiles)))
+        found = unpack(STAT_ANSWER, body)
+        return cls._make((*found[:-4], StoredLayout(*found[-4:])))
 
 
 class Entry(NamedTuple):
@@ -146,19 +152,23 @@ def decode_path(body: memoryview | bytes) -> str:
     return bytes(body).decode("utf-8", "surrogateescape")
 
 
-def encode_open(path: str, flags: OpenFlag = OpenFlag.CREATE, layout: StoredLayout = NO_LAYOUT) -> bytes:
-    """The body of OPEN; `layout` is stored with a subfile that has none yet."""
-    return OPEN.pack(flags, *layout) + encode_path(path)
+def encode_open(path: str, flags: OpenFlag = OpenFlag.CREATE) -> bytes:
+    """The body of OPEN."""
+    return OPEN.pack(flags) + encode_path(path)
 
 
-def decode_open(body: memoryview) -> tuple[str, OpenFlag, StoredLayout]:
+def decode_open(body: memoryview) -> tuple[str, OpenFlag]:
     """Raises `Malformed`."""
     if len(body) <= OPEN.size:
         raise Malformed("an open without a path", fatal=False)
-    flags, *layout = OPEN.unpack(body[: OPEN.size])
-    if flags not in range(8):
-        raise Malformed(f"an open with the unknown flags {flags}", fatal=False)
-    return decode_path(body[OPEN.size :]), OpenFlag(flags), StoredLayout(*layout)
+    if body[0] not in range(16):
+        raise Malformed(f"an open with the unknown flags {body[0]}", fatal=False)
+    return decode_path(body[OPEN.size :]), OpenFlag(body[0])
+
+
+def encode_lock(path: str, *, take: bool) -> bytes:
+    """The body of LOCK: take the lock of a path, or give it back."""
+    return bytes([take]) + encode_path(path)
 
 
 def encode_pair(head: bytes, first: str, second: str) -> bytes:
@@ -178,30 +188,26 @@ def decode_pair(form: struct.Struct, body: memoryview) -> tuple[tuple[int, ...],
     return tuple(numbers), decode_path(paths[:length]), decode_path(paths[length:])
 
 
-def encode_entries(entries: Sequence[Entry], *, more: bool) -> bytes:
-    """The answer to LIST; `more`: names follow behind the last of these."""
-    parts = [bytes([more])]
-    for entry in entries:
-        name = encode_path(entry.name)
-        parts.append(LIST_ENTRY.pack(ENTRY_KINDS.index(entry.kind), entry.size, len(name)) + name)
-    return b"".join(parts)
+def encode_entry(entry: Entry) -> bytes:
+    """One name of the answer to LIST, before which stands whether names follow behind its last."""
+    name = encode_path(entry.name)
+    return LIST_ENTRY.pack(ENTRY_KINDS.index(entry.kind), entry.size, len(name)) + name
 
 
 def decode_entries(body: memoryview) -> tuple[list[Entry], bool]:
     """The names of a page, and whether more follow; raises `Malformed`."""
-    return list(_entries(body[1:])), bool(len(body) and body[0])
-
-
-def _entries(body: memoryview) -> Iterator[Entry]:
-    while len(body):
-        if len(body) < LIST_ENTRY.size:
-            raise Malformed("a list of names that breaks off", fatal=True)
-        kind, size, length = LIST_ENTRY.unpack(body[: LIST_ENTRY.size])
-        end = LIST_ENTRY.size + length
-        if kind >= len(ENTRY_KINDS) or end > len(body):
-            raise Malformed("a list of names that breaks off", fatal=True)
-        yield Entry(decode_path(body[LIST_ENTRY.size : end]), ENTRY_KINDS[kind], size)
-        body = body[end:]
+    page, place, entries = bytes(body), 1, []
+    try:
+        while place < len(page):
+            kind, size, length = LIST_ENTRY.unpack_from(page, place)
+            place += LIST_ENTRY.size + length
+            name = page[place - length : place].decode("utf-8", "surrogateescape")
+            entries.append(Entry(name, ENTRY_KINDS[kind], size))
+        if place > len(page):
+            raise IndexError
+    except (struct.error, IndexError):
+        raise Malformed("a list of names that breaks off", fatal=True) from None
+    return entries, page[:1] > b"\0"
 
 
 class Written(NamedTuple):
@@ -227,30 +233,6 @@ def decode_written(body: memoryview, subfiles: int) -> Written:
     written, calls, torn = WRITE_ANSWER.unpack_from(body)
     before = struct.unpack_from(f"<{2 * subfiles}Q", body, WRITE_ANSWER.size)
     return Written(written, calls, torn, before[:subfiles], before[subfiles:])
-
-
-def encode_create(path: str, cut: int) -> bytes:
-    """The body of CREATE; `cut`: the number of this truncation."""
-    return CREATE.pack(cut) + encode_path(path)
-
-
-def decode_create(body: memoryview) -> tuple[str, int]:
-    """Raises `Malformed`."""
-    if len(body) <= CREATE.size:
-        raise Malformed("a create without a path", fatal=False)
-    return decode_path(body[CREATE.size :]), CREATE.unpack_from(body)[0]
-
-
-def encode_handles(handles: Sequence[int]) -> bytes:
-    """The body of SYNC."""
-    return struct.pack(f"<{len(handles)}I", *handles)
-
-
-def decode_handles(body: memoryview) -> tuple[int, ...]:
-    """Raises `Malformed`."""
-    if len(body) % HANDLE.size or not len(body):
-        raise Malformed(f"a list of handles of {len(body)} bytes", fatal=False)
-    return struct.unpack(f"<{len(body) // HANDLE.size}I", body)
 
 
 def unpack(form: struct.Struct, body: memoryview) -> tuple[Any, ...]:

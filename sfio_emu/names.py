@@ -1,5 +1,5 @@
 """The global name of a striped file: "host/path;host/path;", one part a subfile, in their order (Gabrielyan 2007,
-appendix A.1). There is no metafile: name and stripe unit are all that is known of a file."""
+appendix A.1). There is no metafile: name and stripe unit are all that a program needs to know of a file."""
 
 from collections import Counter
 from dataclasses import dataclass

@@ -8,7 +8,7 @@ from sfio_emu.errors import UsageError, whole_number
 
 CALLS = ("open", "close", "creat", "unlink", "ftruncate", "lseek", "write", "read")
 """The calls of which Gabrielyan 2007, appendix A.3, has error statistics."""
-ALL_CALLS = (*CALLS, "rename", "stat", "readdir", "fsync")
+ALL_CALLS = (*CALLS, "rename", "stat", "readdir", "fsync", "mkdir", "rmdir")
 
 
 @dataclass(frozen=True, kw_only=True)

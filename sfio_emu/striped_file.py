@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,17 +15,17 @@ import numpy.typing as npt
 from sfio_emu import message_bodies
 from sfio_emu.client.access import Access
 from sfio_emu.client.buffers import as_bytes, each_offset, inside, span
-from sfio_emu.client.catalogue import store_layout, sync_subfiles, unmake_subfile
-from sfio_emu.client.connection import Message
+from sfio_emu.client.catalogue import sync_subfiles
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.nonblocking import Request, start
-from sfio_emu.client.session import Session
-from sfio_emu.client.size_check import NO_END, min_size, new_truncation_id
+from sfio_emu.client.opening import REPAIR, open_subfiles
+from sfio_emu.client.session import OpenSubfile, Session
+from sfio_emu.client.size_check import NO_END, fit_one_file, min_size, new_truncation_id
 from sfio_emu.errors import SfioError, UsageError, whole_number
 from sfio_emu.layout.piece import Bytes
 from sfio_emu.layout.requests import Requests, StridedBlocks, make_requests, strided_requests
 from sfio_emu.layout.striping import Layout
-from sfio_emu.message_bodies import OpenFlag, StoredLayout
+from sfio_emu.message_bodies import OpenFlag
 from sfio_emu.names import SubfileName, parse_file_name
 from sfio_emu.ports import Direction
 from sfio_emu.positioned_file import Opening, PositionedFile, parse_mode
@@ -76,9 +77,6 @@ class StripedFile(PositionedFile):
         self._access.read_only = not self._opening.writes
         self._closed = False
         self._position = 0
-        self._registered = False
-        self._in_use: list[SubfileName] = []
-        self._made: list[SubfileName] = []
         self._requests: weakref.WeakSet[Request] = weakref.WeakSet()
 
     @property
@@ -131,57 +129,37 @@ class StripedFile(PositionedFile):
             raise
 
     def _open_subfiles(self, opening: Opening) -> None:
-        self.session.register(self.subfiles, self.layout.stripe_unit)
-        self._registered = True
+        unit, access = self.layout.stripe_unit, self._access
         flags = OpenFlag.CREATE if opening.create else OpenFlag(0)
         flags |= OpenFlag.EXCLUSIVE if opening.exclusive else OpenFlag(0)
-        flags |= OpenFlag.READ_ONLY if self._access.read_only else OpenFlag(0)
+        flags |= OpenFlag.READ_ONLY if access.read_only else OpenFlag(0)
+        access.opened = open_subfiles(self.session, self.subfiles, unit, flags, truncate=opening.truncate)
+        access.sizes = [one.opened.size for one in access.opened]
+        access.doubtful = not opening.truncate and not fit_one_file(self.layout, dict(enumerate(access.sizes)))
         known: dict[tuple[bytes, int, int], SubfileName] = {}
-        for number, subfile in enumerate(self.subfiles):
-            layout = StoredLayout(self.layout.stripe_unit, number, len(self.subfiles))
-            opened = self.session.open(subfile, flags=flags, layout=layout)
-            self.session.retain(subfile, read_only=self._access.read_only)
-            self._in_use.append(subfile)
-            if opened.created:
-                self._made.append(subfile)
-            self._access.sizes[number] = opened.size
-            other = known.setdefault((self.session.link(subfile.host).machine, opened.device, opened.inode), subfile)
+        for number, (subfile, one) in enumerate(zip(self.subfiles, access.opened, strict=True)):
+            opened, machine = one.opened, self.session.link(subfile.host).machine
+            other = known.setdefault((machine, opened.device, opened.inode), subfile)
             if other is not subfile:
                 raise UsageError(
                     f"{other} and {subfile} of the file name are one file on the disk: name each subfile once"
                 )
-            if not opening.truncate:
-                _check_layout(subfile, layout, opened.layout)
-        if opening.truncate:
-            self._empty()
-
-    def _empty(self) -> None:
-        self._resize([0] * len(self.subfiles))
-        for number, subfile in enumerate(self.subfiles):
-            store_layout(self.session, subfile, StoredLayout(self.layout.stripe_unit, number, len(self.subfiles)))
+            _check_layout(one, (unit, number, len(self.subfiles)))
+        if opening.truncate and not all(one.opened.created for one in access.opened):
+            self._resize([0] * len(self.subfiles))
 
     def _give_up(self) -> None:
         """Leave nothing of an opening that failed: what was made by it, and is empty, goes. The error on its way says
         more."""
-        for subfile in self._made:
-            with suppress(SfioError):
-                unmake_subfile(self.session, subfile, read_only=self._access.read_only)
+        self.session.unmake(self._access.opened)
         self._release()
 
     def _release(self) -> SfioError | None:
         """Close the subfiles when all requests are done, going on after a fault; the first fault, or None."""
         for request in list(self._requests):
             request.await_end()
-        if self._registered:
-            self.session.unregister(self.subfiles)
-            self._registered = False
-        fault: SfioError | None = None
-        while self._in_use:
-            try:
-                self.session.release(self._in_use.pop(0), read_only=self._access.read_only)
-            except SfioError as error:
-                fault = fault or error
-        return fault
+        opened, self._access.opened = self._access.opened, []
+        return self.session.release(opened)
 
     def close(self) -> None:
         """Close the file: collective, a synchronisation point. Closing again does nothing."""
@@ -349,14 +327,15 @@ class StripedFile(PositionedFile):
     def change_size(self, size: int) -> int:
         """As `truncate`, the size given: collective."""
         with self.session.agreed("truncate", [[str(subfile) for subfile in self.subfiles], size]):
-            self._require_open(writing=True)
+            self._require_open()
+            self._opening.require(writing=True)
             size = whole_number(size, "size of the file")
         sizes = self.layout.subfile_sizes(size)
         with self.session.agreed("truncate (the change)", [size]):
             if self.session.group.rank == 0:
                 self._resize(sizes)
                 self._access.fit()
-        self._access.sizes = list(sizes)
+        self._access.sizes, self._access.doubtful = list(sizes), False
         return size
 
     def sync(self, *, durable: bool = False) -> None:
@@ -372,16 +351,11 @@ class StripedFile(PositionedFile):
             return
         with self.session.agreed("sync (to the medium)", []):
             if self.session.group.rank == 0:
-                sync_subfiles(self.session, self.subfiles)
+                sync_subfiles(self.session, self._access.opened)
 
     def _resize(self, sizes: Sequence[int]) -> None:
-        cut = new_truncation_id()
-
-        def message(number: int, handle: int) -> Message:
-            path = self.subfiles[number].path
-            return Message(Kind.RESIZE, message_bodies.RESIZE.pack(handle, sizes[number], cut), path=lambda _: path)
-
-        self._access.ask_each(message)
+        cut, pack = new_truncation_id(), message_bodies.RESIZE.pack
+        self._access.ask_each(Kind.RESIZE, lambda number, handle: pack(handle, sizes[number], cut), bytes)
 
     def extent(self) -> Extent:
         """How far the file can be read, and how far its furthest byte reaches: the same unless somebody died while
@@ -396,13 +370,19 @@ class StripedFile(PositionedFile):
             raise UsageError(f"the striped file {self.subfiles[0]};... is closed: open it again")
         if writing is not None:
             self._opening.require(writing)
+        if writing and self._access.doubtful:
+            self._access.doubtful = not any(self.extent().whole for _ in range(3))  # others may be writing
+            if self._access.doubtful:
+                text = f"{self.name} is not whole: its subfiles do not have the sizes of one file; {REPAIR}"
+                warnings.warn(text, RuntimeWarning, stacklevel=3)
 
 
-def _check_layout(subfile: SubfileName, meant: StoredLayout, stored: StoredLayout) -> None:
-    if stored and stored != meant:
+def _check_layout(subfile: OpenSubfile, meant: tuple[int, int, int]) -> None:
+    stored, (unit, number, subfiles) = subfile.opened.layout, meant
+    if stored and stored[:3] != meant:
         raise UsageError(
-            f"{subfile} was written as subfile {stored.index + 1} of {stored.subfiles} in units of {stored.stripe_unit}"
-            f" bytes, and is opened as subfile {meant.index + 1} of {meant.subfiles} in units of {meant.stripe_unit}:"
+            f"{subfile.name} was written as subfile {stored.index + 1} of {stored.subfiles} in units of"
+            f" {stored.stripe_unit} bytes, and is opened as subfile {number + 1} of {subfiles} in units of {unit}:"
             " open it as it was written, or create it again (mcreate, mode 'w')"
         )
 

@@ -18,6 +18,11 @@ a number of its own. WRITE_STRIDED and READ_STRIDED do the same for runs of one 
 by thousands: each is told once, with its distance and how many of it there are (`Strided`), instead of run by run.
 ERRORS gives and resets what Gabrielyan 2007, appendix A.3, calls error statistics.
 
+A file has an identity, a random number that LAYOUT stores with each of its subfiles and OPEN and STAT give back: so
+nobody takes subfiles of several files for one file, or another file for the one that was opened. Who makes, renames or
+deletes the subfiles of a name first takes a LOCK of it, which ends with the connection at the latest
+(`sfio_emu.client.opening`).
+
 There are three answers. DONE has what was requested. FAILED names a call of the operating system that failed; the
 session goes on. REFUSED says in words what was wrong with a message (`Malformed`): a wrong body or wrong data cost that
 message alone, but behind a wrong head, version or length nobody knows where the next message begins, so that the
@@ -44,7 +49,7 @@ import numpy as np
 from xxhash import xxh3_64, xxh3_64_intdigest
 
 MAGIC = b"SFIO"
-VERSION = 6
+VERSION = 7
 HEADER = struct.Struct("<4sBBH5I")
 HEADER_BYTES = HEADER.size
 BEFORE_CHECK = struct.Struct("<4sBBH4I")
@@ -90,6 +95,9 @@ class Kind(IntEnum):
     UNMAKE = 17
     WRITE_STRIDED = 18
     READ_STRIDED = 19
+    LOCK = 20
+    MKDIR = 21
+    RMDIR = 22
     DONE = 0x80
     FAILED = 0x81
     REFUSED = 0x82

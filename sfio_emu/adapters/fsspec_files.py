@@ -1,20 +1,22 @@
 """Striped files as a file system of fsspec, `sfio://path`: pandas, zarr, h5py and all that takes fsspec's files read
-and write them. A file has one subfile of the same path on each host; folders are there as soon as a file is in them."""
+and write them. A file has one subfile of the same path on each host, a folder is a folder on each."""
 
+import errno
 import io
+import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from fsspec.spec import AbstractFileSystem
+from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from sfio_emu.adapters.environment import parse_listeners
 from sfio_emu.adapters.sockets import TcpConnections
-from sfio_emu.client.catalogue import mlist, mstat, remove_subfiles, rename_file, stat_subfile
+from sfio_emu.client import catalogue
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.session import Session
-from sfio_emu.errors import RemoteFailure, UsageError
+from sfio_emu.errors import RemoteFailure, SfioError, UsageError
 from sfio_emu.names import SubfileName, parse_file_name
 from sfio_emu.striped_file import StripedFile
 
@@ -24,7 +26,52 @@ COPY_BYTES = 16 << 20
 _S_IFMT, _S_IFDIR = 0o170000, 0o040000
 
 
-class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
+class SfioReader(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
+    """A file that is read: fsspec's own, whose cache fetches from the striped file."""
+
+    def __init__(self, fs: "SfioFileSystem", path: str, striped: StripedFile, block_size: int, **options: Any) -> None:
+        self._striped = striped
+        size = options.pop("size", None)  # of the file that was pickled
+        super().__init__(fs, path, "rb", block_size, size=striped.size() if size is None else size, **options)
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        with _as_os_errors(self.path):
+            return self._striped.pread(end - start, start)
+
+    def close(self) -> None:
+        """Close it; closing again does nothing."""
+        super().close()
+        self._striped.close()
+
+    def __del__(self) -> None:
+        with suppress(SfioError):  # nobody is left who could be told
+            super().__del__()
+
+
+class _FsspecFile(AbstractBufferedFile):  # type: ignore[misc]
+    """What a file of fsspec has beside what a buffered file of Python has."""
+
+    @property
+    def size(self) -> int:
+        """The size of the file, with all that was written to it."""
+        self.flush()
+        return int(self.raw.size())
+
+    def info(self) -> dict[str, Any]:
+        """As of the file system, with all that was written."""
+        self.flush()
+        return dict(self.fs.info(self.path))
+
+
+class SfioWriter(io.BufferedWriter, _FsspecFile):
+    """A file that is written: Python's, which may seek."""
+
+
+class SfioUpdater(io.BufferedRandom, _FsspecFile):
+    """A file that is read and written."""
+
+
+class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
     """Striped files on `hosts` (all that the session knows, in the order of their names) in units of `stripe_unit`
     bytes.
 
@@ -60,9 +107,8 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
         autocommit: bool = True,
         cache_options: object = None,
         **options: object,
-    ) -> io.BufferedIOBase:
-        """A buffered file of Python over the striped file."""
-        if not autocommit:
+    ) -> io.IOBase:
+        if not autocommit and mode != "rb":
             raise NotImplementedError("striped files know no transactions: write to another name and move it")
         name, unit = self._name(path), self.stripe_unit
         with _as_os_errors(path):
@@ -70,14 +116,17 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
                 unit = self._unit(name, missing_is_new=mode[0] == "a")
             raw = StripedFile.open(name, unit, mode=mode, session=self.session)
         size = block_size if isinstance(block_size, int) and block_size > 0 else BUFFER_BYTES  # or "default"
-        if raw.readable() and raw.writable():
-            return io.BufferedRandom(raw, size)
-        return io.BufferedReader(raw, size) if raw.readable() else io.BufferedWriter(raw, size)
+        if not raw.writable():
+            reader: io.IOBase = SfioReader(self, path, raw, size, cache_options=cache_options, **options)
+            return reader
+        file = SfioUpdater(raw, size) if raw.readable() else SfioWriter(raw, size)
+        file.fs, file.path, file.blocksize = self, path, size
+        return file
 
     def _unit(self, name: str, *, missing_is_new: bool) -> int:
         """The stripe unit that was stored with a file, else that of this file system."""
         try:
-            layout = mstat(name, self.session).layout
+            layout = catalogue.mstat(name, self.session).layout
         except RemoteFailure:
             if missing_is_new:
                 return self.stripe_unit
@@ -85,20 +134,17 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
         return self.stripe_unit if layout is None else layout.stripe_unit
 
     def info(self, path: str, **options: object) -> dict[str, Any]:
-        """`name`, `size`, `type`, and of a file `mtime` and `stripe_unit`. Raises FileNotFoundError."""
+        """`name`, `size`, `type`, `mtime`, and of a file `stripe_unit`. Raises FileNotFoundError."""
         path = self._strip_protocol(path)
         with _as_os_errors(path):
-            first = stat_subfile(self.session, self._place(self.hosts[0], path))
-            if first.mode & _S_IFMT == _S_IFDIR:
-                return {"name": path, "size": 0, "type": "directory"}
-            found = mstat(self._name(path), self.session)
-        return {
-            "name": path,
-            "size": found.size,
-            "type": "file",
-            "mtime": found.modified_ns / 1e9,
-            "stripe_unit": None if found.layout is None else found.layout.stripe_unit,
-        }
+            subfiles = self._places(path)
+            stats = catalogue.stat_paths(self.session, subfiles)
+            if stats[0].mode & _S_IFMT == _S_IFDIR:
+                return {"name": path, "size": 0, "type": "directory", "mtime": stats[0].modified_ns / 1e9}
+            found = catalogue.file_stat(self.session, subfiles, stats)
+        unit = None if found.layout is None else found.layout.stripe_unit
+        entry = {"name": path, "size": found.size, "type": "file", "mtime": found.modified_ns / 1e9}
+        return {**entry, "stripe_unit": unit}
 
     def ls(self, path: str, detail: bool = True, **options: object) -> list[Any]:
         """The files and folders of a folder, or the file itself."""
@@ -107,10 +153,12 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
         entries = [found]
         if found["type"] == "directory":
             with _as_os_errors(path):
-                listed = mlist(";".join(f"{host}/{path or '.'}" for host in self.hosts), self.session)
+                listed = catalogue.mlist(
+                    ";".join(f"{host}/{_escape(path) or '.'}" for host in self.hosts), self.session
+                )
             entries = [
                 {
-                    "name": f"{path}/{entry.name}" if path else entry.name,
+                    "name": f"{path}/{_unescape(entry.name)}" if path else _unescape(entry.name),
                     "size": entry.size,
                     "type": "directory" if entry.folder else "file",
                 }
@@ -130,47 +178,107 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no
         """When the file was last changed."""
         return datetime.fromtimestamp(self.info(path)["mtime"], tz=UTC)
 
-    def rm_file(self, path: str) -> None:
-        """Delete a file. Folders stay: they are nothing but part of names."""
+    def mkdir(self, path: str, create_parents: bool = True, **options: object) -> None:
+        """Make a folder; raises FileExistsError where there is something of that name."""
+        if create_parents:
+            self.makedirs(path)
+            return
         path = self._strip_protocol(path)
-        if self.info(path)["type"] == "file":
-            with _as_os_errors(path):
-                remove_subfiles(self.session, parse_file_name(self._name(path)))
+        with _as_os_errors(path):
+            catalogue.make_folder(self.session, self._places(path))
+
+    def makedirs(self, path: str, exist_ok: bool = False) -> None:
+        """Make a folder and those it is in. Raises FileExistsError where a file is in the way, or it is there already,
+        unless `exist_ok`."""
+        path = self._strip_protocol(path)
+        if exist_ok and self.isdir(path):
+            return
+        parent = self._parent(path)
+        if parent:
+            self.makedirs(parent, exist_ok=True)
+        try:
+            self.mkdir(path, create_parents=False)
+        except FileExistsError:  # perhaps it was made meanwhile
+            if not exist_ok or not self.isdir(path):
+                raise
+
+    def rmdir(self, path: str) -> None:
+        """Remove an empty folder."""
+        path = self._strip_protocol(path)
+        with _as_os_errors(path):
+            catalogue.remove_folder(self.session, self._places(path))
+
+    def rm_file(self, path: str) -> None:
+        """Delete a file."""
+        path = self._strip_protocol(path)
+        with _as_os_errors(path):
+            try:
+                catalogue.remove_subfiles(self.session, self._places(path))
+            except UsageError as error:
+                raise IsADirectoryError(errno.EISDIR, str(error), path) from error
+
+    def rm(self, path: str, recursive: bool = False, maxdepth: int | None = None) -> None:
+        """Delete files; with `recursive` folders and all that is in them."""
+        for name in reversed(self.expand_path(path, recursive=recursive, maxdepth=maxdepth)):
+            if not recursive or not self.isdir(name):
+                self.rm_file(name)
+            elif name and maxdepth is None:
+                self.rmdir(name)
 
     def mv(
         self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **options: object
     ) -> None:
-        """Move a file (by its name alone), or a folder with all that is in it."""
-        old, new = self._strip_protocol(path1), self._strip_protocol(path2)
-        pairs = [(old, new)]
-        if self.info(old)["type"] == "directory":
-            if not recursive:
-                raise IsADirectoryError(f"{old} is a folder: give recursive=True")
-            pairs = [(name, f"{new}/{name[len(old) :].lstrip('/')}") for name in self.find(old, maxdepth=maxdepth)]
-        for source, target in pairs:
-            with _as_os_errors(source):
-                rename_file(self.session, self._name(source), self._name(target), replace=True)
+        """Move a file (by its name alone), or with `recursive` a folder and all that is in it."""
+        sources = self.expand_path(path1, recursive=recursive, maxdepth=maxdepth)
+        folders = [name for name in sources if self.isdir(name)]
+        if folders and not recursive:
+            raise IsADirectoryError(errno.EISDIR, "it is a folder: give recursive=True", folders[0])
+        self.copy(path1, path2, recursive=recursive, maxdepth=maxdepth, on_error="raise", by_name=True)
+        for folder in reversed(folders):
+            with suppress(OSError):  # what came into it meanwhile, or lies too deep, stays
+                self.rmdir(folder)
 
-    def cp_file(self, path1: str, path2: str, **options: object) -> None:
-        """Copy a file."""
-        if self.isdir(path1):
-            return
-        with self.open(path1, "rb", block_size=COPY_BYTES) as source, self.open(path2, "wb") as target:
-            while part := source.read(COPY_BYTES):
-                target.write(part)
+    def cp_file(self, path1: str, path2: str, by_name: bool = False, **options: object) -> None:
+        """Copy a file, or make a folder as that one is; `by_name`: move it. A file that is copied to itself stays."""
+        source, target = self._strip_protocol(path1), self._strip_protocol(path2)
+        if self.isdir(source):
+            if by_name and f"{target}/".startswith(f"{source}/"):
+                raise OSError(errno.EINVAL, "a folder cannot be moved into itself", source)
+            self.makedirs(target, exist_ok=True)
+        elif source != target and by_name:
+            with _as_os_errors(source):
+                catalogue.rename_file(self.session, self._name(source), self._name(target), replace=True)
+        elif source != target:
+            with self.open(source, "rb", cache_type="none") as old, self.open(target, "wb") as new:
+                while part := old.read(COPY_BYTES):
+                    new.write(part)
 
     def _name(self, path: str) -> str:
-        return ";".join(f"{host}/{self._strip_protocol(path)}" for host in self.hosts)
+        return ";".join(f"{host}/{_escape(self._strip_protocol(path))}" for host in self.hosts)
 
-    def _place(self, host: str, path: str) -> SubfileName:
-        return parse_file_name(f"{host}/{path}")[0] if path else SubfileName(host=host, path="")
+    def _places(self, path: str) -> tuple[SubfileName, ...]:
+        """The path on each host."""
+        return parse_file_name(self._name(path)) if path else tuple(SubfileName(host=h, path="") for h in self.hosts)
+
+
+def _escape(path: str) -> str:
+    """The path without ";", which parts the subfiles of a name: it becomes "%3B" (and what looks so, "%253B").
+
+    >>> _escape("50%;a"), _unescape(_escape("%3B;")), _escape("%3B")
+    ('50%%3Ba', '%3B;', '%253B')
+    """
+    return re.sub(r"%((?:25)*3B)", r"%25\1", path).replace(";", "%3B")
+
+
+def _unescape(name: str) -> str:
+    return re.sub(r"%25((?:25)*3B)|%3B", lambda found: f"%{found[1]}" if found[1] else ";", name)
 
 
 def _different_hosts(session: Session) -> tuple[str, ...]:
     """The hosts of a session, one name for each root: a listener may be known by two."""
     found: dict[tuple[bytes, int, int], str] = {}
     for host in session.connections.hosts:
-        root = stat_subfile(session, SubfileName(host=host, path=""))
+        root = catalogue.stat_subfile(session, SubfileName(host=host, path=""))
         found.setdefault((session.link(host).machine, root.device, root.inode), host)
     return tuple(found.values())
 

@@ -24,16 +24,16 @@ from sfio_emu.adapters.command_line import OneLineParser
 from sfio_emu.adapters.key_files import key_from_environment, read_key
 from sfio_emu.adapters.listener_clients import DEFAULT_MEMORY_BYTES, DEFAULT_MESSAGE_BYTES, Client, Limits
 from sfio_emu.adapters.listener_disk import OpenFiles, RootedSubfiles
-from sfio_emu.adapters.listener_threads import HeartbeatThread, LimitedLog, SyncThread
+from sfio_emu.adapters.listener_threads import HeartbeatThread, LimitedLog, WorkThreads
 from sfio_emu.adapters.peers.local_users import is_own_user
 from sfio_emu.adapters.sockets import watch_peer
 from sfio_emu.errors import UsageError
 from sfio_emu.listener.connection import Identity, ServerConnection
 from sfio_emu.listener.operations import Rejections
 from sfio_emu.listener.pool import BufferPool
-from sfio_emu.listener.ports import CallFailed
+from sfio_emu.listener.ports import Answer
 from sfio_emu.message_bodies import NONCE_BYTES
-from sfio_emu.wire import BEAT_S
+from sfio_emu.wire import BEAT_S, Kind
 
 LOG = logging.getLogger("sfio_emu.listener")
 MAX_SILENCE_S = 5.0
@@ -84,8 +84,8 @@ class Listener:
         self._stopping, self._closing = False, threading.Lock()
         self._serving: Client | None = None
         self._heart = HeartbeatThread(self._beat)
-        self._syncs = SyncThread(self._note_synced)
-        self._synced: deque[tuple[Client, int, CallFailed | None]] = deque()
+        self._work = WorkThreads(self._note_worked)
+        self._worked: deque[tuple[Client, Answer]] = deque()
 
     def serve_forever(self) -> None:
         """Serve until `close` is called (from any thread); then everything is closed."""
@@ -109,7 +109,7 @@ class Listener:
 
     def _dispose(self) -> None:
         self._heart.close()
-        self._syncs.close()
+        self._work.close()
         for number in list(self._clients):
             self._drop(number)
         for listening, subfiles, _ in self._listening.values():
@@ -136,7 +136,7 @@ class Listener:
                 if time.monotonic() - began_s > TURN_S:
                     return
             elif number == self._wake_reader:
-                self._answer_synced()
+                self._answer_worked()
 
     def _tick(self) -> None:
         """What is due now and then: refused clients that go on sending, messages that never end, heartbeats of
@@ -159,12 +159,11 @@ class Listener:
             stream, address = listening.accept()
         except OSError as fault:  # the client is gone again, or no descriptor is left: the others are served on
             if fault.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                self._turn_away(listening, fault)
+                self._accept_by_spare(listening, fault)
             return
         peer = f"{address[0]}:{address[1]}"
         if len(self._clients) >= self._limits.clients and not self._make_room():
-            self._log.warn("turned away", peer, f"{len(self._clients)} clients are served already")
-            stream.close()
+            self._turn_away(stream, peer, f"{len(self._clients)} clients are served already")
             return
         if self._own_user and not is_own_user(stream):
             self._log.warn("turned away", peer, "not known to be this user's: give --key-file FILE, or --without-key")
@@ -177,15 +176,29 @@ class Listener:
         self._clients[stream.fileno()] = Client(stream, connection, peer)
         self._poll.register(stream.fileno(), select.POLLIN)
 
-    def _turn_away(self, listening: socket.socket, fault: OSError) -> None:
-        """No descriptor is left: take the spare one to accept and close, or the client would knock permanently."""
-        self._log.warn("turned away", "a client:0", f"no descriptor is left for it ({fault.strerror})")
+    def _accept_by_spare(self, listening: socket.socket, fault: OSError) -> None:
+        """No descriptor is left: take the spare one to accept and refuse, or the client would knock permanently."""
         os.close(self._spare)
+        self._spare = -1
         try:
-            listening.accept()[0].close()
+            stream, address = listening.accept()
         except OSError:
+            self._spare = _spare_descriptor()
             time.sleep(0.01)  # nothing to be done: do not spin
-        self._spare = _spare_descriptor()
+            return
+        self._turn_away(stream, f"{address[0]}:{address[1]}", f"no descriptor is left for a client ({fault.strerror})")
+
+    def _turn_away(self, stream: socket.socket, peer: str, why: str) -> None:
+        """Tell a client why it is not served. Its connection is the spare descriptor until the next one takes its
+        place: closed at once, the kernel would reset it before the reason is read."""
+        self._log.warn("turned away", peer, why)
+        with suppress(OSError):
+            stream.setblocking(False)
+            stream.send(wire.encode_header(Kind.REFUSED, 0, f"it serves no more clients: {why}".encode()))
+            stream.shutdown(socket.SHUT_WR)
+        with suppress(OSError):
+            os.close(self._spare)
+        self._spare = stream.detach()
 
     def _make_room(self) -> bool:
         """Drop the client that has been here longest without ever sending a whole message; whether there was one."""
@@ -239,10 +252,13 @@ class Listener:
         if connection.refusal:
             self._log.warn("refused a message of", client.peer, connection.refusal)
             connection.refusal = ""
-        if connection.syncs:
+        if connection.sync or connection.work:
             client.syncing, client.beat_s = True, client.active_s
-            self._syncs.submit(client, connection.syncs)
-            connection.syncs = ()
+            if connection.sync:
+                self._work.sync(client, connection.sync)
+            if connection.work:
+                self._work.submit(client, connection.work)
+            connection.sync = connection.work = None
         if not events and not connection.starved and not client.syncing:
             if connection.mid_message and not connection.closed:
                 self._log.warn("lost", client.peer, "it has gone in the middle of a message")
@@ -290,19 +306,19 @@ class Listener:
             if client.waits or client is self._serving:
                 client.beat()
 
-    def _note_synced(self, client: object, handle: int, failure: CallFailed | None) -> None:
-        """Called by the thread of syncs."""
+    def _note_worked(self, client: object, answer: Answer) -> None:
+        """Called by the threads that work."""
         assert isinstance(client, Client)
-        self._synced.append((client, handle, failure))
+        self._worked.append((client, answer))
         os.write(self._wake_writer, b"s")
 
-    def _answer_synced(self) -> None:
+    def _answer_worked(self) -> None:
         with suppress(BlockingIOError):
             os.read(self._wake_reader, 4096)
-        while self._synced:
-            client, handle, failure = self._synced.popleft()
+        while self._worked:
+            client, answer = self._worked.popleft()
             client.syncing = False
-            client.connection.synced(handle, failure)
+            client.connection.answer(answer)
             number = client.stream.fileno()
             if self._clients.get(number) is client:
                 self._serve(number, 0)

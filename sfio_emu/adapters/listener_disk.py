@@ -5,63 +5,68 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import heapq
 import os
 import stat
 import struct
-from collections.abc import Hashable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sfio_emu.listener.ports import CallFailed
-from sfio_emu.message_bodies import LAYOUT_VERSION, NO_LAYOUT, Entry, OpenFlag, Stat, StoredLayout
+from sfio_emu.message_bodies import NO_LAYOUT, UNSTORABLE, Entry, OpenFlag, Stat, StoredLayout
 from sfio_emu.settings import ALL_CALLS
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 PLAIN = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 LAYOUT_ATTRIBUTE = "user.sfio.layout"
-LAYOUT = struct.Struct("<BQII")
-NO_ATTRIBUTES = (errno.ENODATA, errno.ENOTSUP, errno.ENOSYS, errno.EPERM)
+LAYOUTS = {1: struct.Struct("<BQII"), 2: struct.Struct("<BQIIQ")}  # by version; the first knew no identities
+NO_ATTRIBUTES = (errno.ENOTSUP, errno.ENOSYS, errno.EPERM)
+MAX_LISTINGS = 4
 
 
 class Cuts:
-    """The truncations that a file has been through since it was opened first, the numbers of them exclusive or."""
+    """The truncations that a file has been through since it was opened first, the numbers of them exclusive or; the
+    descriptors by which it is open."""
 
-    __slots__ = ("key", "openings", "value")
+    __slots__ = ("files", "key", "value")
 
     def __init__(self, key: tuple[int, int]) -> None:
-        self.key, self.openings, self.value = key, 0, 0
+        self.key, self.value = key, 0
+        self.files: set[int] = set()
 
 
 class OpenFiles:
-    """How many subfiles are open, over all roots of a listener, and how many may be; the truncations of those that
-    are."""
+    """How many subfiles are open, over all roots of a listener, and how many may be; the truncations of those that are,
+    and those (`replaced`) whose name was given to another file: nobody shall write into what nobody can find."""
 
     def __init__(self, most: int) -> None:
         self.most = most
         self.count = 0
+        self.replaced: set[int] = set()
         self._cuts: dict[tuple[int, int], Cuts] = {}  # by device and inode
 
-    def enter(self, found: os.stat_result) -> Cuts:
+    def enter(self, file: int, found: os.stat_result) -> Cuts:
         """A file is opened once more."""
         self.count += 1
         key = found.st_dev, found.st_ino
         cuts = self._cuts.setdefault(key, Cuts(key))
-        cuts.openings += 1
+        cuts.files.add(file)
         return cuts
 
-    def leave(self, cuts: Cuts) -> None:
+    def leave(self, file: int, cuts: Cuts) -> None:
         """One opening of a file has ended."""
         self.count -= 1
-        cuts.openings -= 1
-        if not cuts.openings:
+        self.replaced.discard(file)
+        cuts.files.discard(file)
+        if not cuts.files:
             del self._cuts[cuts.key]
 
-    def note_cut(self, found: os.stat_result, cut: int) -> None:
-        """A file that need not be open is truncated."""
+    def note_replaced(self, found: os.stat_result) -> None:
+        """Another file has, or is about to get, the name of a file that may be open."""
         cuts = self._cuts.get((found.st_dev, found.st_ino))
         if cuts is not None:
-            cuts.value ^= cut
+            self.replaced |= cuts.files
 
 
 class RootedSubfiles:
@@ -90,6 +95,9 @@ class RootedSubfiles:
         self._cuts: dict[int, Cuts] = {}
         self._placed: set[int] = set()  # files whose folders are on the medium
         self._made: dict[int, list[str]] = {}  # files that an OPEN made, and the folders that it made for them
+        self._listings: dict[str, list[str]] = {}  # names of folders that are being listed page by page
+        self.locks: dict[str, object] = {}
+        self.replaced = self._open_files.replaced
 
     def dispose(self) -> None:
         """Close the root itself, for another listener to serve."""
@@ -106,32 +114,29 @@ class RootedSubfiles:
     # --- names ---------------------------------------------------------------------------------------------------
 
     def open(self, path: str, flags: OpenFlag) -> tuple[int, bool]:
-        """A descriptor of the subfile, and whether it (with its directories) was made now."""
+        """A descriptor of the subfile (-1: `IF_THERE`, and it is not), and whether it (with its directories) was made
+        now."""
         way = os.O_RDONLY if flags & OpenFlag.READ_ONLY else os.O_RDWR
         made: list[str] = []
-        with (
-            self._counted("open"),
-            self._parent(path, create=bool(flags & OpenFlag.CREATE), made=made) as (parent, name),
-        ):
-            if self._open_files.count >= self._open_files.most:
-                raise OSError(errno.ENFILE, "too many files are open for all clients together")
-            file, created = _open_or_make(parent, name, way | PLAIN, flags)
-            self._cuts[file] = self._open_files.enter(self._plain(file))
-        self._paths[file] = path
+        file, created = -1, False
+        with self._counted("open"), suppress(*[FileNotFoundError] if flags & OpenFlag.IF_THERE else ()):
+            with self._parent(path, create=bool(flags & OpenFlag.CREATE), made=made) as (parent, name):
+                if self._open_files.count >= self._open_files.most:
+                    raise OSError(errno.ENFILE, "too many files are open for all clients together")
+                file, created = _open_or_make(parent, name, way | PLAIN, flags)
+            self._cuts[file] = self._open_files.enter(file, self._plain(file))
+            self._paths[file] = path
         if created:
             self._made[file] = made
         return file, created
 
-    def create(self, path: str, cut: int) -> None:
-        """An empty subfile without a layout, also where one with content was; `cut`: the number of this truncation."""
+    def create(self, path: str) -> None:
+        """A new and empty subfile without a layout, in the place of one that may have been there."""
         with self._counted("creat"), self._parent(path, create=True) as (parent, name):
-            file = os.open(name, os.O_RDWR | os.O_CREAT | PLAIN, 0o644, dir_fd=parent)
-            self._open_files.note_cut(self._plain(file), cut)
-            try:
-                os.ftruncate(file, 0)
-                _forget_layout(file)
-            finally:
-                os.close(file)
+            with suppress(FileNotFoundError):
+                self._open_files.note_replaced(_plain_stat(parent, name))
+                os.unlink(name, dir_fd=parent)
+            os.close(os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | PLAIN, 0o644, dir_fd=parent))
 
     def unmake(self, file: int) -> None:
         """Delete again a file that an opening made, with the folders it made, as far as all are empty still: else
@@ -150,8 +155,18 @@ class RootedSubfiles:
     def unlink(self, path: str) -> None:
         """Delete a plain file; anything else stays."""
         with self._counted("unlink"), self._parent(path, create=False) as (parent, name):
-            _require_plain(parent, name)
+            _plain_stat(parent, name)
             os.unlink(name, dir_fd=parent)
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder in one that is there."""
+        with self._counted("mkdir"), self._parent(path, create=False) as (parent, name):
+            os.mkdir(name, 0o755, dir_fd=parent)
+
+    def remove_folder(self, path: str) -> None:
+        """Remove a folder that is empty."""
+        with self._counted("rmdir"), self._parent(path, create=False) as (parent, name):
+            os.rmdir(name, dir_fd=parent)
 
     def rename(self, source: str, target: str, *, replace: bool) -> None:
         """Give a plain file another path (its directories are made if missing); `replace`: also where a file has it."""
@@ -160,11 +175,13 @@ class RootedSubfiles:
             self._parent(source, create=False) as (here, old),
             self._parent(target, create=True) as (there, new),
         ):
-            _require_plain(here, old)
+            found = _plain_stat(here, old)
             with suppress(FileNotFoundError):
-                _require_plain(there, new)
+                target_found = _plain_stat(there, new)
                 if not replace:
                     raise FileExistsError(errno.EEXIST, "there is a file of that name")
+                if not os.path.samestat(found, target_found):
+                    self._open_files.note_replaced(target_found)
             os.rename(old, new, src_dir_fd=here, dst_dir_fd=there)
         for file, path in self._paths.items():
             if path == source:
@@ -184,17 +201,26 @@ class RootedSubfiles:
                         layout = _layout_below(parent, name)
                 return _stat(found, layout)
 
-    def list_folder(self, path: str, after: str, most: int) -> tuple[Sequence[Entry], bool]:
-        """The first `most` names behind `after` of a directory ("" is the root) in their order; whether more follow."""
-        with self._counted("readdir"), self._directory(path) as here, os.scandir(here) as found:
-            names = heapq.nsmallest(most + 1, (entry.name for entry in found if entry.name > after))
-            return [_entry(here, name) for name in names[:most]], len(names) > most
+    def list_folder(self, path: str, after: str) -> Iterator[Entry]:
+        """The names behind `after` of a directory ("" is the root) in their order, one by one. What an earlier call
+        that was left half-way has read is used again: a folder is read once for all its pages."""
+        with self._counted("readdir"), self._directory(path) as here:
+            names = self._listings.pop(path, None) if after else None
+            if names is None:
+                with os.scandir(here) as found:
+                    names = sorted([entry.name for entry in found])
+            self._listings[path] = names
+            if len(self._listings) > MAX_LISTINGS:
+                self._listings.pop(next(iter(self._listings)))
+            for place in range(bisect_right(names, after), len(names)):
+                yield _entry(here, names[place])
+            self._listings.pop(path, None)
 
     # --- open files ----------------------------------------------------------------------------------------------
 
     def close(self, file: int) -> None:
         if self._paths.pop(file, None) is not None:
-            self._open_files.leave(self._cuts.pop(file))
+            self._open_files.leave(file, self._cuts.pop(file))
         self._placed.discard(file)
         self._made.pop(file, None)
         with self._counted("close"):
@@ -209,8 +235,7 @@ class RootedSubfiles:
         """Store the layout with the file; nothing where the file system has no place for it."""
         with self._counted("open"):
             try:
-                text = LAYOUT.pack(LAYOUT_VERSION, *layout)
-                os.setxattr(file, LAYOUT_ATTRIBUTE, text)
+                os.setxattr(file, LAYOUT_ATTRIBUTE, LAYOUTS[2].pack(2, *layout))
             except OSError as fault:
                 if fault.errno not in NO_ATTRIBUTES:
                     raise
@@ -360,12 +385,13 @@ def _open_or_make(parent: int, name: str, way: int, flags: OpenFlag) -> tuple[in
                 raise
 
 
-def _require_plain(parent: int, name: str) -> None:
+def _plain_stat(parent: int, name: str) -> os.stat_result:
     found = os.stat(name, dir_fd=parent, follow_symlinks=False)
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, "a directory")
     if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "not a plain file")
+    return found
 
 
 def _stat(found: os.stat_result, layout: StoredLayout) -> Stat:
@@ -375,14 +401,13 @@ def _stat(found: os.stat_result, layout: StoredLayout) -> Stat:
 def _layout_of(file: int) -> StoredLayout:
     try:
         stored = os.getxattr(file, LAYOUT_ATTRIBUTE)
-        version, *layout = LAYOUT.unpack(stored)
-    except struct.error:
+        return StoredLayout(*LAYOUTS[stored[0]].unpack(stored)[1:])
+    except (struct.error, LookupError):
         return NO_LAYOUT
     except OSError as fault:
-        if fault.errno in NO_ATTRIBUTES:
-            return NO_LAYOUT
-        raise
-    return StoredLayout(*layout) if version == LAYOUT_VERSION else NO_LAYOUT
+        if fault.errno != errno.ENODATA and fault.errno not in NO_ATTRIBUTES:
+            raise
+        return NO_LAYOUT if fault.errno == errno.ENODATA else UNSTORABLE
 
 
 def _layout_below(parent: int, name: str) -> StoredLayout:
@@ -391,14 +416,6 @@ def _layout_below(parent: int, name: str) -> StoredLayout:
         return _layout_of(file)
     finally:
         os.close(file)
-
-
-def _forget_layout(file: int) -> None:
-    try:
-        os.removexattr(file, LAYOUT_ATTRIBUTE)
-    except OSError as fault:
-        if fault.errno not in NO_ATTRIBUTES:
-            raise
 
 
 def _entry(here: int, name: str) -> Entry:

@@ -8,9 +8,11 @@ listener says of refused messages and lost clients is limited, so that no client
 import logging
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 
-from sfio_emu.listener.ports import CallFailed, FileSync
+from sfio_emu.listener.ports import Answer, CallFailed, FileSync, failed
 from sfio_emu.wire import BEAT_S
 
 LOG = logging.getLogger("sfio_emu.listener")
@@ -88,49 +90,39 @@ class HeartbeatThread:
         self._thread.join()
 
 
-class SyncThread:
-    """Files brought to the medium by a thread, one after the other; who asks while one is under way shares the next
-    with all others that wait for the same file (group commit).
+class WorkThreads:
+    """Work that takes longer than a turn of the listener: files brought to the medium by one thread, anything else by
+    another. Who asks for a sync while one is under way shares the next with all others that wait for the same file
+    (group commit).
 
-    `done(token, handle, failure)` is called in that thread for each that asked: the first that failed, or None.
+    `done(token, answer)` is called in these threads for each that asked.
     """
 
-    def __init__(self, done: Callable[[object, int, CallFailed | None], None]) -> None:
+    def __init__(self, done: Callable[[object, Answer], None]) -> None:
         self._done = done
-        self._thread: threading.Thread | None = None
-        self._changed = threading.Condition()
-        self._requested: list[tuple[object, Sequence[tuple[int, FileSync]]]] = []
-        self._closing = False
+        self._syncs, self._others = ThreadPoolExecutor(1, "syncs"), ThreadPoolExecutor(1, "names")
+        self._requested: deque[tuple[object, FileSync]] = deque()
 
-    def submit(self, token: object, files: Sequence[tuple[int, FileSync]]) -> None:
-        """Sync files, each named by a handle in what is said of its failure."""
-        with self._changed:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, daemon=True, name="syncs")
-                self._thread.start()
-            self._requested.append((token, files))
-            self._changed.notify()
+    def submit(self, token: object, work: Callable[[], Answer]) -> None:
+        """Do work that gives its answer, and raises nothing."""
+        self._others.submit(lambda: self._done(token, work()))
 
-    def _run(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._requested or self._closing)
-                requested, self._requested = self._requested, []
-            if not requested:
-                return
-            results = _sync_once(sync for _, files in requested for _, sync in files)
-            for token, files in requested:
-                failed = ((handle, results[sync.key]) for handle, sync in files if results[sync.key] is not None)
-                handle, failure = next(failed, (0, None))
-                self._done(token, handle, failure)
+    def sync(self, token: object, file: FileSync) -> None:
+        """Sync a file."""
+        self._requested.append((token, file))
+        self._syncs.submit(self._sync_all)
+
+    def _sync_all(self) -> None:
+        requested = [self._requested.popleft() for _ in range(len(self._requested))]
+        results = _sync_once(sync for _, sync in requested)
+        for token, sync in requested:
+            failure = results[sync.key]
+            self._done(token, Answer() if failure is None else failed(failure))
 
     def close(self) -> None:
         """Let what was asked end."""
-        with self._changed:
-            self._closing = True
-            self._changed.notify()
-        if self._thread is not None:
-            self._thread.join()
+        for pool in (self._syncs, self._others):
+            pool.shutdown()
 
 
 def _sync_once(syncs: Iterable[FileSync]) -> dict[Hashable, CallFailed | None]:

@@ -1,15 +1,17 @@
-"""Says whether the subfiles of a striped file have the sizes of one file, and makes them so: after a full disk, or a
-client that died while it appended. `python -m sfio_emu.adapters.repair NAME [--cut | --fill]`, over the listeners of
-SFIO_LISTENERS."""
+"""Says whether the subfiles of a striped file have the sizes of one file, and makes them so: after a full disk, the end
+of a client that appended, or the loss of a subfile. `python -m sfio_emu.adapters.repair NAME [--cut | --fill]`, over
+the listeners of SFIO_LISTENERS."""
 
 import sys
 from collections.abc import Sequence
 
 from sfio_emu.adapters.command_line import OneLineParser
-from sfio_emu.client.catalogue import mstat
+from sfio_emu.client.catalogue import stat_files, stat_present
 from sfio_emu.client.current_session import current_session
+from sfio_emu.client.opening import Condition, condition, make_lost_subfiles
 from sfio_emu.client.session import Session
 from sfio_emu.errors import SfioError, UsageError
+from sfio_emu.names import parse_file_name
 from sfio_emu.striped_file import StripedFile
 
 
@@ -19,22 +21,35 @@ def repair(name: str, stripe_unit: int | None, way: str | None, session: Session
     `way`: "cut" leaves what can be read without a gap, "fill" keeps every byte and puts zeros where some are missing;
     None changes nothing. `stripe_unit`: where none is stored with the file. Raises `SfioError`.
     """
+    subfiles = parse_file_name(name)
+    found = stat_present(session, subfiles)
     if stripe_unit is None:
-        layout = mstat(name, session).layout
-        if layout is None:
+        known = [one.layout.stripe_unit for one in found if one is not None and one.layout]
+        if not known:
+            stat_files(session, subfiles)
             raise UsageError("no stripe unit is stored with the file: give --stripe-unit")
-        stripe_unit = layout.stripe_unit
+        stripe_unit = known[0]
+    blank = [one is None or not (one.layout or one.size) for one in found]
+    if condition(found)[0] is Condition.LOST and any(blank):
+        lost = ", ".join(str(subfile) for subfile, gone in zip(subfiles, blank, strict=True) if gone)
+        if way is None:
+            return (
+                f"{name}: what was in {lost} is lost; --cut keeps the bytes before the first that is missing,"
+                " --fill all others, with zeros between them",
+                False,
+            )
+        make_lost_subfiles(session, subfiles, stripe_unit)
     with StripedFile.open(name, stripe_unit, mode="r" if way is None else "r+", session=session) as file:
-        found = file.extent()
-        if found.whole:
-            return f"{file.name}: {found.size} bytes, whole", True
+        extent = file.extent()
+        if extent.whole:
+            return f"{file.name}: {extent.size} bytes, whole", True
         said = (
-            f"{file.name}: {found.size} bytes in its subfiles, readable without a gap up to byte {found.readable},"
-            f" its furthest byte at {found.end - 1}"
+            f"{file.name}: {extent.size} bytes in its subfiles, readable without a gap up to byte {extent.readable},"
+            f" its furthest byte at {extent.end - 1}"
         )
         if way is None:
             return f"{said}: not the sizes of one file; give --cut or --fill", False
-        size = file.truncate(found.readable if way == "cut" else found.end)
+        size = file.truncate(extent.readable if way == "cut" else extent.end)
         return f"{said}: made {size} bytes", file.extent().whole
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from sfio_emu import message_bodies, wire
 from sfio_emu.client.connection import Message
-from sfio_emu.client.session import Session
+from sfio_emu.client.session import OpenSubfile, Result, Session, answered
 from sfio_emu.client.size_check import NO_END, WrittenSizes, fit_one_file, min_size, possibly_short_subfiles
 from sfio_emu.client.small_access import host_parts, is_small, read_small, write_small
 from sfio_emu.client.small_calls import BlockPart, block_parts
@@ -36,6 +36,7 @@ class Access:
     Whoever writes past the end of the file makes the subfiles it does not touch as long as they are in a file that
     reaches so far: the sum of their sizes is always its size. `sizes`, what the subfiles were last seen to hold, only
     says what to send at once; what the listeners answer says whether it was enough (`sfio_emu.client.size_check`).
+    `doubtful`: the subfiles did not have the sizes of one file when it was opened, or a write failed since.
     """
 
     def __init__(
@@ -43,7 +44,8 @@ class Access:
     ) -> None:
         self.subfiles, self.layout, self.session = tuple(subfiles), layout, session
         self.settings = session.settings if settings is None else settings
-        self.read_only = False
+        self.read_only = self.doubtful = False
+        self.opened: Sequence[OpenSubfile] = ()
         self.counters = TransferCounters()
         self.sizes = [0] * len(self.subfiles)
         self.hosts: dict[str, list[int]] = {}
@@ -70,7 +72,12 @@ class Access:
 
     def write_block(self, memory: Bytes, offset: int) -> None:
         """Write one block, all of `memory`."""
-        if not self._write_small(memory, offset):
+        try:
+            small = self._write_small(memory, offset)
+        except SfioError:
+            self.doubtful = True
+            raise
+        if not small:
             self.write(memory, make_requests([offset], [0], [len(memory)]))
 
     def read_block(self, memory: Bytes, offset: int) -> int:
@@ -194,13 +201,13 @@ class Access:
                     break
         return end[0]
 
-    def ask_each(self, message: Callable[[int, int], Message]) -> None:
-        """Send each subfile the message made for (its number, its handle)."""
-        handle = partial(self.session.handle, read_only=self.read_only)
-        self.session.request({
-            host: [message(number, handle(self.subfiles[number])) for number in numbers]
-            for host, numbers in self.hosts.items()
-        })  # fmt: skip
+    def ask_each(
+        self, kind: Kind, body: Callable[[int, int], bytes], answer: Callable[[memoryview], Result]
+    ) -> list[Result]:
+        """What `answer` reads of each subfile, asked by a message with the body made for (its number, its handle)."""
+        handles = [self.session.handle(one) for one in self.opened]
+        questions = [(one.name, kind, body(number, handles[number])) for number, one in enumerate(self.opened)]
+        return answered(self.session.ask_each(questions, answer))
 
     def _fragments(self, memory: Bytes, offset: int) -> Iterator[tuple[Piece, list[int]]]:
         """The fragments of a block, each with the bytes it has on each subfile."""
@@ -222,35 +229,22 @@ class Access:
 
     def ask_sizes(self) -> list[int]:
         """How long the subfiles are now."""
-        sizes = [0] * len(self.subfiles)
-
-        def note(number: int) -> Callable[[memoryview], None]:
-            def finish(body: memoryview) -> None:
-                (sizes[number],) = message_bodies.unpack(message_bodies.SIZE_ANSWER, body)
-
-            return finish
-
-        self.ask_each(
-            lambda number, handle: Message(Kind.SIZE, message_bodies.HANDLE.pack(handle), finish=note(number))
-        )
-        self.sizes = sizes
-        return sizes
+        read = partial(message_bodies.unpack, message_bodies.SIZE_ANSWER)
+        self.sizes = [
+            size for (size,) in self.ask_each(Kind.SIZE, lambda _, handle: message_bodies.HANDLE.pack(handle), read)
+        ]
+        return self.sizes
 
     def fit(self, end: int = 0) -> None:
         """Make the subfiles those of one file again, of at least `end` bytes: none is shorter than in a file as long as
         the longest of them says. What others change meanwhile is looked at again."""
         for _ in range(MAX_LOOKS):
             if end:
-                self.ask_each(partial(self._ensure, self.layout.subfile_sizes(end)))
+                self.ask_each(Kind.WRITE, partial(_ensuring, self.layout.subfile_sizes(end)), bytes)
             sizes = dict(enumerate(self.ask_sizes()))
             end = min_size(self.layout, sizes)
             if fit_one_file(self.layout, sizes):
                 return
-
-    def _ensure(self, sizes: Sequence[int], number: int, handle: int) -> Message:
-        """Make a subfile at least as long as its place in `sizes` says."""
-        path = self.subfiles[number].path
-        return Message(Kind.WRITE, wire.encode_runs([handle], [sizes[number]], [0]), path=lambda _: path)
 
     def _seen(self, shares: Sequence[int]) -> WrittenSizes:
         """What was last seen of the subfiles that a call writes to, as if it had been answered already."""
@@ -345,9 +339,7 @@ class Access:
         return min(self.session.link(host).limit_bytes, self.settings.message_bytes)
 
     def _handles(self, host: str) -> dict[int, int]:
-        return {
-            number: self.session.handle(self.subfiles[number], read_only=self.read_only) for number in self.hosts[host]
-        }
+        return {number: self.session.handle(self.opened[number]) for number in self.hosts[host]}
 
     def _transfer(
         self, call: Call, messages: Messages, shares: Sequence[int], direction: Direction,
@@ -372,4 +364,10 @@ class Access:
         if hosts:
             faults += self.session.transfer(hosts, sizes, direction, call.counters, call.settings)
         if faults:
+            self.doubtful |= direction == "write"
             raise faults[0]
+
+
+def _ensuring(sizes: Sequence[int], number: int, handle: int) -> bytes:
+    """The body of a WRITE that makes a subfile at least as long as its place in `sizes` says."""
+    return wire.encode_runs([handle], [sizes[number]], [0])

@@ -3,26 +3,25 @@ Each function asks all I/O nodes before it changes anything, and says what it fo
 
 import errno
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sfio_emu import message_bodies
-from sfio_emu.client.connection import Message
 from sfio_emu.client.current_session import current_session
-from sfio_emu.client.session import Session
+from sfio_emu.client.opening import Condition, condition, locked, require_one_file
+from sfio_emu.client.session import OpenSubfile, Question, Session, answered
 from sfio_emu.client.size_check import fit_one_file
-from sfio_emu.errors import PeerError, RemoteFailure, SfioError, UsageError
+from sfio_emu.errors import PeerError, RemoteFailure, UsageError
 from sfio_emu.layout.striping import Layout
-from sfio_emu.message_bodies import Entry, Stat, StoredLayout, encode_path
+from sfio_emu.message_bodies import Entry, Stat, encode_path
 from sfio_emu.names import SubfileName, parse_file_name
 from sfio_emu.wire import Kind
-
-SYNCED_AT_ONCE = 1000
 
 
 def stat_subfile(session: Session, subfile: SubfileName) -> Stat:
     """What the path of a subfile is; raises `RemoteFailure` (ENOENT where there is nothing)."""
-    return session.ask(subfile, Kind.STAT, message_bodies.encode_path(subfile.path), Stat.decode)
+    return stat_paths(session, [subfile])[0]
 
 
 def list_folder(session: Session, host: str, path: str) -> Iterator[Entry]:
@@ -36,44 +35,11 @@ def list_folder(session: Session, host: str, path: str) -> Iterator[Entry]:
         more = more and bool(entries)
 
 
-def rename_subfile(session: Session, subfile: SubfileName, path: str, *, replace: bool = False) -> None:
-    """Give a subfile another path on its I/O node; `replace`: also where a file has it already (EEXIST otherwise).
-
-    Its missing folders are made. Who has the file open goes on with it under its new name.
-    """
-    body = message_bodies.encode_pair(bytes([replace]), subfile.path, path)
-    session.ask(subfile, Kind.RENAME, body, bytes)
-
-
-def store_layout(session: Session, subfile: SubfileName, layout: StoredLayout) -> None:
-    """Store a layout with an open subfile, in the place of what was stored."""
-    handle = session.handle(subfile)
-    body = message_bodies.LAYOUT.pack(handle, *layout)
-    session.ask(subfile, Kind.LAYOUT, body, bytes)
-
-
-def unmake_subfile(session: Session, subfile: SubfileName, *, read_only: bool) -> None:
-    """Delete an open subfile that its opening made, with the folders made for it, as far as all are empty still."""
-    handle = session.handle(subfile, read_only=read_only)
-    session.ask(subfile, Kind.UNMAKE, message_bodies.HANDLE.pack(handle), bytes)
-
-
-def sync_subfiles(session: Session, subfiles: Sequence[SubfileName]) -> None:
+def sync_subfiles(session: Session, subfiles: Sequence[OpenSubfile]) -> None:
     """Bring open subfiles to the medium, on all I/O nodes at once: what was written before, by whomever, survives a
     power cut."""
-    messages: dict[str, list[Message]] = {}
-    for host in dict.fromkeys(subfile.host for subfile in subfiles):
-        handles = {session.handle(subfile): subfile.path for subfile in subfiles if subfile.host == host}
-        numbers = list(handles)
-        messages[host] = [
-            Message(
-                Kind.SYNC,
-                message_bodies.encode_handles(numbers[first : first + SYNCED_AT_ONCE]),
-                path=handles.__getitem__,
-            )
-            for first in range(0, len(numbers), SYNCED_AT_ONCE)
-        ]
-    session.request(messages)
+    pack = message_bodies.HANDLE.pack
+    answered(session.ask_each([(one.name, Kind.SYNC, pack(session.handle(one))) for one in subfiles], bytes))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +55,7 @@ class FileStat:
     whole: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class ListedFile:
+class ListedFile(NamedTuple):
     """A name found in all folders: of a striped file (its size is that of all subfiles), or of folders."""
 
     name: str
@@ -103,17 +68,22 @@ def mstat(name: str, session: Session | None = None) -> FileStat:
     folders."""
     session = session or current_session()
     subfiles = parse_file_name(name)
-    found = [stat_subfile(session, subfile) for subfile in subfiles]
-    for subfile, one in zip(subfiles, found, strict=True):
-        if not stat.S_ISREG(one.mode):
-            raise UsageError(f"{subfile} is no subfile but {_kind_of(one)}: name a file")
+    return file_stat(session, subfiles, stat_files(session, subfiles))
+
+
+def file_stat(session: Session, subfiles: Sequence[SubfileName], found: Sequence[Stat]) -> FileStat:
+    """What the file of these subfiles is that were found so."""
+    if condition(found)[0] is Condition.MIXED:  # perhaps the file is being replaced just now
+        with locked(session, subfiles):
+            found = stat_files(session, subfiles)
     layout = stored_layout(subfiles, found)
     sizes = [one.size for one in found]
     return FileStat(
         size=sum(sizes),
         modified_ns=max(one.modified_ns for one in found),
         layout=layout,
-        whole=layout is None or fit_one_file(layout, dict(enumerate(sizes))),
+        whole=condition(found)[0] is not Condition.LOST
+        and (layout is None or fit_one_file(layout, dict(enumerate(sizes)))),
     )
 
 
@@ -127,24 +97,17 @@ def stored_layout(subfiles: Sequence[SubfileName], found: Sequence[Stat]) -> Lay
                 f"{subfile} is subfile {stored.index + 1} of {stored.subfiles} of its file, here it is {number + 1} of"
                 f" {len(subfiles)}: name all subfiles, in their order"
             )
-    units = {one.layout.stripe_unit for one in found}
-    if 0 in units:
-        return None
-    if len(units) > 1:
-        raise UsageError(
-            f"the subfiles of {subfiles[0]};... have stripe units of {sorted(units)}: they are not one file's"
-        )
-    return Layout(stripe_unit=units.pop(), subfiles=len(subfiles))
+    if condition(found)[0] is Condition.MIXED:
+        require_one_file(subfiles, found)
+    unit = min(one.layout.stripe_unit for one in found)
+    return Layout(stripe_unit=unit, subfiles=len(subfiles)) if unit else None
 
 
 def mexists(name: str, session: Session | None = None) -> bool:
     """Whether all subfiles are there, and are plain files."""
     session = session or current_session()
-    for subfile in parse_file_name(name):
-        found = _stat_or_none(session, subfile)
-        if found is None or not stat.S_ISREG(found.mode):
-            return False
-    return True
+    found = stat_present(session, parse_file_name(name))
+    return all(one is not None and stat.S_ISREG(one.mode) for one in found)
 
 
 def mlist(folders: str, session: Session | None = None) -> list[ListedFile]:
@@ -154,17 +117,16 @@ def mlist(folders: str, session: Session | None = None) -> list[ListedFile]:
     Raises `RemoteFailure` where a folder is missing.
     """
     session = session or current_session()
-    found: dict[str, list[tuple[str, int]]] = {}
+    found: dict[str, list[Entry]] = {}
     places = parse_folders(folders)
     for place in places:
         for entry in list_folder(session, place.host, place.path):
-            found.setdefault(entry.name, []).append((entry.kind, entry.size))
-    listed = []
-    for name, entries in sorted(found.items()):
-        kinds = {kind for kind, _ in entries}
-        if len(entries) == len(places) and kinds in ({"file"}, {"folder"}):
-            listed.append(ListedFile(name=name, size=sum(size for _, size in entries), folder=kinds == {"folder"}))
-    return listed
+            found.setdefault(entry.name, []).append(entry)
+    return [
+        ListedFile(name, sum([entry.size for entry in entries]), entries[0].kind == "folder")
+        for name, entries in sorted(found.items())
+        if [entry.kind for entry in entries] in (["file"] * len(places), ["folder"] * len(places))
+    ]
 
 
 def parse_folders(folders: str) -> tuple[SubfileName, ...]:
@@ -183,24 +145,23 @@ def rename_file(session: Session, name: str, new_name: str, *, replace: bool = F
     `replace`: also where a file has that name. Where one subfile cannot be renamed those before it get their names
     back. Raises `UsageError`, `RemoteFailure` (ENOENT, EEXIST), `ListenerLost`.
     """
-    olds, loss_reports = parse_file_name(name), parse_file_name(new_name)
-    if [old.host for old in olds] != [new.host for new in loss_reports]:
+    olds, news = parse_file_name(name), parse_file_name(new_name)
+    if [old.host for old in olds] != [new.host for new in news]:
         raise UsageError("a file is renamed on its I/O nodes: give the new name with the same hosts in the same order")
-    _require_files(session, olds)
-    for new in loss_reports:
-        found = _stat_or_none(session, new)
-        if found is not None and (not replace or not stat.S_ISREG(found.mode)) and new not in olds:
-            raise RemoteFailure(new.host, "rename", errno.EEXIST, new.path)
-    done: list[tuple[SubfileName, SubfileName]] = []
-    try:
-        for old, new in zip(olds, loss_reports, strict=True):
-            if old != new:
-                rename_subfile(session, old, new.path, replace=replace)
-                done.append((old, new))
-    except SfioError:
-        for old, new in reversed(done):
-            _quietly(lambda old=old, new=new: rename_subfile(session, new, old.path))  # type: ignore[misc]
-        raise
+    with locked(session, olds, news):
+        stat_files(session, olds)
+        for new, found in zip(news, stat_present(session, news), strict=True):
+            if found is not None and (not replace or not stat.S_ISREG(found.mode)) and new not in olds:
+                raise RemoteFailure(new.host, "rename", errno.EEXIST, new.path)
+        pairs = [(old, new) for old, new in zip(olds, news, strict=True) if old != new]
+        _all_or_none(
+            session,
+            [
+                (old, Kind.RENAME, message_bodies.encode_pair(bytes([replace]), old.path, new.path))
+                for old, new in pairs
+            ],
+            [(old, Kind.RENAME, message_bodies.encode_pair(b"\0", new.path, old.path)) for old, new in pairs],
+        )
 
 
 def remove_subfiles(session: Session, subfiles: Sequence[SubfileName]) -> None:
@@ -208,41 +169,75 @@ def remove_subfiles(session: Session, subfiles: Sequence[SubfileName]) -> None:
 
     Raises the first fault: also where a subfile was missing, when the others are deleted.
     """
-    found = {subfile: _stat_or_none(session, subfile) for subfile in subfiles}
-    for subfile, one in found.items():
+    with locked(session, subfiles):
+        _require_files(subfiles, stat_present(session, subfiles), "nothing is deleted")
+        answered(session.ask_each([_question(Kind.UNLINK, one) for one in subfiles], bytes))
+
+
+def stat_files(session: Session, subfiles: Sequence[SubfileName]) -> list[Stat]:
+    """What the subfiles are; raises the first fault, and `UsageError` where one is no plain file."""
+    found = stat_paths(session, subfiles)
+    _require_files(subfiles, found, "name a file")
+    return found
+
+
+def stat_paths(session: Session, places: Sequence[SubfileName]) -> list[Stat]:
+    """What the paths are; raises the first fault."""
+    return answered(session.ask_each([_question(Kind.STAT, place) for place in places], Stat.decode))
+
+
+def stat_present(session: Session, places: Sequence[SubfileName]) -> list[Stat | None]:
+    """What the paths are, None where there is nothing."""
+    answers = session.ask_each([_question(Kind.STAT, place) for place in places], Stat.decode)
+    return answered([None if is_missing(one) else one for one in answers])
+
+
+def is_missing(answer: object) -> bool:
+    """Whether it is the failure that says that there is nothing of a name."""
+    return isinstance(answer, RemoteFailure) and answer.errno in (errno.ENOENT, errno.ENOTDIR)
+
+
+def _require_files(subfiles: Sequence[SubfileName], found: Sequence[Stat | None], what: str) -> None:
+    for subfile, one in zip(subfiles, found, strict=True):
         if one is not None and not stat.S_ISREG(one.mode):
-            raise UsageError(f"{subfile} is no subfile but {_kind_of(one)}: nothing is deleted")
-    fault: PeerError | None = None
-    for subfile in subfiles:
-        try:
-            session.ask(subfile, Kind.UNLINK, encode_path(subfile.path), bytes)
-        except PeerError as error:
-            fault = fault or error
-    if fault is not None:
-        raise fault
+            raise UsageError(f"{subfile} is no subfile but {_kind_of(one)}: {what}")
 
 
-def _require_files(session: Session, subfiles: Sequence[SubfileName]) -> None:
-    for subfile in subfiles:
-        found = stat_subfile(session, subfile)
-        if not stat.S_ISREG(found.mode):
-            raise UsageError(f"{subfile} is no subfile but {_kind_of(found)}: name a file")
+def _question(kind: Kind, place: SubfileName) -> Question:
+    return place, kind, encode_path(place.path)
 
 
-def _stat_or_none(session: Session, subfile: SubfileName) -> Stat | None:
+def _all_or_none(session: Session, questions: Sequence[Question], undo: Sequence[Question]) -> None:
+    """Change something about each path; where one change fails, undo the others, and raise the first fault."""
+    answers = session.ask_each(questions, bytes)
+    done = [not isinstance(answer, PeerError) for answer in answers]
+    if not all(done):
+        session.ask_each([one for one, was in zip(undo, done, strict=True) if was], bytes)
+    answered(answers)
+
+
+def make_folder(session: Session, folders: Sequence[SubfileName]) -> None:
+    """Make a folder on each host, in ones that are there; none where one cannot be made. Raises `RemoteFailure`
+    (EEXIST, ENOENT)."""
+    _change_folders(session, folders, Kind.MKDIR, Kind.RMDIR)
+
+
+def remove_folder(session: Session, folders: Sequence[SubfileName]) -> None:
+    """Remove an empty folder on each host; none where one cannot be removed. Raises `RemoteFailure` (ENOTEMPTY,
+    ENOENT)."""
+    _change_folders(session, folders, Kind.RMDIR, Kind.MKDIR)
+
+
+def _change_folders(session: Session, folders: Sequence[SubfileName], kind: Kind, undo: Kind) -> None:
+    """The first host decides, so that of two changes at once one succeeds."""
+    answered(session.ask_each([_question(kind, folders[0])], bytes))
     try:
-        return stat_subfile(session, subfile)
-    except RemoteFailure as failure:
-        if failure.errno in (errno.ENOENT, errno.ENOTDIR):
-            return None
+        _all_or_none(
+            session, [_question(kind, one) for one in folders[1:]], [_question(undo, one) for one in folders[1:]]
+        )
+    except PeerError:
+        session.ask_each([_question(undo, folders[0])], bytes)
         raise
-
-
-def _quietly(act: Callable[[], None]) -> None:
-    try:
-        act()
-    except SfioError:
-        return  # the error on its way says more
 
 
 def _kind_of(found: Stat) -> str:

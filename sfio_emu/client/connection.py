@@ -1,12 +1,13 @@
 """The client's side of the protocol, without any I/O: messages out, answers in, one conversation a call and host.
 Messages are made when there is room for them, so that only what is under way is held in memory."""
 
+import errno as numbers
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from sfio_emu import message_bodies, wire
-from sfio_emu.errors import PeerError, ProtocolError, RemoteFailure
+from sfio_emu.errors import PeerError, ProtocolError, RemoteFailure, StaleFileError
 from sfio_emu.settings import ALL_CALLS, Settings, TransferCounters
 from sfio_emu.wire import Header, Kind, Malformed
 
@@ -20,7 +21,8 @@ class Message(NamedTuple):
     `data` gives the `data_bytes` to send in slices: each is requested when the one before has been sent; `blocks`: the
     sizes of the blocks they are streamed in (of a READ: not None where its answer shall come in parts). Of an answer,
     `places` gives the size of its data and places for them, given its body, also in slices: each is requested when the
-    one before is full. `finish` takes the body when all has arrived. `path` names the subfile of a handle in an error.
+    one before is full. `finish` takes the body when all has arrived, `failed` the failure that it tells of
+    (else the call fails). `path` names the subfile of a handle in an error.
     """
 
     kind: Kind
@@ -30,6 +32,7 @@ class Message(NamedTuple):
     blocks: Iterator[int] | None = None
     places: Callable[[memoryview], tuple[int, Iterator[Slice]]] | None = None
     finish: Callable[[memoryview], None] | None = None
+    failed: Callable[[RemoteFailure], None] | None = None
     path: Callable[[int], str] = str
 
 
@@ -49,6 +52,8 @@ def failure_of(host: str, body: memoryview, path: Callable[[int], str]) -> Remot
     errno, call, handle, done_bytes = message_bodies.unpack(message_bodies.FAILURE, body)
     if call >= len(ALL_CALLS):
         raise Malformed(f"a failure of the unknown call {call}", fatal=True)
+    if errno == numbers.ESTALE:
+        return StaleFileError(host, path(handle))
     return RemoteFailure(host, ALL_CALLS[call], errno, path(handle), done_bytes)
 
 
@@ -293,7 +298,10 @@ class Exchange:
             self._data = None
         if header.kind == Kind.FAILED:
             failure = failure_of(self._host, body, message.path)
-            self.failure = self.failure or failure
+            if message.failed is not None:
+                message.failed(failure)
+            else:
+                self.failure = self.failure or failure
         elif header.kind != Kind.DONE:
             raise Malformed(f"an answer of kind {header.kind}", fatal=True)
         elif message.finish is not None:

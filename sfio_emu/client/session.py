@@ -8,16 +8,16 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import wraps
-from typing import Concatenate, ParamSpec, SupportsIndex, TypeVar
+from functools import partial, wraps
+from typing import Concatenate, ParamSpec, SupportsIndex, TypeVar, cast
 
 from sfio_emu import authentication, message_bodies, wire
 from sfio_emu.client.connection import Exchange, Message
 from sfio_emu.client.small_calls import SmallCall
 from sfio_emu.client.threads import Guard
 from sfio_emu.client.transfer import Stage
-from sfio_emu.errors import PeerError, ProtocolError, SfioError, UsageError
-from sfio_emu.message_bodies import NO_LAYOUT, Opened, OpenFlag, StoredLayout, Welcome
+from sfio_emu.errors import PeerError, ProtocolError, SfioError, StaleFileError, UsageError
+from sfio_emu.message_bodies import Opened, OpenFlag, Welcome
 from sfio_emu.names import SubfileName
 from sfio_emu.ports import Connection, Connections, Direction, FreeTurns, ProcessGroup, SoloGroup, Turns
 from sfio_emu.settings import ALL_CALLS, Settings, TransferCounters
@@ -39,19 +39,37 @@ def _in_turn(act: Callable[Concatenate[Session, P], Result]) -> Callable[Concate
     return take_turn
 
 
+OpenKey = tuple[str, bool, int]
+Question = tuple[SubfileName, Kind, bytes]
+"""A message about a subfile: its kind and body."""
+
+
+class OpenSubfile:
+    """A subfile as a file of this process has it open. `key`: its path, whether it is for reading only, and the inode
+    that it had: two files of one name have handles of their own."""
+
+    def __init__(self, name: SubfileName, read_only: bool, opened: Opened) -> None:
+        self.name, self.read_only, self.opened = name, read_only, opened
+        self.key: OpenKey = name.path, read_only, opened.inode
+
+    def is_same(self, found: Opened) -> bool:
+        """Whether it is still the file that was opened: by the identity, by the inode where there was none."""
+        file_id = self.opened.layout.file_id if self.opened.layout else 0
+        return found.layout.file_id == file_id if file_id else found.inode == self.opened.inode
+
+
 @dataclass(kw_only=True)
 class Link:
     """A live connection to a host: the number of the next message, what a message may hold, the longest block of what
-    is streamed, the machine the listener says it runs on, the handles and users of open subfiles by path and whether
-    for reading only."""
+    is streamed, the machine the listener says it runs on, the handles and users of open subfiles by key."""
 
     connection: Connection
     next_sequence: int = 1
     limit_bytes: int = wire.MIN_LIMIT
     block_bytes: int = wire.MIN_LIMIT
     machine: bytes = b""
-    handles: dict[tuple[str, bool], int] = field(default_factory=dict)
-    users: dict[tuple[str, bool], int] = field(default_factory=dict)
+    handles: dict[OpenKey, int] = field(default_factory=dict)
+    users: dict[OpenKey, int] = field(default_factory=dict)
     stage: Stage = field(default_factory=Stage)
 
 
@@ -85,27 +103,6 @@ class Session:
         self.counters = TransferCounters()
         self._links: dict[str, Link] = {}
         self._errors = [0] * (len(ALL_CALLS) + 1)
-        self._units: dict[tuple[SubfileName, ...], list[int]] = {}
-
-    @_in_turn
-    def register(self, subfiles: tuple[SubfileName, ...], stripe_unit: int) -> None:
-        """Note that a file of these subfiles is open; raises `UsageError` where one is open with another stripe
-        unit."""
-        units = self._units.setdefault(subfiles, [])
-        if units and units[0] != stripe_unit:
-            raise UsageError(
-                f"the striped file {subfiles[0]};... is open with a stripe unit of {units[0]}, not {stripe_unit}: give"
-                " the same one, or close it first"
-            )
-        units.append(stripe_unit)
-
-    @_in_turn
-    def unregister(self, subfiles: tuple[SubfileName, ...]) -> None:
-        """Note that a file of these subfiles is closed."""
-        units = self._units[subfiles]
-        units.pop()
-        if not units:
-            del self._units[subfiles]
 
     def link(self, host: str) -> Link:
         """The live connection to `host`, made now if need be; raises `ListenerLost`, `ProtocolError`."""
@@ -143,62 +140,109 @@ class Session:
         link.limit_bytes, link.machine = welcome.limit_bytes, welcome.machine
         link.block_bytes = wire.block_bytes(welcome.limit_bytes)
 
-    def handle(self, subfile: SubfileName, *, read_only: bool = False) -> int:
-        """The handle of a subfile on the live connection, opened again after a loss."""
-        key = subfile.path, read_only
-        handle = self.link(subfile.host).handles.get(key)
+    def handle(self, subfile: OpenSubfile) -> int:
+        """The handle of an open subfile on the live connection, opened again after a loss; raises `StaleFileError`
+        where its name is another file's then."""
+        link = self.link(subfile.name.host)
+        handle = link.handles.get(subfile.key)
         if handle is None:
-            self.open(subfile, flags=OpenFlag.READ_ONLY if read_only else OpenFlag(0))
-            handle = self.link(subfile.host).handles[key]
+            flags = OpenFlag.READ_ONLY if subfile.read_only else OpenFlag(0)
+            opened = self.ask(
+                subfile.name, Kind.OPEN, message_bodies.encode_open(subfile.name.path, flags), Opened.decode
+            )
+            if not subfile.is_same(opened):
+                self._close_handles([(subfile.name, opened.handle)])
+                raise StaleFileError(subfile.name.host, subfile.name.path)
+            handle = link.handles[subfile.key] = opened.handle
         return handle
 
     @_in_turn
-    def open(
-        self, subfile: SubfileName, *, flags: OpenFlag = OpenFlag.CREATE, layout: StoredLayout = NO_LAYOUT
-    ) -> Opened:
-        """Open a subfile (again); what its listener says of it. `layout` is stored where none is yet."""
-        link = self.link(subfile.host)
-        body = message_bodies.encode_open(subfile.path, flags, layout)
-        opened = self.ask(subfile, Kind.OPEN, body, Opened.decode)
-        key = subfile.path, bool(flags & OpenFlag.READ_ONLY)
-        if link.handles.setdefault(key, opened.handle) != opened.handle:
-            self._close_handle(subfile, opened.handle)
+    def open(self, subfiles: Sequence[SubfileName], flags: OpenFlag = OpenFlag.CREATE) -> list[OpenSubfile]:
+        """Open subfiles, all at once; each is to be released. Raises the first fault, after which none is open, and
+        what was made is gone."""
+        answers = self.ask_each(
+            [(one, Kind.OPEN, message_bodies.encode_open(one.path, flags)) for one in subfiles], Opened.decode
+        )
+        opened = []
+        for name, answer in zip(subfiles, answers, strict=True):
+            if isinstance(answer, PeerError):
+                continue
+            one = OpenSubfile(name, bool(flags & OpenFlag.READ_ONLY), answer)
+            opened.append(one)
+            link = self._links.get(name.host)
+            if answer.handle and link is not None:
+                if link.handles.setdefault(one.key, answer.handle) != answer.handle:
+                    self._close_handles([(name, answer.handle)])
+                link.users[one.key] = link.users.get(one.key, 0) + 1
+        if len(opened) < len(answers):
+            self.unmake(opened)
+            self.release(opened)
+        answered(answers)
         return opened
 
     @_in_turn
-    def retain(self, subfile: SubfileName, *, read_only: bool = False) -> None:
-        """Count one more file that uses the open subfile."""
-        users, key = self.link(subfile.host).users, (subfile.path, read_only)
-        users[key] = users.get(key, 0) + 1
+    def unmake(self, subfiles: Iterable[OpenSubfile]) -> None:
+        """Delete what the opening of these subfiles made, with the folders made for it, as far as all are empty still
+        and can be reached."""
+        made = [(one, self._links.get(one.name.host)) for one in subfiles if one.opened.created]
+        self.ask_each(
+            [
+                (one.name, Kind.UNMAKE, message_bodies.HANDLE.pack(link.handles[one.key]))
+                for one, link in made
+                if link is not None and one.key in link.handles
+            ],
+            bytes,
+        )
 
     @_in_turn
-    def release(self, subfile: SubfileName, *, read_only: bool = False) -> None:
-        """Count one file less that uses the subfile, and close it after the last. A lost connection has closed it
-        already."""
-        link, key = self._links.get(subfile.host), (subfile.path, read_only)
-        if link is None or key not in link.handles:
-            return
-        link.users[key] = link.users.get(key, 1) - 1
-        if link.users[key] <= 0:
-            del link.users[key]
-            self._close_handle(subfile, link.handles.pop(key))
+    def release(self, subfiles: Iterable[OpenSubfile]) -> SfioError | None:
+        """Count one file less that uses each subfile, and close those that no other uses; the first fault. A lost
+        connection has closed its own already."""
+        unused: list[tuple[SubfileName, int]] = []
+        for one in subfiles:
+            link = self._links.get(one.name.host)
+            if link is None or one.key not in link.handles:
+                continue
+            link.users[one.key] = link.users.get(one.key, 1) - 1
+            if link.users[one.key] <= 0:
+                del link.users[one.key]
+                unused.append((one.name, link.handles.pop(one.key)))
+        return next((answer for answer in self._close_handles(unused) if isinstance(answer, PeerError)), None)
 
-    def _close_handle(self, subfile: SubfileName, handle: int) -> None:
-        self.ask(subfile, Kind.CLOSE, message_bodies.HANDLE.pack(handle), bytes)
+    def _close_handles(self, handles: Iterable[tuple[SubfileName, int]]) -> Sequence[bytes | PeerError]:
+        return self.ask_each(
+            [(name, Kind.CLOSE, message_bodies.HANDLE.pack(handle)) for name, handle in handles], bytes
+        )
+
+    @_in_turn
+    def ask_each(
+        self, questions: Sequence[Question], answer: Callable[[memoryview], Result]
+    ) -> list[Result | PeerError]:
+        """One message about each subfile, over all hosts at once; what `answer` reads in the body of each answer, or
+        what failed."""
+        results: dict[int, Result | PeerError] = {}
+        messages: dict[str, list[Message]] = {}
+        for number, (subfile, kind, body) in enumerate(questions):
+
+            def finish(body: memoryview, number: int = number) -> None:
+                results[number] = answer(body)
+
+            try:
+                self.link(subfile.host)
+            except PeerError as fault:
+                results[number] = fault
+            else:
+                failed, path = partial(results.__setitem__, number), partial(_path_of, subfile)
+                messages.setdefault(subfile.host, []).append(
+                    Message(kind, body, finish=finish, failed=failed, path=path)
+                )
+        faults = self._exchange({host: iter(items) for host, items in messages.items()}, self.counters, MANAGEMENT)
+        by_host = {fault.host: fault for fault in faults}
+        return [results[n] if n in results else by_host[place.host] for n, (place, _, _) in enumerate(questions)]
 
     def ask(self, subfile: SubfileName, kind: Kind, body: bytes, answer: Callable[[memoryview], Result]) -> Result:
         """One message about a subfile to its listener, and what `answer` reads in the body of its answer."""
-        self.link(subfile.host)
-        answers: list[Result] = []
-        message = Message(kind, body, finish=lambda body: answers.append(answer(body)), path=lambda _: subfile.path)
-        self.request({subfile.host: [message]})
-        return answers[0]
-
-    @_in_turn
-    def request(self, messages: Mapping[str, Iterable[Message]]) -> None:
-        """Management: all hosts at once, no turns; raises the first fault in the order of hosts."""
-        for fault in self._exchange({host: iter(items) for host, items in messages.items()}, self.counters, MANAGEMENT):
-            raise fault
+        return answered(self.ask_each([(subfile, kind, body)], answer))[0]
 
     @_in_turn
     def transfer(
@@ -328,6 +372,18 @@ class Session:
     def _forget_connections(self) -> None:
         for host in list(self._links):
             self._disconnect(host)
+
+
+def answered(answers: Sequence[Result | PeerError]) -> list[Result]:
+    """What was answered; raises the first fault."""
+    for answer in answers:
+        if isinstance(answer, PeerError):
+            raise answer
+    return cast(list[Result], answers)
+
+
+def _path_of(subfile: SubfileName, handle: int) -> str:
+    return subfile.path
 
 
 def _plain(value: object) -> int | str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from sfio_emu import message_bodies, wire
-from sfio_emu.client.session import Link, Session
+from sfio_emu.client.session import Link, OpenSubfile, Session
 from sfio_emu.client.size_check import NO_END, WrittenSizes
 from sfio_emu.client.small_calls import (
     MAX_SMALL_BYTES,
@@ -31,7 +31,7 @@ class OpenSubfiles(Protocol):
     layout: Layout
     session: Session
     settings: Settings
-    read_only: bool
+    opened: Sequence[OpenSubfile]
     counters: TransferCounters
     hosts: dict[str, list[int]]
 
@@ -68,7 +68,7 @@ def host_parts(access: OpenSubfiles, parts: Sequence[BlockPart], size: int) -> d
         link = access.session.live(host)
         if link is None or size + OVERHEAD_BYTES + wire.RUN_BYTES * len(numbers) > link.limit_bytes:
             return None
-        handles = [link.handles.get((access.subfiles[part.subfile].path, access.read_only)) for part in numbers]
+        handles = [link.handles.get(access.opened[part.subfile].key) for part in numbers]
         known = [handle for handle in handles if handle is not None]
         if len(known) < len(handles):
             return None

@@ -1,13 +1,13 @@
 """One client of a listener: its bytes are read, its requests carried out, its answers queued, one message at a time."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sfio_emu import authentication, message_bodies, wire
 from sfio_emu.listener.operations import Operations, Rejections
 from sfio_emu.listener.pool import BufferPool
-from sfio_emu.listener.ports import Answer, CallFailed, FileSync, Subfiles, failed
+from sfio_emu.listener.ports import Answer, FileSync, Subfiles
 from sfio_emu.listener.reader import LongWrite, Reader, Request
 from sfio_emu.wire import Kind, Malformed
 
@@ -25,8 +25,9 @@ class Identity:
 class ServerConnection:
     """The protocol with one client, driven by whoever owns the socket.
 
-    `incoming` is where the next bytes go: empty while an answer is to be sent, while files are synced (`syncs`, to be
-    taken away and followed by `synced`), and (`starved`) while no buffer of the pool is free. After `closed` nothing
+    `incoming` is where the next bytes go: empty while an answer is to be sent, while files are synced or other work is
+    done elsewhere (`sync`, `work`, to be taken away and followed by `answer`), and (`starved`) while no buffer of the
+    pool is free. After `closed` nothing
     more is to be read; what `outgoing` still has may be sent, and `refusal` says why. `sieve`: many small runs near one
     another are moved as one span (`sieves`).
     """
@@ -50,8 +51,9 @@ class ServerConnection:
         self._parts: Iterator[Answer | memoryview] | None = None
         self._data_left = 0
         self._sum: wire.Checksum | None = None
-        self._syncing = False
-        self.syncs: Sequence[tuple[int, FileSync]] = ()
+        self._working = False
+        self.sync: FileSync | None = None
+        self.work: Callable[[], Answer] | None = None
         self.refusal = ""
         self.closed = False
 
@@ -76,7 +78,7 @@ class ServerConnection:
         return self._reader.holds_buffer
 
     def incoming(self) -> Sequence[memoryview]:
-        if self._outgoing or self.closed or self._syncing:
+        if self._outgoing or self.closed or self._working:
             return ()
         place = self._reader.place()
         return () if place is None else (place,)
@@ -114,11 +116,11 @@ class ServerConnection:
         if not self._outgoing:
             self._reader.release()
 
-    def synced(self, handle: int, failure: CallFailed | None) -> None:
-        """The files of `syncs` are on the medium, or the one of that handle failed."""
-        self._syncing = False
+    def answer(self, answer: Answer) -> None:
+        """What `sync` or `work` led to."""
+        self._working = False
         if not self.closed:
-            self._queue(Answer() if failure is None else failed(failure, handle))
+            self._queue(answer)
 
     @property
     def between_answers(self) -> bool:
@@ -135,9 +137,9 @@ class ServerConnection:
         self.closed = True
         self._outgoing.clear()
         self._parts = None
-        for _, sync in self.syncs:
-            sync.close()
-        self.syncs = ()
+        if self.sync is not None:
+            self.sync.close()
+        self.sync = self.work = None
         self._reader.release()
         self._operations.close_files()
 
@@ -177,8 +179,8 @@ class ServerConnection:
 
     def _answer(self, answer: Answer) -> None:
         """Queue an answer; the buffer stays held while data lie in it."""
-        if answer.syncs:
-            self._syncing, self.syncs = True, answer.syncs
+        if answer.sync or answer.work:
+            self._working, self.sync, self.work = True, answer.sync, answer.work
             self._reader.release()
             return
         if answer.parts is not None:

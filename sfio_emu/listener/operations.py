@@ -1,17 +1,22 @@
 """What a request does to the subfiles of a listener, and the answer to it.
 The disk is a port (`Subfiles`), so that everything here runs on files in memory as well."""
 
+import errno
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 
 from sfio_emu import message_bodies
 from sfio_emu.listener.pool import BufferPool
-from sfio_emu.listener.ports import Answer, CallFailed, FileSync, Subfiles, failed
+from sfio_emu.listener.ports import Answer, CallFailed, Subfiles, failed
 from sfio_emu.listener.reader import Request
 from sfio_emu.listener.subfile_io import Moves
-from sfio_emu.message_bodies import OpenFlag, StoredLayout
+from sfio_emu.message_bodies import LIST_ENTRY, StoredLayout, encode_entry
 from sfio_emu.wire import WRITES, Kind, Malformed
 
 MAX_HANDLES = 4096
+MAX_LOCKS = 64
+MAX_ENTRY_BYTES = LIST_ENTRY.size + 255
 
 
 class Rejections:
@@ -44,7 +49,8 @@ class Operations:
             Kind.UNLINK: self._unlink, Kind.RESIZE: self._resize, Kind.SIZE: self._size, Kind.WRITE: self.moves.write,
             Kind.READ: self.moves.read, Kind.ERRORS: self._errors, Kind.STAT: self._stat, Kind.LIST: self._list,
             Kind.RENAME: self._rename, Kind.SYNC: self._sync, Kind.LAYOUT: self._layout, Kind.UNMAKE: self._unmake,
-            Kind.WRITE_STRIDED: self.moves.write, Kind.READ_STRIDED: self.moves.read,
+            Kind.WRITE_STRIDED: self.moves.write, Kind.READ_STRIDED: self.moves.read, Kind.LOCK: self._lock,
+            Kind.MKDIR: self._make_folder, Kind.RMDIR: self._remove_folder,
         }  # fmt: skip
 
     def execute(self, request: Request) -> Answer:
@@ -66,12 +72,17 @@ class Operations:
             except CallFailed:  # counted where it happened; nobody is left who could be answered
                 continue
         self._files.clear()
+        for path in [path for path, owner in self._subfiles.locks.items() if owner is self]:
+            del self._subfiles.locks[path]
 
     def _file(self, handle: int) -> int:
         try:
-            return self._files[handle]
+            file = self._files[handle]
         except KeyError:
             raise Malformed(f"handle {handle} is not open", fatal=False) from None
+        if file in self._subfiles.replaced:
+            raise CallFailed("open", errno.ESTALE, handle)
+        return file
 
     def _files_of(self, handles: Sequence[int]) -> dict[int, int]:
         """The files by handle, in the order in which they are first named."""
@@ -80,15 +91,14 @@ class Operations:
     # --- names and open files --------------------------------------------------------------------------------------
 
     def _open(self, request: Request) -> Answer:
-        path, flags, layout = message_bodies.decode_open(request.body)
+        path, flags = message_bodies.decode_open(request.body)
         if len(self._files) >= MAX_HANDLES:
             raise Malformed(f"more than {MAX_HANDLES} subfiles open at once", fatal=False)
         file, created = self._subfiles.open(path, flags)
+        if file < 0:
+            return Answer(body=message_bodies.NOT_THERE.encode())
         try:
             found = self._subfiles.describe(file)
-            if layout and not found.layout and not flags & OpenFlag.READ_ONLY:
-                self._subfiles.store_layout(file, layout)
-                found = self._subfiles.describe(file)
         except CallFailed:
             self._subfiles.close(file)
             raise
@@ -99,9 +109,9 @@ class Operations:
 
     def _close(self, request: Request) -> Answer:
         (handle,) = message_bodies.unpack(message_bodies.HANDLE, request.body)
-        file = self._file(handle)
-        del self._files[handle]
-        self._subfiles.close(file)
+        with suppress(CallFailed):  # it is closed also where it was replaced
+            self._file(handle)
+        self._subfiles.close(self._files.pop(handle))
         return Answer()
 
     def _unmake(self, request: Request) -> Answer:
@@ -110,12 +120,32 @@ class Operations:
         return Answer()
 
     def _create(self, request: Request) -> Answer:
-        self._subfiles.create(*message_bodies.decode_create(request.body))
+        self._subfiles.create(message_bodies.decode_path(request.body))
         return Answer()
 
     def _unlink(self, request: Request) -> Answer:
         self._subfiles.unlink(message_bodies.decode_path(request.body))
         return Answer()
+
+    def _make_folder(self, request: Request) -> Answer:
+        self._subfiles.make_folder(message_bodies.decode_path(request.body))
+        return Answer()
+
+    def _remove_folder(self, request: Request) -> Answer:
+        self._subfiles.remove_folder(message_bodies.decode_path(request.body))
+        return Answer()
+
+    def _lock(self, request: Request) -> Answer:
+        """Give a client the lock of a name, unless somebody has it (also itself: a session has threads), or end it."""
+        take, path = bytes(request.body[:1]) == b"\1", message_bodies.decode_path(request.body[1:])
+        locks, granted = self._subfiles.locks, False
+        if not take and locks.get(path) is self:
+            del locks[path]
+        elif take and path not in locks:
+            if sum(owner is self for owner in locks.values()) >= MAX_LOCKS:
+                raise Malformed(f"more than {MAX_LOCKS} names locked at once", fatal=False)
+            locks[path], granted = self, True
+        return Answer(body=message_bodies.LOCK_ANSWER.pack(granted))
 
     def _rename(self, request: Request) -> Answer:
         (replace,), source, target = message_bodies.decode_pair(message_bodies.RENAME, request.body)
@@ -127,14 +157,27 @@ class Operations:
 
     def _list(self, request: Request) -> Answer:
         _, after, path = message_bodies.decode_pair(message_bodies.LIST, request.body)
-        most = max(1, min(message_bodies.MAX_LIST_BYTES, self._pool.buffer_bytes) // 300)
-        entries, more = self._subfiles.list_folder(path, after, most)
-        return Answer(body=message_bodies.encode_entries(entries, more=more))
+        return Answer(work=partial(self._page, path, after))
+
+    def _page(self, path: str, after: str) -> Answer:
+        """As many names of a folder behind `after` as an answer takes; for another thread, and longer than a turn."""
+        parts, left = [b"\0"], min(message_bodies.MAX_LIST_BYTES, self._pool.buffer_bytes)
+        try:
+            for entry in self._subfiles.list_folder(path, after):
+                parts.append(encode_entry(entry))
+                left -= len(parts[-1])
+                if left < MAX_ENTRY_BYTES:
+                    parts[0] = b"\1"
+                    break
+        except CallFailed as failure:
+            return failed(failure)
+        return Answer(body=b"".join(parts))
 
     def _layout(self, request: Request) -> Answer:
         handle, *layout = message_bodies.unpack(message_bodies.LAYOUT, request.body)
-        self._subfiles.store_layout(self._file(handle), StoredLayout(*layout))
-        return Answer()
+        file = self._file(handle)
+        self._subfiles.store_layout(file, StoredLayout(*layout))
+        return Answer(body=message_bodies.LAYOUT_ANSWER.pack(*self._subfiles.describe(file).layout))
 
     def _resize(self, request: Request) -> Answer:
         handle, size, cut = message_bodies.unpack(message_bodies.RESIZE, request.body)
@@ -148,15 +191,8 @@ class Operations:
         return Answer(body=message_bodies.SIZE_ANSWER.pack(self._subfiles.size(self._file(handle))))
 
     def _sync(self, request: Request) -> Answer:
-        syncs: list[tuple[int, FileSync]] = []
-        for handle, file in self._files_of(message_bodies.decode_handles(request.body)).items():
-            try:
-                syncs.append((handle, self._subfiles.sync(file)))
-            except CallFailed as failure:
-                for _, sync in syncs:
-                    sync.close()
-                return failed(failure, handle)
-        return Answer(syncs=syncs)
+        (handle,) = message_bodies.unpack(message_bodies.HANDLE, request.body)
+        return Answer(sync=self._subfiles.sync(self._file(handle)))
 
     def _errors(self, request: Request) -> Answer:
         return Answer(body=message_bodies.ERRORS_ANSWER.pack(*self._subfiles.take_errors(), self._rejections.take()))

@@ -3,7 +3,7 @@ in memory as well), the failure of one of its calls, and an answer that is still
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from sfio_emu import message_bodies
@@ -14,10 +14,11 @@ from sfio_emu.wire import Kind
 
 class CallFailed(Exception):
     """A call of the operating system failed (`done_bytes`: of its run, what was written before): which of `ALL_CALLS`,
-    and its errno."""
+    and its errno (`handle`: of which open file)."""
 
-    def __init__(self, call: str, errno: int) -> None:
+    def __init__(self, call: str, errno: int, handle: int = 0) -> None:
         super().__init__(f"{call}: errno {errno}")
+        self.handle = handle
         self.call = call
         self.errno = errno
         self.done_bytes = 0
@@ -37,16 +38,24 @@ class FileSync(Protocol):
 
 
 class Subfiles(Protocol):
-    """The files below the root of a listener; every method raises `CallFailed` (and counts it)."""
+    """The files below the root of a listener; every method raises `CallFailed` (and counts it). `replaced`: open files
+    whose name another file has got since; `locks`: who of all clients has which name for itself."""
+
+    locks: dict[str, object]
+
+    @property
+    def replaced(self) -> Container[int]: ...
 
     def open(self, path: str, flags: OpenFlag) -> tuple[int, bool]: ...
     def close(self, file: int) -> None: ...
     def unmake(self, file: int) -> None: ...
-    def create(self, path: str, cut: int) -> None: ...
+    def create(self, path: str) -> None: ...
     def unlink(self, path: str) -> None: ...
     def rename(self, source: str, target: str, *, replace: bool) -> None: ...
     def stat(self, path: str) -> Stat: ...
-    def list_folder(self, path: str, after: str, most: int) -> tuple[Sequence[Entry], bool]: ...
+    def make_folder(self, path: str) -> None: ...
+    def remove_folder(self, path: str) -> None: ...
+    def list_folder(self, path: str, after: str) -> Iterator[Entry]: ...
     def describe(self, file: int) -> Stat: ...
     def store_layout(self, file: int, layout: StoredLayout) -> None: ...
     def truncate(self, file: int, size: int) -> None: ...
@@ -64,8 +73,8 @@ class Answer(NamedTuple):
     `checked`.
 
     `parts`: what a streamed READ is answered with instead, each made when the one before has been sent: answers without
-    their data, and the data of the last of them in slices. `syncs`: files (by handle) to be synced elsewhere before
-    there is an answer.
+    their data, and the data of the last of them in slices. `sync`: a file to be synced elsewhere before there is
+    an answer. `work`: what gives the answer, elsewhere too.
     """
 
     kind: Kind = Kind.DONE
@@ -74,10 +83,13 @@ class Answer(NamedTuple):
     data_bytes: int = 0
     checked: bool = False
     parts: Iterator[Answer | memoryview] | None = None
-    syncs: Sequence[tuple[int, FileSync]] = ()
+    sync: FileSync | None = None
+    work: Callable[[], Answer] | None = None
 
 
 def failed(failure: CallFailed, handle: int = 0, done_bytes: int = 0) -> Answer:
     """The answer that names a call that failed."""
-    body = message_bodies.FAILURE.pack(failure.errno, ALL_CALLS.index(failure.call), handle, done_bytes)
+    body = message_bodies.FAILURE.pack(
+        failure.errno, ALL_CALLS.index(failure.call), handle or failure.handle, done_bytes
+    )
     return Answer(kind=Kind.FAILED, body=body)

@@ -89,9 +89,11 @@ class MpiFile:
     def __enter__(self) -> MpiFile:
         return self
 
-    def __exit__(self, kind: object, *_: object) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         if kind is None:
             self.close()
+        elif isinstance(self._file, StripedFile):  # without the others, as a striped file does
+            self._file.__exit__(kind, error, trace)
 
     @property
     def file(self) -> BlockFile:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 from sfio_emu.listener.ports import CallFailed
 from sfio_emu.message_bodies import NO_LAYOUT, Entry, OpenFlag, Stat, StoredLayout
@@ -18,6 +18,8 @@ class MemoryFiles:
         self.calls: list[tuple[int, int]] = []
         self.full_at = full_at
         self.cut: dict[int, int] = {}
+        self.replaced: set[int] = set()
+        self.locks: dict[str, object] = {}
 
     def open(self, path: str, flags: OpenFlag) -> tuple[int, bool]:
         if path == "missing":
@@ -55,9 +57,11 @@ class MemoryFiles:
 
     def close(self, file: int) -> None: ...
     def unmake(self, file: int) -> None: ...
-    def create(self, path: str, cut: int) -> None: ...
+    def create(self, path: str) -> None: ...
 
     def unlink(self, path: str) -> None: ...
+    def make_folder(self, path: str) -> None: ...
+    def remove_folder(self, path: str) -> None: ...
     def rename(self, source: str, target: str, *, replace: bool) -> None: ...
     def store_layout(self, file: int, layout: StoredLayout) -> None: ...
     def sync(self, file: int) -> None: ...
@@ -65,8 +69,8 @@ class MemoryFiles:
     def stat(self, path: str) -> Stat:
         raise CallFailed("stat", errno.ENOENT)
 
-    def list_folder(self, path: str, after: str, most: int) -> tuple[Sequence[Entry], bool]:
-        return (), False
+    def list_folder(self, path: str, after: str) -> Iterator[Entry]:
+        yield from ()
 
     def take_errors(self) -> list[int]:
         return [0] * len(ALL_CALLS)

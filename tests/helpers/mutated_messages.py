@@ -9,6 +9,7 @@ from pathlib import Path
 from sfio_emu import message_bodies, wire
 from sfio_emu.adapters.listener_disk import RootedSubfiles
 from sfio_emu.listener.connection import ServerConnection
+from sfio_emu.listener.ports import Answer
 from sfio_emu.wire import Kind
 
 LIMIT_BYTES = 1 << 14
@@ -67,11 +68,11 @@ def small_body(draw: random.Random, kind: Kind, handle: int, path: bytes) -> byt
     """The body of a message that is neither WRITE nor READ."""
     numbers = [draw.choice((0, 1, 10, 2**31, 2**32 - 1)) for _ in range(2)]
     if kind == Kind.OPEN:
-        return message_bodies.OPEN.pack(draw.randrange(9), draw.choice((0, 75, 2**63)), *numbers) + path
-    if kind in (Kind.UNLINK, Kind.STAT):
+        return message_bodies.OPEN.pack(draw.randrange(17)) + path
+    if kind in (Kind.UNLINK, Kind.STAT, Kind.CREATE, Kind.MKDIR, Kind.RMDIR):
         return path
-    if kind == Kind.CREATE:
-        return message_bodies.CREATE.pack(draw.randrange(2**64)) + path
+    if kind == Kind.LOCK:
+        return bytes([draw.randrange(3)]) + path
     if kind == Kind.LIST:
         return message_bodies.encode_pair(
             b"", draw.choice(("", "a", "z" * 300)), draw.choice(("", ".", "b", "../outside"))
@@ -79,10 +80,8 @@ def small_body(draw: random.Random, kind: Kind, handle: int, path: bytes) -> byt
     if kind == Kind.RENAME:
         names = [draw.choice(("a", "b/c", "d/e/f", "../outside", "link", "x" * 300)) for _ in range(2)]
         return message_bodies.encode_pair(bytes([draw.randrange(3)]), *names)
-    if kind == Kind.SYNC:
-        return message_bodies.encode_handles([draw.choice((1, 2, handle)) for _ in range(draw.randrange(3))])
     if kind == Kind.LAYOUT:
-        return message_bodies.LAYOUT.pack(handle, draw.choice((0, 75, 2**64 - 1)), *numbers)
+        return message_bodies.LAYOUT.pack(handle, draw.choice((0, 75, 2**64 - 1)), *numbers, draw.randrange(2**64))
     if kind == Kind.RESIZE:
         return message_bodies.RESIZE.pack(handle, draw.choice((0, 10, 2**63, 2**40)), draw.randrange(2**64))
     if kind in (Kind.HELLO, Kind.KEY):
@@ -129,11 +128,13 @@ def feed(connection: ServerConnection, stream: bytes) -> None:
     """Let the bytes arrive as a socket would bring them, and take the answers away."""
     place = 0
     while place < len(stream) or connection.outgoing():
-        if connection.syncs:
-            for _, sync in connection.syncs:
-                sync.close()
-            connection.syncs = ()
-            connection.synced(0, None)
+        if connection.sync:
+            connection.sync.close()
+            connection.sync = None
+            connection.answer(Answer())
+        if connection.work:
+            work, connection.work = connection.work, None
+            connection.answer(work())
         while pieces := connection.outgoing():
             first = pieces[0]
             assert len(first) <= LIMIT_BYTES + 4096

@@ -44,7 +44,7 @@ def test_an_error_of_one_connection_ends_that_one_alone(tmp_path: Path, monkeypa
     with listening(tmp_path) as addresses:
         file = StripedFile.open("p1/a", 5, session=session_of(addresses))
         with socket.create_connection(addresses["p1"], timeout=10) as stream:
-            stream.sendall(wire.encode_header(Kind.CREATE, 1, message_bodies.encode_create("b", 7)))
+            stream.sendall(wire.encode_header(Kind.CREATE, 1, message_bodies.encode_path("b")))
             assert stream.recv(1) == b"", "its connection ends"
         file.pwrite(b"alive", 0)
         assert file.pread(5, 0) == b"alive"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sfio_emu import StripedFile, message_bodies, wire
+from sfio_emu import ProtocolError, StripedFile, message_bodies, wire
 from sfio_emu.adapters.listener_clients import Client, Limits
 from sfio_emu.adapters.listener_threads import LINES_AT_ONCE, PERIOD_S, LimitedLog
 from sfio_emu.wire import Kind
@@ -181,8 +181,11 @@ def test_a_listener_full_of_clients_says_so_and_serves_those_it_has(
     with listening(tmp_path, limits=Limits(clients=3)) as addresses:
         sessions = [session_of(addresses) for _ in range(3)]
         files = [StripedFile.open("p1/a", 75, session=session) for session in sessions]
-        with socket.create_connection(addresses["p1"], timeout=10) as fourth:
-            assert fourth.recv(1) == b""
+        for _ in range(3):
+            with pytest.raises(
+                ProtocolError, match="p1: it refused a message: it serves no more clients: 3 clients are"
+            ):
+                session_of(addresses).link("p1")
         assert all(file.pwrite(b"data", 0) == 4 for file in files)
         sessions[0].close()
         time.sleep(0.1)

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from sfio_emu import ListenerLost, RemoteFailure, Settings, StripedFile
-from sfio_emu.client.catalogue import sync_subfiles
 from tests.helpers.faulty_disk import Disk
 from tests.helpers.listeners import listening, session_of
 from tests.helpers.synced_writes import read_back, written_and_synced
@@ -192,10 +191,7 @@ def test_who_syncs_while_a_sync_is_under_way_shares_the_next_one(tmp_path: Path)
         files = [StripedFile.open("p1/a", 75, session=session) for session in sessions]
         files[0].pwrite(b"data", 0)
         disk.gate.clear()
-        threads = [
-            threading.Thread(target=sync_subfiles, args=(session, file.subfiles))
-            for session, file in zip(sessions, files, strict=True)
-        ]
+        threads = [threading.Thread(target=file.sync, kwargs={"durable": True}) for file in files]
         threads[0].start()
         assert disk.entered.wait(5)
         for thread in threads[1:]:
@@ -214,5 +210,5 @@ def test_a_sync_that_fails_is_named_and_others_are_served_while_it_lasts(tmp_pat
         file = StripedFile.open("p1/a", 75, session=session)
         disk.faults = lambda call, offset: errno.EIO if call == "fsync" else None
         with pytest.raises(RemoteFailure, match="p1: fsync of a: Input/output error"):
-            sync_subfiles(session, file.subfiles)
+            file.sync(durable=True)
         assert StripedFile.open("p1/b", 75, session=other).pwrite(b"data", 0) == 4

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from sfio_emu import RemoteFailure, Session, StripedFile, UsageError
+from sfio_emu import RemoteFailure, Session, StripedFile, UsageError, message_bodies
 from sfio_emu.adapters.listener_disk import RootedSubfiles
 from sfio_emu.client.catalogue import (
     list_folder,
-    rename_subfile,
+    rename_file,
     stat_subfile,
-    store_layout,
     sync_subfiles,
-    unmake_subfile,
 )
-from sfio_emu.message_bodies import OpenFlag, StoredLayout
+from sfio_emu.client.opening import store_layouts
+from sfio_emu.client.session import OpenSubfile
+from sfio_emu.message_bodies import OpenFlag
 from sfio_emu.names import SubfileName
 from sfio_emu.wire import Kind
 from tests.helpers.listeners import listener, session_of
@@ -40,53 +40,55 @@ def failed_with(number: int) -> object:
 
 
 def test_a_layout_is_stored_with_a_new_subfile_and_kept(session: Session) -> None:
-    layout = StoredLayout(75, 1, 3)
-    opened = session.open(A, layout=layout)
-    assert opened.created and opened.layout == layout
-    again = session.open(A, layout=StoredLayout(5, 0, 2))
-    assert not again.created and again.layout == layout, "what is stored stays"
+    opened = session.open([A, B])
+    assert [one.opened.created for one in opened] == [True, True]
+    store_layouts(session, opened, 75)
+    layout = opened[0].opened.layout
+    assert layout[:3] == (75, 0, 2) and layout.file_id and opened[1].opened.layout == (75, 1, 2, layout.file_id)
+    again = session.open([B, A])
+    store_layouts(session, again, 5)
+    assert not again[1].opened.created and again[1].opened.layout == layout, "what is stored stays"
     assert stat_subfile(session, A).layout == layout
-    store_layout(session, A, StoredLayout(5, 0, 2))
-    assert stat_subfile(session, A).layout == StoredLayout(5, 0, 2)
-    assert not session.open(B).layout
 
 
 def test_opens_as_they_are_asked_for(session: Session, tmp_path: Path) -> None:
     with failed_with(errno.ENOENT):  # type: ignore[attr-defined]
-        session.open(A, flags=OpenFlag(0))
+        session.open([A], OpenFlag(0))
     with failed_with(errno.ENOENT):  # type: ignore[attr-defined]
-        session.open(B, flags=OpenFlag.READ_ONLY)
+        session.open([B], OpenFlag.READ_ONLY)
+    assert not session.open([B], OpenFlag.IF_THERE)[0].opened.handle
     assert list((tmp_path / "p1").iterdir()) == [], "nothing was made"
-    assert session.open(A, flags=OpenFlag.CREATE | OpenFlag.EXCLUSIVE).created
+    assert session.open([A], OpenFlag.CREATE | OpenFlag.EXCLUSIVE)[0].opened.created
     with failed_with(errno.EEXIST):  # type: ignore[attr-defined]
-        session.open(A, flags=OpenFlag.CREATE | OpenFlag.EXCLUSIVE)
+        session.open([A], OpenFlag.CREATE | OpenFlag.EXCLUSIVE)
     (tmp_path / "p1/a").chmod(0o444)
-    assert session.open(A, flags=OpenFlag.READ_ONLY).size == 0
+    assert session.open([A], OpenFlag.READ_ONLY)[0].opened.size == 0
 
 
 def test_a_refused_open_leaves_no_folders(session: Session, tmp_path: Path) -> None:
     with failed_with(errno.ENAMETOOLONG):  # type: ignore[attr-defined]
-        session.open(SubfileName(host="p1", path="new/deeper/" + "x" * 300))
+        session.open([A, SubfileName(host="p1", path="new/deeper/" + "x" * 300), B])
     assert list((tmp_path / "p1").iterdir()) == []
+
+
+def opened(session: Session, *paths: str) -> list[OpenSubfile]:
+    return session.open([SubfileName(host="p1", path=path) for path in paths])
 
 
 def test_what_an_opening_made_goes_again_unless_it_is_used(session: Session, tmp_path: Path) -> None:
     root = tmp_path / "p1"
-    for path in ("new/one/a", "new/two/b", "c"):
-        session.open(SubfileName(host="p1", path=path))
+    one, two, three = opened(session, "new/one/a", "new/two/b", "c")
     (root / "new/two/beside").touch()
-    for path in ("new/one/a", "new/two/b"):
-        unmake_subfile(session, SubfileName(host="p1", path=path), read_only=False)
+    session.unmake([one, two])
     assert sorted(root.rglob("*")) == [root / "c", root / "new", root / "new/two", root / "new/two/beside"]
     (root / "c").write_bytes(b"somebody wrote into it")
-    unmake_subfile(session, SubfileName(host="p1", path="c"), read_only=False)
+    session.unmake([three])
     (root / "old").touch()
-    session.open(SubfileName(host="p1", path="old"))
-    unmake_subfile(session, SubfileName(host="p1", path="old"), read_only=False)
-    session.open(A)
+    session.unmake(opened(session, "old"))
+    made = opened(session, "a")
     (root / "a").unlink()
     (root / "a").touch()
-    unmake_subfile(session, A, read_only=False)
+    session.unmake(made)
     assert (root / "c").exists() and (root / "old").exists() and (root / "a").exists(), "used, older, another file"
 
 
@@ -94,11 +96,10 @@ def test_truncations_of_a_file_are_kept_while_anybody_has_it_open(tmp_path: Path
     subfiles = RootedSubfiles(tmp_path)
     (first, _), (second, _), (other, _) = (subfiles.open(path, OpenFlag.CREATE) for path in ("a", "a", "b"))
     subfiles.note_cut(first, 5)
-    subfiles.create("a", 6)
-    assert [subfiles.cuts(file) for file in (first, second, other)] == [5 ^ 6, 5 ^ 6, 0]
+    assert [subfiles.cuts(file) for file in (first, second, other)] == [5, 5, 0]
     subfiles.close(first)
     third, _ = subfiles.open("a", OpenFlag.CREATE)
-    assert subfiles.cuts(third) == subfiles.cuts(second) == 5 ^ 6
+    assert subfiles.cuts(third) == subfiles.cuts(second) == 5
     for file in (second, third):
         subfiles.close(file)
     anew, _ = subfiles.open("a", OpenFlag.CREATE)
@@ -109,8 +110,7 @@ def test_truncations_of_a_file_are_kept_while_anybody_has_it_open(tmp_path: Path
 
 
 def test_stat_and_list_and_rename(session: Session, tmp_path: Path) -> None:
-    session.open(A)
-    session.open(B)
+    session.open([A, B])
     (tmp_path / "p1/a").write_bytes(b"12345")
     (tmp_path / "p1/pipe").unlink(missing_ok=True)
     os.mkfifo(tmp_path / "p1/pipe")
@@ -120,14 +120,16 @@ def test_stat_and_list_and_rename(session: Session, tmp_path: Path) -> None:
     found = [(entry.name, entry.kind, entry.size) for entry in list_folder(session, "p1", "")]
     assert found == [("a", "file", 5), ("deep", "folder", 0), ("pipe", "other", 0)]
     with failed_with(errno.EEXIST):  # type: ignore[attr-defined]
-        rename_subfile(session, A, "deep/b")
-    rename_subfile(session, A, "deep/b", replace=True)
-    rename_subfile(session, B, "far/away/c")
+        rename_file(session, "p1/a", "p1/deep/b")
+    rename_file(session, "p1/a", "p1/deep/b", replace=True)
+    rename_file(session, "p1/deep/b", "p1/far/away/c")
     assert (tmp_path / "p1/far/away/c").read_bytes() == b"12345"
     assert [entry.name for entry in list_folder(session, "p1", "deep")] == []
+    body = message_bodies.encode_pair(b"\0", "pipe", "q")
     with failed_with(errno.EINVAL):  # type: ignore[attr-defined]
-        rename_subfile(session, SubfileName(host="p1", path="pipe"), "q")
-    assert session.take_errors() | {"lseek": 0} == dict.fromkeys(session.take_errors(), 0) | {"stat": 1, "rename": 2}
+        session.ask(SubfileName(host="p1", path="pipe"), Kind.RENAME, body, bytes)
+    counts = session.take_errors()
+    assert counts | {"lseek": 0} == dict.fromkeys(session.take_errors(), 0) | {"stat": 2, "rename": 1}
 
 
 def test_a_folder_of_many_names_is_listed_page_by_page(session: Session, tmp_path: Path) -> None:
@@ -150,12 +152,13 @@ def test_only_plain_files_are_deleted(session: Session, tmp_path: Path) -> None:
     assert sorted(path.name for path in root.iterdir()) == ["link", "pipe", "socket"]
 
 
-def test_synced_subfiles_and_one_that_is_not_there(session: Session) -> None:
-    for subfile in (A, B):
-        session.open(subfile)
-    sync_subfiles(session, [A, B])
+def test_synced_subfiles_and_one_that_is_not_there(session: Session, tmp_path: Path) -> None:
+    both = session.open([A, B])
+    sync_subfiles(session, both)
+    (tmp_path / "p1/a").unlink()
+    session.close()
     with failed_with(errno.ENOENT):  # type: ignore[attr-defined]
-        sync_subfiles(session, [SubfileName(host="p1", path="none")])
+        sync_subfiles(session, both)
 
 
 def test_subfiles_that_are_one_file_on_the_disk_are_refused(tmp_path: Path) -> None:

@@ -213,8 +213,8 @@ def test_a_client_that_goes_while_it_waits_for_a_sync_leaves_no_descriptor(tmp_p
     before = len(list(Path("/proc/self/fd").iterdir()))
     connection = ServerConnection(subfiles, BufferPool(1 << 20, LIMIT_BYTES), Rejections())
     feed(connection, wire.encode_header(Kind.OPEN, 0, message_bodies.encode_open("a")))
-    feed(connection, wire.encode_header(Kind.SYNC, 1, message_bodies.encode_handles([1])))
-    assert connection.syncs
+    feed(connection, wire.encode_header(Kind.SYNC, 1, message_bodies.HANDLE.pack(1)))
+    assert connection.sync
     connection.abandon()
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     subfiles.dispose()
