@@ -1,11 +1,7 @@
-"""A collective access by MPI-I/O views as a program of real processes on a network of real switches: the columns of a
-matrix, with or without two-phase buffering; how long it took, and how many bytes crossed the links of the compute
-nodes."""
+"""An access by MPI-I/O as a program of real processes on a network of real switches, timed."""
 
 import json
 import sys
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -15,30 +11,10 @@ from testbed.errors import InvalidRunError
 from testbed.model.machine.load import overload_message
 from testbed.striping.emulated.program_run import ProgramNetwork
 from testbed.striping.emulated.scratch_folders import scratch_folder
-from testbed.striping.oracle import Bytes, file_content, verified_subfiles, write_subfiles
+from testbed.striping.oracle import Bytes, verified_subfiles, write_subfiles
 from testbed.striping.overload import UNCOORDINATED_LIMITS
 from testbed.striping.placement import Placement
 from topologies.text.json_types import JsonObject
-
-PATIENCE_S = 15.0
-"""Until a silent listener is given up: where nobody orders the transfers, packets wait for seconds in the queues of 8
-nodes."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CollectiveAccess:
-    """The columns of a square matrix of 8-byte elements, `side` of them, in `stripe_unit` bytes; a band for each
-    process.
-
-    `hints`: as MPI has them (`collective_buffering`); `repeat`: times that the operation is carried out.
-    """
-
-    side: int
-    stripe_unit: int
-    operation: Literal["write", "read"]
-    hints: Mapping[str, str]
-    repeat: int
-    seed: int
 
 
 class TimedAccess(Protocol):
@@ -48,15 +24,6 @@ class TimedAccess(Protocol):
     def operation(self) -> Literal["write", "read"]: ...
     @property
     def stripe_unit(self) -> int: ...
-
-
-def run_collective(placement: Placement, access: CollectiveAccess) -> JsonObject:
-    """Inside the sandbox: as `run_access`, and `crossed`: bytes over the compute nodes' links, in the direction of
-    the data, for one repetition, all frames; `payload`: what connections carried of it, each byte once."""
-    content = file_content(access.side**2 * 8, access.seed)
-    module = "testbed.striping.emulated.collective_rank"
-    found = run_access(placement, module, access, asdict(access), content, timeout_s=PATIENCE_S)
-    return found | {name: found[name] / access.repeat for name in ("crossed", "payload")}
 
 
 def run_access(
