@@ -83,7 +83,10 @@ def test_a_client_of_an_older_version_is_told_so_in_one_line(tmp_path: Path) -> 
         stream.sendall(head + struct.pack("<I", zlib.crc32(head)))
         head_back = wire.decode_header(stream.recv(wire.HEADER_BYTES, socket.MSG_WAITALL), wire.MAX_LIMIT)
         said = stream.recv(head_back.body_bytes, socket.MSG_WAITALL).decode()
-        assert said == "version 2 of the protocol; this side speaks version 6: bring the older one up to date"
+        assert (
+            said
+            == f"version 2 of the protocol; this side speaks version {wire.VERSION}: bring the older one up to date"
+        )
 
 
 def test_a_listener_of_an_older_version_is_told_apart(tmp_path: Path) -> None:
@@ -101,6 +104,6 @@ def test_a_listener_of_an_older_version_is_told_apart(tmp_path: Path) -> None:
 
         thread = threading.Thread(target=answer)
         thread.start()
-        with pytest.raises(ProtocolError, match="version 2 of the protocol; this side speaks version 6"):
+        with pytest.raises(ProtocolError, match=f"version 2 of the protocol; this side speaks version {wire.VERSION}"):
             session.link("p1")
         thread.join()
