@@ -74,11 +74,6 @@ class ProcessGroup(Protocol):
         """The items of all processes, that of rank i at place i; every process must call."""
         ...
 
-    def all_to_all(self, items: Sequence[bytes]) -> list[bytes]:
-        """What every process has for this one, that of rank i at place i, for `items[i]` to each; every process must
-        call."""
-        ...
-
     def fetch_add(self, counter: str, amount: int) -> int:
         """Add to a counter that all processes share, 0 when first named, and give what it was before; any may call."""
         ...
@@ -110,9 +105,6 @@ class SoloGroup:
 
     def all_gather(self, item: bytes) -> list[bytes]:
         return [item]
-
-    def all_to_all(self, items: Sequence[bytes]) -> list[bytes]:
-        return list(items)
 
     def fetch_add(self, counter: str, amount: int) -> int:
         before = self._counters.get(counter, 0)

@@ -1,5 +1,5 @@
 """A raw file of Python over reads and writes at offsets: a position of its own, what `io.RawIOBase` promises, and the
-modes of `open` and MPI_File_open, as what they mean for the subfiles."""
+modes of `open`, as what they mean for the subfiles."""
 
 from __future__ import annotations
 
@@ -53,27 +53,16 @@ FILE_MODES: Mapping[str, Opening] = {
 """Those of Python, where "b" may be added; "rw" reads and writes and makes what is missing, which Python has no mode
 for."""
 
-MPI_MODES: Mapping[str, Opening] = {
-    "rw": Opening(create=True),
-    "r": Opening(writes=False),
-    "r+": Opening(),
-    "w": Opening(reads=False, create=True),
-    "x": Opening(create=True, exclusive=True),
-    "a": Opening(create=True, append=True),
-}
-"""MPI_MODE_RDWR | CREATE, RDONLY, RDWR, WRONLY | CREATE, RDWR | CREATE | EXCL, RDWR | CREATE | APPEND: MPI never cuts a
-file."""
 
-
-def parse_mode(mode: object, modes: Mapping[str, Opening] = FILE_MODES) -> Opening:
+def parse_mode(mode: object) -> Opening:
     """What a mode means; raises `UsageError` for an unknown one.
 
     >>> parse_mode("rb").writes, parse_mode("x+").exclusive
     (False, True)
     """
-    opening = modes.get(mode.replace("b", "", 1)) if isinstance(mode, str) else None
+    opening = FILE_MODES.get(mode.replace("b", "", 1)) if isinstance(mode, str) else None
     if opening is None:
-        raise UsageError(f"the mode is {mode!r}: give one of {', '.join(map(repr, modes))}")
+        raise UsageError(f"the mode is {mode!r}: give one of {', '.join(map(repr, FILE_MODES))}")
     return opening
 
 

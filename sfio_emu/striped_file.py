@@ -23,7 +23,7 @@ from sfio_emu.client.session import OpenSubfile, Session
 from sfio_emu.client.size_check import NO_END, fit_one_file, min_size, new_truncation_id
 from sfio_emu.errors import SfioError, UsageError, whole_number
 from sfio_emu.layout.piece import Bytes
-from sfio_emu.layout.requests import Requests, StridedBlocks, make_requests, strided_requests
+from sfio_emu.layout.requests import Requests, make_requests
 from sfio_emu.layout.striping import Layout
 from sfio_emu.message_bodies import OpenFlag
 from sfio_emu.names import SubfileName, parse_file_name
@@ -237,17 +237,6 @@ class StripedFile(PositionedFile):
         """Read blocks into one buffer; how many bytes in all (a block past the end of the file gets fewer or none)."""
         memory = as_bytes(target, writable=True)
         requests = inside(memory, make_requests(offsets, places, sizes))
-        return _total(self._read(memory, requests), requests)
-
-    def pwrite_strided(self, data: Buffer, blocks: StridedBlocks) -> int:
-        """As `pwrite_blocks`, of blocks that are all alike: however many they are, they cost no list."""
-        memory = as_bytes(data)
-        return self._write(memory, inside(memory, strided_requests(blocks)))
-
-    def pread_strided(self, target: Buffer, blocks: StridedBlocks) -> int:
-        """As `pread_blocks`, of blocks that are all alike."""
-        memory = as_bytes(target, writable=True)
-        requests = inside(memory, strided_requests(blocks))
         return _total(self._read(memory, requests), requests)
 
     def ipwrite(self, data: Buffer, offset: int) -> Request:

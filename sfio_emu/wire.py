@@ -32,8 +32,7 @@ Flow control. A client has at most `window` unanswered messages in transit (`Set
 client while an answer to it waits to be sent, holds at most one message of each, and compares lengths with its limit
 before it allocates anything; TCP holds back the rest. One run may be longer than the limit, because no buffer holds it,
 where the flag `STREAMED` says so: the data of a WRITE come in blocks (`block_sizes`), each with its own trailer, and
-each is written when it is there; a READ is answered by several PARTs, then by DONE or FAILED, which says how much of
-them there really was.
+each is written when it is there.
 
 docs/workloads/striping.md has the kinds and bodies as a table.
 """
@@ -101,7 +100,6 @@ class Kind(IntEnum):
     DONE = 0x80
     FAILED = 0x81
     REFUSED = 0x82
-    PART = 0x83
     HEARTBEAT = 0x84
 
 
@@ -152,7 +150,7 @@ def encode_head(
 ) -> bytes:
     """The head of a message; on the stream the body follows, the data and, if `checked`, their checksum.
 
-    In a READ `checked` asks for an answer that is, `streamed` for one in PARTs.
+    In a READ `checked` asks for an answer that is.
     """
     flags = (CHECKED if checked else 0) | (STREAMED if streamed else 0)
     head = BEFORE_CHECK.pack(MAGIC, VERSION, kind, flags, sequence, len(body), data_bytes, body_check(body))

@@ -1,6 +1,5 @@
 """The session of a program started by `testbed run`: rank, size, group and listeners from the environment. SFIO_RANK,
-SFIO_SIZE, SFIO_GROUP, SFIO_ADDRESS (its own, for all_to_all), SFIO_LISTENERS ("p1=10.0.0.1:7000,p2=..."),
-SFIO_TIMEOUT_S."""
+SFIO_SIZE, SFIO_GROUP, SFIO_LISTENERS ("p1=10.0.0.1:7000,p2=..."), SFIO_TIMEOUT_S."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -63,8 +62,7 @@ def _group(values: Mapping[str, str], rank: int, size: int, timeout_s: float) ->
         raise UsageError(f"SFIO_SIZE is {size} but SFIO_GROUP is not set: give unix:/path or tcp:host:port")
     from sfio_emu.adapters.process_group import SocketGroup
 
-    own_address = values.get("SFIO_ADDRESS") or None
-    return SocketGroup.join(address, rank, size, max(timeout_s, MIN_JOIN_S), own_address=own_address)
+    return SocketGroup.join(address, rank, size, max(timeout_s, MIN_JOIN_S))
 
 
 def _whole(values: Mapping[str, str], name: str, default: int) -> int:

@@ -2,6 +2,7 @@
 contents go through MPI_Unpack (or MPI_Pack), and where they land is the layout. Needs mpi4py (the extra `mpi`); nothing
 here decodes MPI's own structures."""
 
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -72,7 +73,7 @@ def datatype_by_decoding(mpi_type: Any) -> Datatype:
     """Ask MPI how the type was built (MPI_Type_get_contents through mpi4py): an oracle for the two functions above.
 
     Bounds are asked of MPI at every level: implementations differ in when they pad a struct and in what `resized`
-    inside a struct means. Raises UsageError for constructors unknown here (darray and the like).
+    inside a struct means. Raises UsageError for constructors unknown here.
     """
     base, combiner, arguments = mpi_type.decode()
     lb, extent = mpi_type.Get_extent()
@@ -81,9 +82,12 @@ def datatype_by_decoding(mpi_type: Any) -> Datatype:
 
 def _rebuilt(base: Any, combiner: str, arguments: dict[str, Any]) -> Datatype:
     from sfio_emu.views import datatypes as build
+    from sfio_emu.views.dealt_arrays import darray
 
     if combiner in ("NAMED", "F90_INTEGER", "F90_REAL", "F90_COMPLEX"):
-        return elementary_type(base.Get_size(), base.Get_name(), _alignment(base))
+        size, name = base.Get_size(), base.Get_name()
+        number = size // 2 if "COMPLEX" in name else size
+        return replace(elementary_type(size, name, _alignment(base)), items=((number, 1),))
     if combiner == "STRUCT":
         parts = [datatype_by_decoding(part) for part in arguments["datatypes"]]
         return build.struct(arguments["blocklengths"], arguments["displacements"], parts)
@@ -103,14 +107,20 @@ def _rebuilt(base: Any, combiner: str, arguments: dict[str, Any]) -> Datatype:
         places = arguments["displacements"]
         lengths = [arguments["blocklength"]] * len(places)
         return (build.indexed if combiner == "INDEXED_BLOCK" else hindexed)(lengths, places, inner)
+    mpi = _mpi()
+    order = "F" if arguments.get("order") == mpi.ORDER_F else "C"
     if combiner == "SUBARRAY":
-        order = "F" if arguments["order"] == _mpi().ORDER_F else "C"
         return build.subarray(arguments["sizes"], arguments["subsizes"], arguments["starts"], inner, cast(Any, order))
     if combiner == "RESIZED":
         return resized(inner, arguments["lb"], arguments["extent"])
-    raise UsageError(
-        f"datatype built by {combiner}: only contiguous, vector, indexed, struct, subarray, resized are decoded"
-    )
+    if combiner == "DARRAY":
+        distributions = {mpi.DISTRIBUTE_NONE: "none", mpi.DISTRIBUTE_BLOCK: "block", mpi.DISTRIBUTE_CYCLIC: "cyclic"}
+        dealt = [None if block == mpi.DISTRIBUTE_DFLT_DARG else block for block in arguments["dargs"]]
+        axes = zip(
+            arguments["gsizes"], map(distributions.get, arguments["distribs"]), dealt, arguments["psizes"], strict=True
+        )
+        return darray(arguments["size"], arguments["rank"], cast(Any, list(axes)), inner, cast(Any, order))
+    raise UsageError(f"datatype built by {combiner}, which is not decoded: pack it instead (datatype_by_pack)")
 
 
 def _alignment(named: Any) -> int:

@@ -1,7 +1,6 @@
 """The ranks of an MPI program as the process group of striped files, for programs that are MPI programs anyway.
 Losses are MPI's affair here: where a rank dies the launcher ends the others."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -39,11 +38,6 @@ class MpiGroup:
         """The items of all ranks, that of rank i at place i."""
         gathered: list[bytes] = self._communicator.allgather(bytes(item))
         return gathered
-
-    def all_to_all(self, items: Sequence[bytes]) -> list[bytes]:
-        """What every rank has for this one, for `items[i]` to each."""
-        received: list[bytes] = self._communicator.alltoall([bytes(item) for item in items])
-        return received
 
     def fetch_add(self, counter: str, amount: int) -> int:
         """Add to a counter of all ranks and give what it was before (MPI_Fetch_and_op).

@@ -11,10 +11,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
-from sfio_emu.adapters.peer_mesh import PeerMesh
 from sfio_emu.adapters.peers.group_server import (
     CHUNK_BYTES,
     LOSS_NOTICED_S,
@@ -44,10 +42,9 @@ _MAX_ROUND_BYTES = 1 << 32  # a complete round holds the items of every rank
 class SocketGroup:
     """This process as a member of a group: `rank`, `size` and the calls of the port sfio_emu.ports.ProcessGroup.
 
-    Everything goes over the coordinator but `all_to_all`, whose bytes go from process to process: `listen_address` is
-    where the others reach this one (by default where it reaches the coordinator from, or this machine). Threads take
-    turns, but must all make their collective calls in the order of the other processes. A child of fork has no place in
-    the group: its calls raise UsageError. After an error the group is over: every further call raises it again.
+    Everything goes over the coordinator. Threads take turns, but must all make their collective calls in the order of
+    the other processes. A child of fork has no place in the group: its calls raise UsageError. After an error the group
+    is over: every further call raises it again.
     """
 
     def __init__(
@@ -56,7 +53,6 @@ class SocketGroup:
         rank: int,
         size: int,
         server: GroupServer | None,
-        own_address: str | None = None,
     ) -> None:
         self.rank = rank
         self.size = size
@@ -67,14 +63,10 @@ class SocketGroup:
         self._broken: GroupError | None = None
         self._closed = False
         self._turn = threading.RLock()
-        self._own_address = own_address
-        self._mesh: PeerMesh | None = None
         self._process = os.getpid()
 
     @classmethod
-    def join(
-        cls, address: str, rank: int, size: int, timeout_s: float, *, own_address: str | None = None
-    ) -> SocketGroup:
+    def join(cls, address: str, rank: int, size: int, timeout_s: float) -> SocketGroup:
         """Join the group at `address` (`unix:/path` or `tcp:host:port`) and return when all `size` ranks have.
 
         Rank 0 coordinates itself where nobody listens at the address yet. Raises UsageError for arguments that cannot
@@ -86,7 +78,7 @@ class SocketGroup:
             raise UsageError(f"time to join is {timeout_s} s: give a positive number of seconds")
         deadline_s = time.monotonic() + timeout_s
         connection, server = _reach(address, rank, size, deadline_s)
-        group = cls(connection, rank, size, server, own_address)
+        group = cls(connection, rank, size, server)
         hello = HELLO.pack(size, max(1, round((deadline_s - time.monotonic()) * 1000)))
         try:
             connection.settimeout(max(0.001, deadline_s - time.monotonic()) + LOSS_NOTICED_S)
@@ -114,27 +106,6 @@ class SocketGroup:
             raise UsageError(f"item of {len(item)} bytes: all_gather takes at most {MAX_ITEM_BYTES}")
         return self._exchange(Kind.GATHER, item)
 
-    def all_to_all(self, items: Sequence[bytes]) -> list[bytes]:
-        """What every rank has for this one, for `items[i]` to each. Raises as all_gather, and GroupError where one is
-        lost."""
-        if len(items) != self.size:
-            raise UsageError(f"{len(items)} items for a group of {self.size}: give one for each rank")
-        with self._turn:
-            if self._mesh is None:
-                self._mesh = PeerMesh(self._where(), self.rank)
-                doors = self.all_gather(self._mesh.listener)
-                self._mesh.connect(doors)
-            try:
-                return self._mesh.exchange(items)
-            except GroupError as error:
-                self._broken = error
-                raise
-
-    def _where(self) -> str:
-        if self._own_address is not None:
-            return self._own_address
-        return "127.0.0.1" if self._connection.family == socket.AF_UNIX else self._connection.getsockname()[0]
-
     def fetch_add(self, counter: str, amount: int) -> int:
         """Add to a counter of the group (0 when first named) and give what it was before. Raises GroupError."""
         payload = AMOUNT.pack(amount) + counter.encode()
@@ -151,8 +122,6 @@ class SocketGroup:
             with contextlib.suppress(OSError):
                 self._connection.sendall(Frame(kind=Kind.LEAVE, rank=self.rank).encode())
         self._connection.close()
-        if self._mesh is not None:
-            self._mesh.close()
         if self._server is not None:
             self._server.close()
 

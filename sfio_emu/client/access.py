@@ -293,7 +293,7 @@ class Access:
         reached = dict.fromkeys(self.hosts[host], 0)
         room = limit_bytes - wire.STRIDED_BYTES * (len(reached) + 1)
         waiting: list[Piece] = []
-        for packed in packed_for(pieces, room, call.settings):
+        for packed in packed_for(pieces, room, call.settings, writing=True):
             if waiting:
                 yield transfer.write(waiting, sizes=call.sizes)
             waiting = packed
@@ -308,7 +308,7 @@ class Access:
             self._host_transfer(host, call, checked=call.settings.check_reads),
             self._limit_bytes(host),
         )
-        for packed in packed_for(pieces, limit_bytes, call.settings):
+        for packed in packed_for(pieces, limit_bytes, call.settings, writing=False):
             yield transfer.read(packed, self._ends_at(end))
 
     def _ends_at(self, end: list[int]) -> Callable[[int, int], None]:

@@ -19,7 +19,7 @@ class Message(NamedTuple):
     """A message and what becomes of its answer.
 
     `data` gives the `data_bytes` to send in slices: each is requested when the one before has been sent; `blocks`: the
-    sizes of the blocks they are streamed in (of a READ: not None where its answer shall come in parts). Of an answer,
+    sizes of the blocks they are streamed in. Of an answer,
     `places` gives the size of its data and places for them, given its body, also in slices: each is requested when the
     one before is full. `finish` takes the body when all has arrived, `failed` the failure that it tells of
     (else the call fails). `path` names the subfile of a handle in an error.
@@ -87,9 +87,7 @@ class Exchange:
         self._header: Header | None = None
         self._places: list[memoryview] = []
         self._data: Iterator[Slice] | None = None
-        self._due = 0  # bytes of data of this answer that no message has brought yet
-        self._left = 0  # bytes of data of this message that are not among the places yet
-        self._room: list[memoryview] = []  # of the slice
+        self._left = 0  # bytes of data of this answer that are not among the places yet
         self._offered: list[memoryview] = []
         self._trailer = memoryview(bytearray(wire.TRAILER.size))
         self._answer_sum = wire.Checksum()
@@ -209,44 +207,26 @@ class Exchange:
         return False
 
     def _begin_data(self, header: Header, body: memoryview) -> None:
-        """Find the places of the data of a message: of a whole answer, or of one of its parts."""
+        """Find the places of the data of an answer."""
         message = self._waiting[0][1] if self._waiting else None
-        if header.kind not in (Kind.DONE, Kind.PART) or message is None or message.places is None:
+        if header.kind != Kind.DONE or message is None or message.places is None:
             raise Malformed("data where none are awaited", fatal=True)
-        if self._data is None:
-            self._due, self._data = message.places(body)
-            self._room = []
-        if header.data_bytes > self._due or (header.kind == Kind.DONE and header.data_bytes != self._due):
-            raise Malformed(f"{header.data_bytes} bytes of data where {self._due} are awaited", fatal=True)
-        self._due -= header.data_bytes
-        self._left = header.data_bytes
+        due, self._data = message.places(body)
+        if header.data_bytes != due:
+            raise Malformed(f"{header.data_bytes} bytes of data where {due} are awaited", fatal=True)
+        self._left = due
         self._answer_sum = wire.Checksum()
-        self._next_places(header)
+        self._next_places(header, self._data)
 
-    def _next_places(self, header: Header) -> None:
-        """Offer places for the next data of the message: what is left of the slice, or the next one; then the
-        checksum's."""
-        while self._left and not self._room:
-            assert self._data is not None
-            slice_ = next(self._data, None)
-            if slice_ is None:
-                raise Malformed("more data than were announced", fatal=True)
-            self._room = list(slice_)
-        places: list[memoryview] = []
-        size = sum(map(len, self._room))
-        if size <= self._left:
-            places, self._room, self._left = self._room, [], self._left - size
-        while self._room and self._left:
-            place = self._room.pop(0)
-            if len(place) > self._left:
-                place, rest = place[: self._left], place[self._left :]
-                self._room.insert(0, rest)
-            self._left -= len(place)
-            places.append(place)
-        self._offered = places[:]
+    def _next_places(self, header: Header, slices: Iterator[Slice]) -> None:
+        """Offer places for the next slice of the data of the message; behind the last the checksum's."""
+        slice_ = next(slices, None)
+        if slice_ is None:
+            raise Malformed("more data than were announced", fatal=True)
+        self._places, self._offered = list(slice_), list(slice_)
+        self._left -= sum(map(len, slice_))
         if not self._left and header.checked:
-            places.append(self._trailer)
-        self._places = places
+            self._places.append(self._trailer)
 
     def _checked(self, header: Header) -> Header:
         check_sequence(header, self._waiting[0][0] if self._waiting else None)
@@ -275,14 +255,12 @@ class Exchange:
         if places:
             return
         if self._left:
-            self._next_places(header)
+            assert self._data is not None
+            self._next_places(header, self._data)
             return
         if header.checked and bytes(self._trailer) != self._answer_sum.trailer():
             raise Malformed("the data of a message are corrupted", fatal=True)
-        if header.kind == Kind.PART:
-            self._next_head(self._end_of(header))
-        else:
-            self._finish(header)
+        self._finish(header)
 
     def _finish(self, header: Header) -> None:
         """Hand over an answer that has arrived whole."""
@@ -293,7 +271,7 @@ class Exchange:
             raise refusal_of(self._host, body)
         _, message = self._waiting.popleft()
         if self._data is not None:
-            if self._due or next(self._data, None) is not None:
+            if next(self._data, None) is not None:
                 raise Malformed("fewer data than were announced", fatal=True)
             self._data = None
         if header.kind == Kind.FAILED:

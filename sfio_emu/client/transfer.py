@@ -110,10 +110,12 @@ def pack(
         yield message
 
 
-def packed_for(pieces: Iterable[Piece], limit_bytes: int, settings: Settings) -> Iterator[list[Piece]]:
-    """The pieces in messages; a long run goes alone, unless without a pipeline, where the disk would wait for all of
-    it."""
-    longest_run = CONTIGUOUS_FACTOR * limit_bytes if settings.pipeline else 0
+def packed_for(
+    pieces: Iterable[Piece], limit_bytes: int, settings: Settings, *, writing: bool
+) -> Iterator[list[Piece]]:
+    """The pieces in messages; a long run that is written goes alone, unless without a pipeline, where the disk would
+    wait for all of it."""
+    longest_run = CONTIGUOUS_FACTOR * limit_bytes if writing and settings.pipeline else 0
     return pack(pieces, limit_bytes, combine=settings.combine, longest_run=longest_run)
 
 
@@ -166,7 +168,7 @@ class HostTransfer(NamedTuple):
         size = runs.total_bytes
         offset = runs.single_offset
         blocks = None
-        if offset is not None and self._streamed(runs, len(ensured)):
+        if offset is not None and size + wire.RUN_BYTES * (1 + len(ensured)) + 2 * wire.TRAILER.size > self.limit_bytes:
             blocks = wire.block_sizes(offset, size, self.block_bytes)
 
         def finish(body: memoryview) -> None:
@@ -183,11 +185,6 @@ class HostTransfer(NamedTuple):
             runs.writes, runs.encode(self.handles, ensured), data_bytes=size, blocks=blocks, finish=finish,
             data=(lambda: self._gathered(pieces, runs)) if pieces else None, path=self.path,
         )  # fmt: skip
-
-    def _streamed(self, runs: Runs, more_runs: int = 0) -> bool:
-        """Whether a message, or its answer, is longer than what a listener holds."""
-        whole = runs.total_bytes + wire.RUN_BYTES * (1 + more_runs) + 2 * wire.TRAILER.size
-        return runs.single_offset is not None and whole > self.limit_bytes
 
     def read(self, pieces: Sequence[Piece], missing: Callable[[int, int], None]) -> Message:
         """A READ of the pieces, scattered as its answer arrives; `missing(subfile, offset)`: the subfile ends there."""
@@ -206,10 +203,7 @@ class HostTransfer(NamedTuple):
             for subfile, offset in runs.short(counts) if present < runs.total_bytes else ():
                 missing(subfile, offset)
 
-        blocks = iter(()) if self._streamed(runs) else None
-        return Message(
-            runs.reads, runs.encode(self.handles), blocks=blocks, places=places, finish=finish, path=self.path
-        )
+        return Message(runs.reads, runs.encode(self.handles), places=places, finish=finish, path=self.path)
 
     def _count(self, pieces: Sequence[Piece], runs: Runs) -> None:
         self.counters.fragments += sum(piece.fragments for piece in pieces)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,6 @@ from sfio_emu.layout.striping import MAX_OFFSET
 from sfio_emu.settings import Settings
 
 Integers = npt.NDArray[np.int64]
-MAX_LISTED = 1 << 28
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,12 +40,12 @@ class Requests:
         """From where to where in memory they reach; (0, 0) where there are none."""
         return (int(self.memory.min()), int((self.memory + self.sizes).max())) if len(self) else (0, 0)
 
-    @property
+    @cached_property
     def end(self) -> int:
         """Where the last byte of the file they touch ends; 0 where there are none."""
         return int((self.offsets + self.sizes).max()) if len(self.offsets) else 0
 
-    @property
+    @cached_property
     def total_bytes(self) -> int:
         return int(self.sizes.sum())
 
@@ -74,74 +72,6 @@ class Requests:
         return Requests(offsets=self.offsets[which], memory=self.memory[which], sizes=self.sizes[which])
 
 
-class StridedBlocks(NamedTuple):
-    """`number` blocks of `size` bytes, the first at `offset` of the file and `place` of memory, each `distance` behind
-    the one before in the file and `place_distance` in memory: MPI's vector. Bytes all."""
-
-    offset: int
-    distance: int
-    place: int
-    place_distance: int
-    size: int
-    number: int
-
-    def arrays(self) -> tuple[Integers, Integers, Integers]:
-        """Offsets in the file, places in memory and sizes, each of shape (number,)."""
-        numbers = np.arange(self.number, dtype=np.int64)
-        sizes = np.full(self.number, self.size, dtype=np.int64)
-        return self.offset + numbers * self.distance, self.place + numbers * self.place_distance, sizes
-
-
-class StridedRequests(Requests):
-    """Blocks that are all alike and do not overlap in the file or in memory: known by their distance, listed only where
-    somebody asks."""
-
-    def __init__(self, blocks: StridedBlocks) -> None:
-        object.__setattr__(self, "blocks", blocks)
-
-    blocks: StridedBlocks
-
-    @cached_property
-    def _arrays(self) -> tuple[Integers, Integers, Integers]:
-        return self.blocks.arrays()
-
-    @property
-    def offsets(self) -> Integers:  # type: ignore[override]
-        return self._arrays[0]
-
-    @property
-    def memory(self) -> Integers:  # type: ignore[override]
-        return self._arrays[1]
-
-    @property
-    def sizes(self) -> Integers:  # type: ignore[override]
-        return self._arrays[2]
-
-    def __len__(self) -> int:
-        return self.blocks.number
-
-    @property
-    def first(self) -> tuple[int, int]:
-        return self.blocks.offset, self.blocks.place
-
-    @property
-    def memory_bounds(self) -> tuple[int, int]:
-        blocks = self.blocks
-        return blocks.place, blocks.place + (blocks.number - 1) * blocks.place_distance + blocks.size
-
-    @property
-    def end(self) -> int:
-        return self.blocks.offset + (self.blocks.number - 1) * self.blocks.distance + self.blocks.size
-
-    @property
-    def total_bytes(self) -> int:
-        return self.blocks.size * self.blocks.number
-
-    @property
-    def regular(self) -> tuple[int, int, int]:  # type: ignore[override]
-        return self.blocks.distance, self.blocks.place_distance, self.blocks.size
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Prepared:
     """What is transferred, and for reads what is copied in memory afterwards: (from, to, size) of blocks asked
@@ -160,38 +90,13 @@ def make_requests(offsets: npt.ArrayLike, memory: npt.ArrayLike, sizes: npt.Arra
     if len({len(values) for values in places}) != 1:
         raise UsageError(f"{len(places[0])} offsets for {len(places[2])} sizes: give one of each a block")
     for name, values in (("offset", places[0]), ("size", places[2])):
-        wrong = np.flatnonzero((values < 0) | (values > MAX_OFFSET))
-        if len(wrong):
-            number = int(wrong[0])
+        if len(values) and not 0 <= int(values.min()) <= int(values.max()) <= MAX_OFFSET:
+            number = int(np.flatnonzero((values < 0) | (values > MAX_OFFSET))[0])
             raise UsageError(f"the {name} of block {number} is {int(values[number])}: it must be 0 to 2^62")
     requests = Requests(offsets=places[0], memory=places[1], sizes=places[2])
     if len(places[2]) and int(places[2].min()) == 0:
         requests = requests.chosen(places[2] > 0)
     if len(requests) and requests.end > MAX_OFFSET:
-        raise UsageError("a block ends beyond 2^62 bytes: no file is that large")
-    return requests
-
-
-def strided_requests(blocks: StridedBlocks) -> Requests:
-    """As `make_requests`, of blocks that are all alike."""
-    names = ("offset", "distance", "place", "distance in memory", "size", "number")
-    least = (0, 0, -MAX_OFFSET, -MAX_OFFSET, 0, 0)
-    whole = (
-        whole_number(value, f"{name} of the blocks", low) for value, name, low in zip(blocks, names, least, strict=True)
-    )
-    blocks = StridedBlocks(*whole)
-    if (
-        blocks.number < 3
-        or not 0 < blocks.size <= min(blocks.distance, blocks.place_distance)
-        or blocks.size == blocks.distance
-    ):
-        if blocks.number > MAX_LISTED:
-            raise UsageError(
-                f"{blocks.number} blocks that overlap, adjoin or are empty: give at most {MAX_LISTED} of them"
-            )
-        return make_requests(*blocks.arrays())
-    requests = StridedRequests(blocks)
-    if requests.end > MAX_OFFSET:
         raise UsageError("a block ends beyond 2^62 bytes: no file is that large")
     return requests
 
@@ -210,7 +115,7 @@ def _whole_numbers(values: npt.ArrayLike, name: str, least: int) -> Integers:
 
 def prepare(requests: Requests, settings: Settings, *, writing: bool) -> Prepared:
     """Sort, resolve overlaps (the later write of a call wins), merge what goes on in file and memory alike."""
-    if len(requests) < 2 or isinstance(requests, StridedRequests):
+    if len(requests) < 2 or (requests.regular is not None and requests.regular[0] > requests.regular[2]):
         return Prepared(requests=requests)
     copies: tuple[tuple[int, int, int], ...] = ()
     if settings.sort:

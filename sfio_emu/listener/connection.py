@@ -1,7 +1,7 @@
 """One client of a listener: its bytes are read, its requests carried out, its answers queued, one message at a time."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sfio_emu import authentication, message_bodies, wire
@@ -48,9 +48,6 @@ class ServerConnection:
         self._client_nonce: bytes | None = None
         self._trusted = self._identity.key is None
         self._outgoing: deque[memoryview] = deque()
-        self._parts: Iterator[Answer | memoryview] | None = None
-        self._data_left = 0
-        self._sum: wire.Checksum | None = None
         self._working = False
         self.sync: FileSync | None = None
         self.work: Callable[[], Answer] | None = None
@@ -111,10 +108,7 @@ class ServerConnection:
     def sent(self, count: int) -> None:
         if not wire.drop_sent(self._outgoing, count):
             return
-        if self._parts is not None:
-            self._next_part(self._parts)
-        if not self._outgoing:
-            self._reader.release()
+        self._reader.release()
 
     def answer(self, answer: Answer) -> None:
         """What `sync` or `work` led to."""
@@ -124,9 +118,8 @@ class ServerConnection:
 
     @property
     def between_answers(self) -> bool:
-        """Whether no byte of an answer is on its way: none waits to be sent, and no slice of a part is still to be
-        read."""
-        return not self._outgoing and not self._data_left and not self.closed
+        """Whether no byte of an answer is on its way."""
+        return not self._outgoing and not self.closed
 
     def interject(self, rest: memoryview) -> None:
         """Send first what is left of a heartbeat."""
@@ -136,7 +129,6 @@ class ServerConnection:
         """The connection is gone: close its files, give back its buffer; an unfinished message changes nothing."""
         self.closed = True
         self._outgoing.clear()
-        self._parts = None
         if self.sync is not None:
             self.sync.close()
         self.sync = self.work = None
@@ -183,25 +175,9 @@ class ServerConnection:
             self._working, self.sync, self.work = True, answer.sync, answer.work
             self._reader.release()
             return
-        if answer.parts is not None:
-            self._parts = answer.parts
-            self._next_part(answer.parts)
-            return
         self._queue(answer)
         if not answer.data_bytes and not isinstance(answer.body, memoryview):
             self._reader.release()
-
-    def _next_part(self, parts: Iterator[Answer | memoryview]) -> None:
-        """Queue the next of a streamed answer; the buffer stays held until the last, in which there are no data."""
-        part = next(parts)
-        if isinstance(part, memoryview):
-            self._queue_data(part)
-            return
-        if not part.data_bytes:
-            self._parts = None
-        self._queue(part)
-        if part.data_bytes:
-            self._next_part(parts)
 
     def _queue(self, answer: Answer) -> None:
         head = wire.encode_head(
@@ -211,16 +187,9 @@ class ServerConnection:
         if len(answer.body) >= 4096:
             self._outgoing.append(memoryview(answer.body))
         if answer.data_bytes:
-            self._data_left = answer.data_bytes
-            self._sum = wire.Checksum() if answer.checked else None
-            for piece in answer.data:
-                self._queue_data(piece)
-
-    def _queue_data(self, piece: memoryview) -> None:
-        """Queue the next data of the answer, behind the last of them their checksum."""
-        self._outgoing.append(piece)
-        self._data_left -= len(piece)
-        if self._sum is not None:
-            self._sum.add(piece)
-            if not self._data_left:
-                self._outgoing.append(memoryview(self._sum.trailer()))
+            self._outgoing.extend(answer.data)
+            if answer.checked:
+                sum_ = wire.Checksum()
+                for piece in answer.data:
+                    sum_.add(piece)
+                self._outgoing.append(memoryview(sum_.trailer()))

@@ -3,7 +3,7 @@ in memory as well), the failure of one of its calls, and an answer that is still
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Sequence
 from typing import NamedTuple, Protocol
 
 from sfio_emu import message_bodies
@@ -72,9 +72,7 @@ class Answer(NamedTuple):
     """An answer to be encoded: its body, and of a READ the `data_bytes` of its data, followed by their checksum if
     `checked`.
 
-    `parts`: what a streamed READ is answered with instead, each made when the one before has been sent: answers without
-    their data, and the data of the last of them in slices. `sync`: a file to be synced elsewhere before there is
-    an answer. `work`: what gives the answer, elsewhere too.
+    `sync`: a file to be synced elsewhere before there is an answer. `work`: what gives the answer, elsewhere too.
     """
 
     kind: Kind = Kind.DONE
@@ -82,7 +80,6 @@ class Answer(NamedTuple):
     data: Sequence[memoryview] = ()
     data_bytes: int = 0
     checked: bool = False
-    parts: Iterator[Answer | memoryview] | None = None
     sync: FileSync | None = None
     work: Callable[[], Answer] | None = None
 

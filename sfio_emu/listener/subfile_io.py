@@ -1,7 +1,7 @@
-"""Reads and writes of subfiles: lists of runs, strided runs, runs that are streamed; many small runs near one another
+"""Reads and writes of subfiles: lists of runs, strided runs, a run that is streamed; many small runs near one another
 by spans."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +13,6 @@ from sfio_emu.listener.ports import Answer, CallFailed, Subfiles, failed
 from sfio_emu.listener.reader import Chunk, LongWrite, Request
 from sfio_emu.wire import Kind, Malformed
 
-SLICE_BYTES = 256 << 10  # of a streamed answer: read, summed and sent while the cache of a processor holds them
-SLICES_A_PART = 8  # between two heads
 MANY_RUNS = 256
 
 
@@ -114,10 +112,10 @@ class Moves:
 
     def _parts_of(self, request: Request) -> tuple[list[Part], list[int] | None]:
         """What is moved, and of strided runs with which part each begins."""
+        if request.header.streamed:
+            raise Malformed("nothing but a WRITE is streamed", fatal=False)
         if request.header.kind not in (Kind.READ_STRIDED, Kind.WRITE_STRIDED):
             return parts_of(request.body, together=self._sieve), None
-        if request.header.streamed:
-            raise Malformed("strided runs are not streamed", fatal=False)
         return strided_parts(wire.decode_strided(request.body, self._pool.buffer_bytes), together=self._sieve)
 
     def _before(self, files: Collection[int]) -> tuple[list[int], list[int]]:
@@ -150,8 +148,6 @@ class Moves:
 
     def read(self, request: Request) -> Answer:
         """Read the runs into the buffer that the request lay in, and encode how many bytes of each there were."""
-        if request.header.streamed and request.header.kind == Kind.READ:
-            return self._read_in_parts(request)
         parts, firsts = self._parts_of(request)
         runs = len(request.body) // wire.RUN_BYTES if firsts is None else len(firsts)
         required = sum([size for _, size, _, _ in parts])
@@ -180,55 +176,6 @@ class Moves:
             room[:] = body
             body = room
         return Answer(body=body, data=(request.buffer[:place],), data_bytes=place, checked=request.header.checked)
-
-    def _read_in_parts(self, request: Request) -> Answer:
-        """Read one run that no buffer need hold, part by part."""
-        run, *others = wire.decode_runs(request.body)
-        handle, size, offset = run
-        if others or size > wire.MAX_LIMIT:
-            raise Malformed(
-                f"a streamed read of {size} bytes and {len(others)} more runs: one of a size that may be", fatal=False
-            )
-        file = self._files_of([handle])[handle]
-        size = max(0, min(size, self._subfiles.size(file) - offset))
-        run = handle, size, offset
-        return Answer(parts=self._parts(file, run, request.buffer, checked=request.header.checked))
-
-    def _parts(
-        self, file: int, run: tuple[int, int, int], buffer: memoryview, *, checked: bool
-    ) -> Iterator[Answer | memoryview]:
-        """The PARTs of a run, zeros behind the place where the file ends meanwhile or fails, and the answer that says
-        so."""
-        handle, size, offset = run
-        calls, failure = 0, None
-        present = None  # where the file turned out to end
-        body = wire.READ_DONE.pack(0) + wire.encode_counts([size])
-        place = offset
-        slice_bytes = min(SLICE_BYTES, len(buffer) // wire.PAGE_BYTES * wire.PAGE_BYTES)
-        left = 0
-        for count in wire.block_sizes(offset, size, slice_bytes):
-            if not left:
-                left = min(SLICES_A_PART * slice_bytes - place % wire.PAGE_BYTES, offset + size - place)
-                yield Answer(kind=Kind.PART, body=body, data_bytes=left, checked=checked)
-            left -= count
-            piece = buffer[:count]
-            there = 0
-            if present is None:
-                try:
-                    got, more = self._read_run(file, piece, place)
-                    there, calls = len(got), calls + more
-                except CallFailed as fault:
-                    failure = fault
-            if there < count:
-                present = place + there if present is None else present
-                piece[there:] = bytes(count - there)
-            yield piece
-            place += count
-        if failure is not None:
-            yield failed(failure, handle)
-            return
-        count = size if present is None else present - offset
-        yield Answer(body=wire.READ_DONE.pack(max(calls, 1)) + wire.encode_counts([count]))
 
     def _read_run(self, file: int, room: memoryview, offset: int) -> tuple[memoryview, int]:
         """What the file has of a run, and the calls it took."""

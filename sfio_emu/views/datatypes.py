@@ -77,8 +77,9 @@ class Datatype:
     """A layout of bytes: the runs one element covers, in type order, and how far apart successive elements are.
 
     `lb` and `ub` bound an element (bytes; they may lie outside its runs after `resized`), `alignment` is that of its
-    strictest elementary type. MPI 4.0, sections 5.1 (type maps) and 5.1.7 (lower and upper bounds). Build one by the
-    functions below.
+    strictest elementary type. `items`: of which numbers the stream of its data consists, (bytes of each, how many) one
+    after the other, which recurs. MPI 4.0, sections 5.1 (type maps) and 5.1.7 (lower and upper bounds). Build one by
+    the functions below.
     """
 
     runs: Runs
@@ -87,6 +88,7 @@ class Datatype:
     alignment: int = 1
     lb_given: bool = False  # set by `resized`: MPI's markers, which a struct keeps
     ub_given: bool = False
+    items: tuple[tuple[int, int], ...] = ((1, 1),)
     name: str = "datatype"
 
     def __post_init__(self) -> None:
@@ -139,8 +141,9 @@ def elementary(size_bytes: int, name: str = "", alignment: int | None = None) ->
         alignment = whole_number(alignment, "alignment of an elementary type", 1)
     runs = Runs(offsets=np.zeros(1, dtype=np.int64), lengths=np.full(1, size_bytes, dtype=np.int64))
     return Datatype(
-        runs=runs, lb=0, ub=size_bytes, alignment=alignment or size_bytes, name=name or f"{size_bytes} bytes"
-    )
+        runs=runs, lb=0, ub=size_bytes, alignment=alignment or size_bytes, items=((size_bytes, 1),),
+        name=name or f"{size_bytes} bytes",
+    )  # fmt: skip
 
 
 BYTE = elementary(1, "byte")
@@ -212,7 +215,24 @@ def struct(block_lengths: Sequence[int], displacements_bytes: Sequence[int], bas
     alignment = max(part.alignment for part in parts)
     if not (lb_given or ub_given):
         ub += -(ub - lb) % alignment
-    return Datatype(runs=runs, lb=lb, ub=ub, alignment=alignment, lb_given=lb_given, ub_given=ub_given, name="struct")
+    return Datatype(
+        runs=runs, lb=lb, ub=ub, alignment=alignment, lb_given=lb_given, ub_given=ub_given, items=_items_of(parts),
+        name="struct",
+    )  # fmt: skip
+
+
+def _items_of(parts: Sequence[Datatype]) -> tuple[tuple[int, int], ...]:
+    """The numbers of parts, one behind the other."""
+    items: list[tuple[int, int]] = []
+    for part in parts:
+        period = sum(size * count for size, count in part.items)
+        if len(part.items) == 1:
+            size = part.items[0][0]
+            items.append((size, part.size_bytes // size))
+        else:
+            _check_runs("struct", part.size_bytes // period, len(part.items))
+            items += part.items * (part.size_bytes // period)
+    return ((items[0][0], 1),) if len({size for size, _ in items}) == 1 else tuple(items)
 
 
 def subarray(

@@ -1,6 +1,8 @@
 """File views and memory layouts: which bytes of a file, and of a buffer, an access in terms of datatypes means.
 Arithmetic on runs alone; the cost of an access is that of the runs it touches, however large the view's tile."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -8,7 +10,6 @@ from typing import Protocol
 import numpy as np
 
 from sfio_emu.errors import UsageError, whole_number
-from sfio_emu.layout.requests import StridedBlocks
 from sfio_emu.views.datatypes import BYTE, Datatype, Integers, Runs, contiguous, joined_runs, require_datatype
 
 
@@ -67,7 +68,7 @@ class View:
         self._check_reach(first_byte, count_bytes)
         if self.filetype.dense:
             begin = self.displacement + int(self.filetype.runs.offsets[0]) + first_byte
-            return Runs(offsets=np.array([begin], dtype=np.int64), lengths=np.array([count_bytes], dtype=np.int64))
+            return one_run(begin, count_bytes)
         tile, first = divmod(first_byte, self.filetype.size_bytes)
         last_tile, end = divmod(first_byte + count_bytes - 1, self.filetype.size_bytes)
         end += 1
@@ -77,23 +78,6 @@ class View:
         parts = [self._part(tile, first, self.filetype.size_bytes), self._whole(tile + 1, last_tile)]
         parts.append(self._part(last_tile, 0, end))
         return joined_runs(np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts]))
-
-    def strided(self, first_byte: int, count_bytes: int, place: int) -> StridedBlocks | None:
-        """The same bytes, which lie at `place` of memory one behind the other, as blocks that are all alike; None where
-        they are not."""
-        size = self.filetype.size_bytes
-        if (
-            len(self.filetype.runs) != 1
-            or self.filetype.dense
-            or not count_bytes
-            or first_byte % size
-            or count_bytes % size
-        ):
-            return None
-        self._check_reach(first_byte, count_bytes)
-        extent = self.filetype.extent_bytes
-        offset = self.displacement + int(self.filetype.runs.offsets[0]) + first_byte // size * extent
-        return StridedBlocks(offset, extent, place, size, size, count_bytes // size)
 
     def _check_reach(self, first_byte: int, count_bytes: int) -> None:
         tiles = (first_byte + count_bytes) // self.filetype.size_bytes
@@ -184,20 +168,22 @@ class PairedAccess:
     `there`: how many of them the file can have."""
 
     def __init__(self, octets: memoryview, places: Runs, view: View, first_byte: int, there: int) -> None:
-        self.octets, self.required, self.there = octets, places.size_bytes, there
-        self._places, self._view, self._first_byte = places, view, first_byte
-
-    @cached_property
-    def strided(self) -> StridedBlocks | None:
-        """The blocks where they are all alike; None where they are not."""
-        if len(self._places) != 1:
-            return None
-        return self._view.strided(self._first_byte, self.required, int(self._places.offsets[0]))
+        self.octets, self.places, self.required, self.there = octets, places, places.size_bytes, there
+        self._view, self._first_byte = view, first_byte
 
     @cached_property
     def blocks(self) -> PairedRuns:
-        """The blocks, listed."""
-        return pair_runs(self._places, self._view.runs(self._first_byte, self.required))
+        """The blocks."""
+        return pair_runs(self.places, self._view.runs(self._first_byte, self.required))
+
+    def of_stream(self, stream: memoryview) -> PairedAccess:
+        """The same, its data one behind the other in `stream`."""
+        return PairedAccess(stream, one_run(0, self.required), self._view, self._first_byte, self.there)
+
+
+def one_run(offset: int, length: int) -> Runs:
+    """A single run."""
+    return Runs(offsets=np.array([offset], dtype=np.int64), lengths=np.array([length], dtype=np.int64))
 
 
 def _overlaps(datatype: Datatype) -> bool:

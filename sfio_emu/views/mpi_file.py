@@ -1,47 +1,40 @@
 """MPI-I/O on striped files: each process sees the file through its view and its memory through a layout, both
-datatypes; independent, collective and non-blocking calls, individual and shared pointers. Every access is one
-multi-block request below."""
+datatypes; independent, collective, non-blocking and split calls, individual and shared pointers (`data_access`), and
+what a file is: its modes, its size, its view."""
 
 from __future__ import annotations
 
-import struct as binary
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from collections.abc import Mapping
+from typing import Literal
 
-from sfio_emu.client.buffers import as_bytes
-from sfio_emu.client.nonblocking import Request
+import numpy as np
+
+from sfio_emu.client.catalogue import remove_subfiles
+from sfio_emu.client.current_session import current_session
 from sfio_emu.client.session import Session
-from sfio_emu.errors import PeerError, SfioError, UsageError, whole_number
+from sfio_emu.errors import UsageError, whole_number
+from sfio_emu.names import parse_file_name
 from sfio_emu.ports import ProcessGroup, SoloGroup
-from sfio_emu.positioned_file import FILE_MODES, MPI_MODES, parse_mode
 from sfio_emu.striped_file import StripedFile
-from sfio_emu.views.collective_buffering import Hints, SharedPointer, TwoPhase
-from sfio_emu.views.datatypes import BYTE, Datatype
-from sfio_emu.views.file_views import BlockFile, PairedAccess, View, memory_runs
+from sfio_emu.views.access_modes import Amode, Short, file_mode, opening_of, parse_amode
+from sfio_emu.views.data_access import NUMBER, DataAccess, etypes
+from sfio_emu.views.data_representation import check_representation
+from sfio_emu.views.datatypes import BYTE, Datatype, require_datatype
+from sfio_emu.views.file_views import BlockFile, View
+from sfio_emu.views.shared_counters import AccessLock, SharedPointer
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    from typing_extensions import Buffer
-
-    Block = Buffer | npt.NDArray[Any]
-    Memory = tuple[Block, Datatype | None, int, int]
-    """A buffer and what of it is meant: layout, count and start byte as of `MpiFile.read_at`."""
-
-Mode = Literal["r", "w", "rw", "r+", "x", "a"]
 Whence = Literal["set", "current", "end"]
-Verb = Literal["read", "write"]
-Result = TypeVar("Result")
+PREALLOCATED_AT_ONCE = 1 << 20
 
 
-class MpiFile:
+class MpiFile(DataAccess):
     """A file opened by every process of a group, each with a view of its own (MPI 4.0, chapter 14).
 
     Calls named `_all`, and set_view, set_size, sync and close, are collective: every process makes them, in the same
     order, and they end alike everywhere: with success, or with an error in each process. What `write_all` or
     `write_at_all` wrote is seen by every read of any process that begins after it returned. Where processes write the
     same bytes in one collective call (or in calls at the same time), each such byte is one of those written; which one
-    is not said.
+    is not said, unless in the atomic mode, where an access is whole.
     """
 
     def __init__(
@@ -49,17 +42,16 @@ class MpiFile:
         file: BlockFile,
         group: ProcessGroup | None = None,
         *,
-        mode: Mode = "rw",
-        hints: Mapping[str, str] | None = None,
+        mode: Short | int = "rw",
     ) -> None:
         self._file = file
-        self._group: ProcessGroup = group or SoloGroup()
-        self._opening = parse_mode(mode, MPI_MODES)
-        self._hints = Hints.read(hints or {})
+        self._group = group or SoloGroup()
+        self._amode = parse_amode(mode)
+        self._opening = opening_of(self._amode)
         self._view = View(writable=self._opening.writes)
-        self._position = 0
         self._shared = SharedPointer(self._group)
         self._closed = False
+        self._own_session: Session | None = None
 
     @classmethod
     def open(
@@ -67,33 +59,48 @@ class MpiFile:
         name: str,
         stripe_unit: int,
         *,
-        mode: Mode = "rw",
+        mode: Short | int = "rw",
         session: Session | None = None,
+        group: ProcessGroup | None = None,
         hints: Mapping[str, str] | None = None,
     ) -> MpiFile:
-        """Open a striped file (`"host/path;host/path;"`) in every process of the session's group. Collective.
+        """Open a striped file (`"host/path;host/path;"`) in every process of the session's group, or of `group`.
+        Collective.
 
-        `mode`: `sfio_emu.positioned_file.MPI_MODES`; with "a" (MPI_MODE_APPEND) all pointers begin at the end.
-        `hints`: as `sfio_emu.views.collective_buffering` has them, the same in every process. Raises as
-        StripedFile.open does.
+        `mode`: bits of `Amode`, or in short as `access_modes.SHORT_MODES` has them; with APPEND all pointers begin at
+        the end, with DELETE_ON_CLOSE closing deletes the file, UNIQUE_OPEN is a promise that nothing is made of.
+        `hints`: as of `set_hints`. Raises as StripedFile.open does.
         """
-        opening = parse_mode(mode, MPI_MODES)
-        below = next(text for text, meant in FILE_MODES.items() if meant == replace(opening, reads=True, append=False))
-        file = StripedFile.open(name, stripe_unit, mode=below, session=session)
-        opened = cls(file, file.session.group, mode=mode, hints=hints)
-        if opening.append:
-            opened.seek(0, "end")
+        amode = parse_amode(mode)
+        _check_hints(hints or {})
+        session = own = session or current_session()
+        if group is not None:
+            own = Session(session.connections, group, session.turns, session.settings)
+        file = StripedFile.open(name, stripe_unit, mode=file_mode(amode), session=own)
+        opened = cls(file, own.group, mode=amode)
+        opened._own_session = own if own is not session else None
+        if amode & Amode.APPEND:
+            opened._position = opened._sought(0, "end", 0)
             opened.seek_shared(0, "end")
         return opened
+
+    @staticmethod
+    def delete(name: str, *, session: Session | None = None) -> None:
+        """Delete a striped file (MPI_File_delete, which one process calls)."""
+        remove_subfiles(session or current_session(), parse_file_name(name))
 
     def __enter__(self) -> MpiFile:
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        if kind is None:
+        if error is None:
             self.close()
-        elif isinstance(self._file, StripedFile):  # without the others, as a striped file does
+            return
+        self._closed = True  # the others may never come to a collective close: leave without them
+        if isinstance(self._file, StripedFile):
             self._file.__exit__(kind, error, trace)
+        if self._own_session is not None:
+            self._own_session.close()
 
     @property
     def file(self) -> BlockFile:
@@ -101,139 +108,116 @@ class MpiFile:
         return self._file
 
     @property
+    def group(self) -> ProcessGroup:
+        """The processes that opened it."""
+        return self._group
+
+    @property
+    def amode(self) -> Amode:
+        """How it was opened."""
+        return self._amode
+
+    @property
     def view(self) -> View:
         """What this process sees of the file; bytes from the beginning until `set_view`."""
         return self._view
 
     @property
+    def representation(self) -> str:
+        """How numbers stand in the file: as `set_view` was told."""
+        return self._representation
+
+    @property
     def hints(self) -> dict[str, str]:
-        """The hints that are obeyed, as texts."""
-        found = self._hints.texts()
-        if isinstance(self._file, StripedFile):
-            layout = self._file.layout
-            found |= {"striping_unit": str(layout.stripe_unit), "striping_factor": str(layout.subfiles)}
-        return found | {"cb_nodes": str(self._gatherers)}
+        """The hints in use, by MPI's reserved names: how a striped file lies."""
+        if not isinstance(self._file, StripedFile):
+            return {}
+        layout = self._file.layout
+        return {"striping_unit": str(layout.stripe_unit), "striping_factor": str(layout.subfiles)}
+
+    def set_hints(self, hints: Mapping[str, str]) -> None:
+        """Take hints (MPI_File_set_info). Collective. They are advice, and none is taken: how a file is striped is said
+        when it is opened (MPI 4.0, section 14.2.8)."""
+
+        def take() -> None:
+            self.require_open()
+            _check_hints(hints)
+
+        with self.handling():
+            self.together(take)
 
     @property
     def position(self) -> int:
         """The individual pointer, in etypes of the view."""
+        self.require_positions("position")
         return self._position
 
-    def set_view(self, displacement: int = 0, etype: Datatype = BYTE, filetype: Datatype | None = None) -> None:
+    @property
+    def position_shared(self) -> int:
+        """The pointer that all processes share, in etypes of the view."""
+        return self._shared.position
+
+    def set_view(
+        self,
+        displacement: int | None = 0,
+        etype: Datatype = BYTE,
+        filetype: Datatype | None = None,
+        *,
+        representation: str = "native",
+    ) -> None:
         """See the file from `displacement` on through `filetype` (by default the etype itself); the pointers go to 0.
 
-        Collective; views may differ, the extent of the etype may not. Raises UsageError as View does.
+        A `displacement` of None is the place of the shared pointer, for sequential files (MPI_DISPLACEMENT_CURRENT).
+        `representation`: native, internal or external32. Collective; views may differ, the extent of the etype may not.
+        Raises UsageError as View does.
         """
 
         def build() -> View:
-            self._check_open()
+            self.require_open()
+            check_representation(representation)
+            if (displacement is None) != bool(self._amode & Amode.SEQUENTIAL):
+                raise UsageError(f"a displacement of {displacement!r}: give None for a sequential file, and only there")
             return View(
-                displacement=displacement,
+                displacement=self._byte_of(self._shared.position) if displacement is None else displacement,
                 etype=etype,
                 filetype=etype if filetype is None else filetype,
                 writable=self._opening.writes,
             )
 
-        extent_bytes = etype.extent_bytes if isinstance(etype, Datatype) else 0
-        view, extents = self._together(build, _NUMBER.pack(extent_bytes))
-        for rank, extent in enumerate(extents):
-            if extent != extents[0]:
-                text = f"set_view: etype of {_NUMBER.unpack(extent)[0]} bytes in rank {rank}"
-                raise UsageError(
-                    f"{text}, of {_NUMBER.unpack(extents[0])[0]} in rank 0: give etypes of the same extent"
-                )
-        self._shared.move(0)
-        self._view = view
-        self._position = 0
+        with self.handling():
+            extent_bytes = etype.extent_bytes if isinstance(etype, Datatype) else 0
+            view, extents = self.together(build, NUMBER.pack(extent_bytes))
+            for rank, extent in enumerate(extents):
+                if extent != extents[0]:
+                    text = f"set_view: etype of {NUMBER.unpack(extent)[0]} bytes in rank {rank}"
+                    raise UsageError(
+                        f"{text}, of {NUMBER.unpack(extents[0])[0]} in rank 0: give etypes of the same extent"
+                    )
+            self._shared.move(0)
+        self._view, self._representation, self._position = view, representation, 0
 
-    def read_at(
-        self, offset: int, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
-    ) -> int:
-        """Read from `offset` (etypes of the view) into `buffer`; returns the bytes read, fewer at the end of the file.
+    def type_extent(self, datatype: Datatype) -> int:
+        """How far apart elements of `datatype` are in the file (bytes), which is as in memory."""
+        require_datatype(datatype, "datatype")
+        return datatype.extent_bytes
 
-        Without `memory` the whole buffer is filled; with it `count` elements of that layout, element 0 at `start_byte`.
+    @property
+    def atomicity(self) -> bool:
+        """Whether an access of a process of the group is seen whole or not at all by the others."""
+        return self._lock is not None
+
+    def set_atomicity(self, atomic: bool) -> None:
+        """Turn the atomic mode on or off, in every process alike. Collective.
+
+        In it an access that writes waits until nobody else of the group reads or writes the file, one that reads until
+        nobody writes; what is begun is carried out at once.
         """
-        return self._access("read", offset, (buffer, memory, count, start_byte))
-
-    def write_at(
-        self, offset: int, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
-    ) -> int:
-        """Write to `offset` (etypes of the view) from `buffer`, laid out as in `read_at`; returns the bytes written."""
-        return self._access("write", offset, (buffer, memory, count, start_byte))
-
-    def read(self, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
-        """As read_at from the individual pointer, which moves behind what was read (whole etypes)."""
-        return self._advance(self.read_at(self._position, buffer, memory, count, start_byte))
-
-    def write(self, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
-        """As write_at from the individual pointer, which moves behind what was written."""
-        return self._advance(self.write_at(self._position, buffer, memory, count, start_byte))
-
-    def read_at_all(
-        self, offset: int, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
-    ) -> int:
-        """Collective read_at."""
-        return self._collective("read", offset, (buffer, memory, count, start_byte))
-
-    def write_at_all(
-        self, offset: int, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
-    ) -> int:
-        """Collective write_at."""
-        return self._collective("write", offset, (buffer, memory, count, start_byte))
-
-    def read_all(self, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
-        """Collective read."""
-        return self._advance(self.read_at_all(self._position, buffer, memory, count, start_byte))
-
-    def write_all(self, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
-        """Collective write."""
-        return self._advance(self.write_at_all(self._position, buffer, memory, count, start_byte))
-
-    def iread_at(
-        self, offset: int, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
-    ) -> Request:
-        """As read_at, but only begun: `wait` of the request gives the bytes read, `test` says whether it is done."""
-        return self._begin("read", offset, (buffer, memory, count, start_byte))
-
-    def iwrite_at(
-        self, offset: int, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
-    ) -> Request:
-        """As write_at, but only begun; the buffer must not change before it is done."""
-        return self._begin("write", offset, (buffer, memory, count, start_byte))
-
-    def iread(self, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> Request:
-        """Begin read: the individual pointer moves at once behind what is requested."""
-        place = (buffer, memory, count, start_byte)
-        return self._begin("read", self._ahead("read", place), place)
-
-    def iwrite(self, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> Request:
-        """Begin write: the individual pointer moves at once behind what is written."""
-        place = (buffer, memory, count, start_byte)
-        return self._begin("write", self._ahead("write", place), place)
-
-    # Begun by all processes together (MPI 4.0, 14.4.5): a request waits for nobody, so that these do what the others
-    # do.
-    iread_at_all, iwrite_at_all, iread_all, iwrite_all = iread_at, iwrite_at, iread, iwrite
-
-    def iread_shared(
-        self, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
-    ) -> Request:
-        """Begin read_shared: the shared pointer moves at once behind what is requested."""
-        place = (buffer, memory, count, start_byte)
-        return self._begin("read", self._take("read", place), place)
-
-    def iwrite_shared(
-        self, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
-    ) -> Request:
-        """Begin write_shared."""
-        place = (buffer, memory, count, start_byte)
-        return self._begin("write", self._take("write", place), place)
-
-    def _ahead(self, verb: Verb, memory: Memory) -> int:
-        """Where the individual pointer was; it has moved behind the access."""
-        before = self._position
-        self._position += self._etypes_of(verb, memory)
-        return before
+        with self.handling():
+            _, wishes = self.together(self.require_open, bytes([bool(atomic)]))
+            if any(wish != wishes[0] for wish in wishes):
+                raise UsageError("set_atomicity to different modes: give the same in every process")
+            if bool(atomic) != self.atomicity:
+                self._lock = AccessLock(self._group) if atomic else None
 
     def seek(self, offset: int, whence: Whence = "set") -> int:
         """Move the individual pointer by etypes from the beginning, from itself or from the end; returns it.
@@ -241,8 +225,27 @@ class MpiFile:
         The end is the first whole etype of the view at or behind the end of the file. Raises UsageError before the
         beginning.
         """
-        self._position = self._sought(offset, whence, self._position)
+        with self.handling():
+            self.require_positions("seek")
+            self._position = self._sought(offset, whence, self._position)
         return self._position
+
+    def seek_shared(self, offset: int, whence: Whence = "set") -> int:
+        """Move the shared pointer as `seek` moves the individual one; the same in every process. Collective."""
+        with self.handling():
+            self.require_positions("seek_shared")
+            _, wishes = self.together(
+                lambda: f"{whole_number(offset, 'offset to seek (etypes)', -(2**62))} {whence}".encode(), after=True
+            )
+            if any(wish != wishes[0] for wish in wishes):
+                raise UsageError("seek_shared to different places: give the same in every process")
+
+            def seek() -> bytes:
+                return NUMBER.pack(self._sought(offset, whence, self._shared.position) if self._group.rank == 0 else 0)
+
+            found = int(NUMBER.unpack(self.together(seek, after=True)[1][0])[0])
+            self._shared.move(found)
+        return found
 
     def _sought(self, offset: int, whence: Whence, current: int) -> int:
         if whence == "set":
@@ -260,200 +263,90 @@ class MpiFile:
 
     def byte_offset(self, offset: int) -> int:
         """The byte of the file where etype `offset` of the view begins."""
-        offset = _etypes(offset)
+        with self.handling():
+            self.require_positions("byte_offset")
+            return self._byte_of(etypes(offset))
+
+    def _byte_of(self, offset: int) -> int:
         return self._view.file_offset(offset * self._view.etype.size_bytes)
 
     def size(self) -> int:
         """Bytes of the file, whatever the view."""
-        self._check_open()
-        return self._file.size()
+        with self.handling():
+            self.require_open()
+            return self._file.size()
 
     def set_size(self, size_bytes: int) -> None:
         """Cut or extend the file (by zeros) to `size_bytes`, the same in every process. Collective."""
+        with self.handling():
+            size = self._agreed_size("set_size", size_bytes)
+            self.together(lambda: self._file.truncate(size))
 
+    def preallocate(self, size_bytes: int) -> None:
+        """Have the I/O nodes keep room for the first `size_bytes`, the same in every process. Collective.
+
+        What is there stays, and is written again where it may be a hole; a shorter file grows, by zeros.
+        """
+        with self.handling():
+            size = self._agreed_size("preallocate", size_bytes)
+            self.together(lambda: self._fill(size) if self._group.rank == 0 else None)
+
+    def _fill(self, size: int) -> None:
+        for start in range(0, size, PREALLOCATED_AT_ONCE):
+            memory = bytearray(min(PREALLOCATED_AT_ONCE, size - start))
+            where, place, count = (np.array([number]) for number in (start, 0, len(memory)))
+            self._file.pread_blocks(memoryview(memory), where, place, count)
+            self._file.pwrite_blocks(memoryview(memory), where, place, count)
+
+    def _agreed_size(self, what: str, size_bytes: int) -> int:
         def check() -> int:
-            self._check_open()
+            self.require_open()
             self._opening.require(writing=True)
             return whole_number(size_bytes, "size of the file (bytes)")
 
-        size, _ = self._together(check)
-        sizes = self._group.all_gather(_NUMBER.pack(size))
+        size, _ = self.together(check)
+        sizes = self._group.all_gather(NUMBER.pack(size))
         if any(other != sizes[0] for other in sizes):
-            raise UsageError("set_size with different sizes: give the same in every process")
-        self._together(lambda: self._file.truncate(size))
+            raise UsageError(f"{what} with different sizes: give the same in every process")
+        return size
 
-    def sync(self, *, durable: bool = False) -> None:
-        """Return when every process has come: what they wrote before is seen by all afterwards. Collective.
+    def sync(self, *, durable: bool = True) -> None:
+        """Return when every process has come: what they wrote before is on the medium of every I/O node (MPI 4.0,
+        section 14.6.1), and seen by all afterwards. Collective.
 
-        `durable`: it is on the medium of every I/O node too, as MPI_FILE_SYNC has it; of striped files only.
+        Not `durable`: it is only seen by all. A file that is not striped is brought to the medium by its own means.
         """
-        self._together(self._check_open)
-        if durable:
-            if not isinstance(self._file, StripedFile):
-                raise UsageError("this file is not striped: sync it by the means of its own file system")
-            self._file.sync(durable=True)
+        with self.handling():
+            self.together(self.require_open)
+            if durable and isinstance(self._file, StripedFile):
+                self._file.sync(durable=True)
 
     def close(self) -> None:
-        """Close in every process. Collective; once closed, nothing happens."""
-        if not self._closed:
+        """Close in every process, and delete what was opened with DELETE_ON_CLOSE. Collective; once closed, nothing
+        happens."""
+        if self._closed:
+            return
+        with self.handling():
+            self.require_no_split()
             self._closed = True
             self._file.close()
+            if self._amode & Amode.DELETE_ON_CLOSE:
+                self.together(self._delete)
+            if self._own_session is not None:
+                self._own_session.close()
 
-    # --- the shared pointer ----------------------------------------------------------------------------------------
+    def _delete(self) -> None:
+        if not isinstance(self._file, StripedFile):
+            raise UsageError("this file is not striped: delete it by the means of its own file system")
+        if self._group.rank == 0:
+            remove_subfiles(self._file.session, self._file.subfiles)
 
-    @property
-    def position_shared(self) -> int:
-        """The pointer that all processes share, in etypes of the view."""
-        return self._shared.position
-
-    def read_shared(self, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
-        """As read_at from the shared pointer, which has moved behind what was requested when the reading begins."""
-        place = (buffer, memory, count, start_byte)
-        return self._access("read", self._take("read", place), place)
-
-    def write_shared(self, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
-        """As write_at to the shared pointer, which has moved behind what is written when the writing begins."""
-        place = (buffer, memory, count, start_byte)
-        return self._access("write", self._take("write", place), place)
-
-    def read_ordered(self, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
-        """Collective read_shared, the processes in the order of their ranks."""
-        place = (buffer, memory, count, start_byte)
-        return self._collective("read", self._take_ordered("read", place), place)
-
-    def write_ordered(self, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> int:
-        """Collective write_shared, the processes in the order of their ranks."""
-        place = (buffer, memory, count, start_byte)
-        return self._collective("write", self._take_ordered("write", place), place)
-
-    def seek_shared(self, offset: int, whence: Whence = "set") -> int:
-        """Move the shared pointer as `seek` moves the individual one; the same in every process. Collective."""
-        _, wishes = self._together(
-            lambda: f"{whole_number(offset, 'offset to seek (etypes)', -(2**62))} {whence}".encode(), after=True
-        )
-        if any(wish != wishes[0] for wish in wishes):
-            raise UsageError("seek_shared to different places: give the same in every process")
-
-        def seek() -> bytes:
-            return _NUMBER.pack(self._sought(offset, whence, self._shared.position) if self._group.rank == 0 else 0)
-
-        found = int(_NUMBER.unpack(self._together(seek, after=True)[1][0])[0])
-        self._shared.move(found)
-        return found
-
-    def _take(self, verb: Verb, memory: Memory) -> int:
-        return self._shared.fetch_and_add(self._etypes_of(verb, memory))
-
-    def _take_ordered(self, verb: Verb, memory: Memory) -> int:
-        etypes, _ = self._together(lambda: self._etypes_of(verb, memory))
-        counts = [int(_NUMBER.unpack(item)[0]) for item in self._group.all_gather(_NUMBER.pack(etypes))]
-        first = self._shared.fetch_and_add(sum(counts)) if self._group.rank == 0 else 0
-        (first,) = _NUMBER.unpack(self._group.all_gather(_NUMBER.pack(first))[0])
-        return int(first) + sum(counts[: self._group.rank])
-
-    def _etypes_of(self, verb: Verb, memory: Memory) -> int:
-        return self._blocks(verb, 0, memory).required // self._view.etype.size_bytes
-
-    # --- how an access is carried out --------------------------------------------------------------------------------
-
-    def _access(self, verb: Verb, offset: int, memory: Memory) -> int:
-        access = self._blocks(verb, offset, memory)
-        if not access.required:
-            return 0
-        file, strided = self._file, access.strided
-        if strided is not None and isinstance(file, StripedFile):
-            moved = (file.pread_strided if verb == "read" else file.pwrite_strided)(access.octets, strided)
-            return min(moved, access.there)
-        move = self._file.pread_blocks if verb == "read" else self._file.pwrite_blocks
-        blocks = access.blocks
-        moved = move(access.octets, blocks.file_offsets, blocks.memory_offsets, blocks.lengths)
-        return min(moved, access.there)
-
-    def _begin(self, verb: Verb, offset: int, memory: Memory) -> Request:
-        access, file = self._blocks(verb, offset, memory), self._file
-        if not isinstance(file, StripedFile):
-            raise UsageError(
-                f"a {type(file).__name__} has no requests: call read_at or write_at, or open a striped file"
-            )
-        begin = file.ipread_blocks if verb == "read" else file.ipwrite_blocks
-        blocks = access.blocks
-        return begin(access.octets, blocks.file_offsets, blocks.memory_offsets, blocks.lengths)
-
-    def _collective(self, verb: Verb, offset: int, memory: Memory) -> int:
-        if not (self._hints.buffer_writes if verb == "write" else self._hints.buffer_reads):
-            return self._together(lambda: self._access(verb, offset, memory))[0]
-        access, _ = self._together(lambda: self._blocks(verb, offset, memory))
-        two_phase = TwoPhase(
-            self._file,
-            self._group,
-            lambda act: self._together(act, after=True)[1],
-            nodes=self._gatherers,
-            buffer_bytes=self._hints.cb_buffer_size,
-            align_bytes=self._file.layout.round_bytes if isinstance(self._file, StripedFile) else 1,
-        )
-        move = two_phase.write if verb == "write" else two_phase.read
-        return min(move(access.octets, access.blocks), access.there)
-
-    @property
-    def _gatherers(self) -> int:
-        return min(self._hints.cb_nodes or self._group.size, self._group.size)
-
-    def _blocks(self, verb: Verb, offset: int, memory: Memory) -> PairedAccess:
-        """What a call means in blocks of the file and of memory. Raises UsageError."""
-        self._check_open()
-        offset = _etypes(offset)
-        self._opening.require(verb == "write")
-        buffer, layout, elements, start_byte = memory
-        octets = as_bytes(buffer, writable=verb == "read").data
-        if layout is None:
-            layout, elements = BYTE, len(octets)
-        places = memory_runs(len(octets), elements, layout, start_byte)
-        required = there = places.size_bytes
-        if required % self._view.etype.size_bytes:
-            text = f"{verb} of {required} bytes through a view of etypes of {self._view.etype.size_bytes}"
-            raise UsageError(f"{text}: give whole etypes")
-        first_byte = offset * self._view.etype.size_bytes
-        if required and verb == "read" and self._view.overlapping:
-            # bytes up to the end of the file are not what a sum of blocks says
-            there = min(required, max(0, self._view.bytes_before(self._file.size()) - first_byte))
-        return PairedAccess(octets, places, self._view, first_byte, there)
-
-    def _advance(self, moved_bytes: int) -> int:
-        self._position += moved_bytes // self._view.etype.size_bytes
-        return moved_bytes
-
-    def _together(
-        self, act: Callable[[], Result], item: bytes = b"", *, after: bool = False
-    ) -> tuple[Result, list[bytes]]:
-        """Act, then learn how it went everywhere: every process goes on, or every process raises.
-
-        The second result is the `item` of every process, or, with `after`, the bytes that `act` gave in each.
-        """
-        result: list[Result] = []
-        failure: SfioError | None = None
-        try:
-            result.append(act())
-        except SfioError as error:
-            failure = error
-        if after and failure is None:
-            assert isinstance(result[0], bytes)
-            item = result[0]
-        mine = b"\0" + item if failure is None else b"\1" + str(failure).encode()
-        answers = self._group.all_gather(mine)
-        if failure is not None:
-            raise failure
-        for rank, answer in enumerate(answers):
-            if answer[:1] == b"\1":
-                raise PeerError(f"rank {rank}", answer[1:].decode(errors="replace"))
-        return result[0], [answer[1:] for answer in answers]
-
-    def _check_open(self) -> None:
+    def require_open(self) -> None:
+        """Raises `UsageError` once it is closed."""
         if self._closed:
             raise UsageError("the file is closed: open it again")
 
 
-_NUMBER = binary.Struct("!q")
-
-
-def _etypes(offset: int) -> int:
-    return whole_number(offset, "offset (etypes of the view)")
+def _check_hints(hints: object) -> None:
+    if not isinstance(hints, Mapping):
+        raise UsageError(f"the hints are {hints!r}: give names and texts, as in {{'access_style': 'random'}}")

@@ -16,7 +16,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from sfio_emu import ListenerLost, RemoteFailure, Session, Settings, StripedFile, mrename, mstat, use, wait_all
 from sfio_emu.adapters.sockets import TcpConnections
-from sfio_emu.layout.requests import StridedBlocks
 from tests.helpers.striped_nodes import Nodes
 
 pytestmark = pytest.mark.scaled
@@ -32,6 +31,12 @@ blobs = st.binary(min_size=0, max_size=260)
 shapes = st.tuples(st.integers(1, 4), st.sampled_from([0, 1, 2, 3, 5]), st.integers(0, 2), st.integers(1, 70))
 """Size, gap in the file, gap in memory, number of blocks."""
 full = st.binary(min_size=60, max_size=260)
+
+
+def alike(offset: int, distance: int, place_distance: int, size: int, count: int) -> tuple[list[int], ...]:
+    """Blocks at one distance: offsets in the file, places in memory, sizes."""
+    numbers = range(count)
+    return [offset + distance * n for n in numbers], [place_distance * n for n in numbers], [size] * count
 
 
 class TwoSessions(RuleBasedStateMachine):
@@ -81,8 +86,7 @@ class TwoSessions(RuleBasedStateMachine):
     def write_strided(self, who: int, offset: int, shape: tuple[int, int, int, int]) -> None:
         size, gap, more, count = shape
         data = bytes(random.Random(count).randbytes((size + more) * count))
-        blocks = StridedBlocks(offset, size + gap, 0, size + more, size, count)
-        assert self.files[who].pwrite_strided(data, blocks) == size * count
+        assert self.files[who].pwrite_blocks(data, *alike(offset, size + gap, size + more, size, count)) == size * count
         for number in range(count):
             start = number * (size + more)
             self.note(offset + number * (size + gap), data[start : start + size])
@@ -95,8 +99,8 @@ class TwoSessions(RuleBasedStateMachine):
             there = self.expected[offset + number * (size + gap) :][:size]
             start, moved = number * (size + more), moved + len(there)
             wanted[start : start + len(there)] = there
-        blocks = StridedBlocks(offset, size + gap, 0, size + more, size, count)
-        assert (self.files[who].pread_strided(target, blocks), target) == (moved, wanted)
+        blocks = alike(offset, size + gap, size + more, size, count)
+        assert (self.files[who].pread_blocks(target, *blocks), target) == (moved, wanted)
 
     @rule(who=who, data=blobs)
     def append(self, who: int, data: bytes) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
-import selectors
 import socket
 import threading
-import time
 from pathlib import Path
 
 from sfio_emu.adapters.peers.local_users import is_foreign_user
@@ -53,16 +53,6 @@ def _bind(address: str) -> socket.socket:
     return listening
 
 
-class _Member:
-    """One accepted connection of the server: what came and what is still to be sent."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self.connection = connection
-        self.reader = FrameReader()
-        self.outgoing = bytearray()
-        self.closing = False  # close once everything is sent
-
-
 class GroupServer:
     """Coordinates a group of `size` processes at `address`, in a thread of its own from construction to `close`.
 
@@ -83,26 +73,23 @@ class GroupServer:
         else:
             host, port = self._listening.getsockname()[:2]
             self.address = f"tcp:{host}:{port}"
-        self._members: dict[int, _Member] = {}
+        self._members: dict[int, asyncio.StreamWriter] = {}
         self._next_key = 0
-        self._wake_read, self._wake_write = os.pipe()
-        self._stopping = False
         self._process = os.getpid()  # a child of fork has neither the thread nor the right to end the group
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._listening, selectors.EVENT_READ, -1)
-        self._selector.register(self._wake_read, selectors.EVENT_READ, -2)
-        self._thread = threading.Thread(target=self._serve, name="sfio process group", daemon=True)
+        self._closed, self._began = False, threading.Event()
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._serve()), name="sfio process group", daemon=True
+        )
         self._thread.start()
+        self._began.wait()
 
     def close(self) -> None:
         """Send what is still to be sent (for at most 2 s), then end every connection. May be called twice."""
-        if self._stopping or os.getpid() != self._process:
+        if self._closed or os.getpid() != self._process:
             return
-        self._stopping = True
-        os.write(self._wake_write, b".")
+        self._closed = True
+        self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
-        os.close(self._wake_write)
-        os.close(self._wake_read)
         if self._unix_path is not None:
             self._unix_path.unlink(missing_ok=True)
 
@@ -117,97 +104,64 @@ class GroupServer:
         """The rank that broke the group; None where none did. For the program that started the processes."""
         return self._coordinator.failed_rank
 
-    def _serve(self) -> None:
-        stop_at_s: float | None = None
-        while True:
-            now_s = time.monotonic()
-            if self._stopping and stop_at_s is None:
-                stop_at_s = now_s + LOSS_NOTICED_S
-                self._post(self._coordinator.stop())
-            if stop_at_s is not None and (now_s >= stop_at_s or not any(m.outgoing for m in self._members.values())):
-                break
-            deadlines_s = [at for at in (stop_at_s, self._coordinator.deadline_s) if at is not None]
-            wait_s = max(0.0, min(deadlines_s) - now_s) if deadlines_s else None
-            for key, mask in self._selector.select(wait_s):
-                self._handle(key.data, mask)
-            deadline_s = self._coordinator.deadline_s
-            if deadline_s is not None and time.monotonic() >= deadline_s:
-                self._post(self._coordinator.expire())
-        for key_number in list(self._members):
-            self._drop(key_number)
-        self._selector.close()
-        self._listening.close()
+    def _run(self) -> None:
+        asyncio.run(self._serve())
 
-    def _handle(self, key: int, mask: int) -> None:
-        if key == -1:
-            self._accept()
-        elif key == -2:
-            os.read(self._wake_read, 64)
-        elif key in self._members:
-            if mask & selectors.EVENT_READ:
-                self._read(key)
-            if mask & selectors.EVENT_WRITE and key in self._members:
-                self._write(key)
+    async def _serve(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        start = asyncio.start_unix_server if self._unix_path is not None else asyncio.start_server
+        server = await start(self._attend, sock=self._listening, limit=CHUNK_BYTES)
+        self._began.set()
+        await self._stop.wait()
+        server.close()
+        leaving = list(self._members.values())
+        self._post(self._coordinator.stop())
+        for writer in leaving:
+            writer.close()
+        if leaving:
+            await asyncio.wait([self._loop.create_task(_closed(writer)) for writer in leaving], timeout=LOSS_NOTICED_S)
+        for writer in leaving:
+            writer.transport.abort()
 
-    def _accept(self) -> None:
-        try:
-            connection, _ = self._listening.accept()
-            if is_foreign_user(connection):
-                connection.close()
-                return
-        except OSError:
-            return  # it went away again
-        connection.setblocking(False)
-        watch_silence(connection)
-        key = self._next_key
-        self._next_key += 1
-        self._members[key] = _Member(connection)
-        self._selector.register(connection, selectors.EVENT_READ, key)
-
-    def _read(self, key: int) -> None:
-        member = self._members[key]
-        try:
-            data = member.connection.recv(CHUNK_BYTES)
-            frames = list(member.reader.feed(data)) if data else None
-        except BlockingIOError:
+    async def _attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, from its first byte to its last."""
+        stream = writer.get_extra_info("socket")
+        if is_foreign_user(stream):
+            writer.close()
             return
-        except (OSError, GroupError):
-            frames = None
-        if frames is None:
-            self._drop(key)
-            self._post(self._coordinator.lost(key))
-            return
-        for frame in frames:
-            self._post(self._coordinator.receive(key, frame, time.monotonic()))
+        watch_silence(stream)
+        key, self._next_key = self._next_key, self._next_key + 1
+        self._members[key], frames = writer, FrameReader()
+        with contextlib.suppress(OSError, GroupError):
+            while data := await reader.read(CHUNK_BYTES):
+                for frame in frames.feed(data):
+                    self._post(self._coordinator.receive(key, frame, self._loop.time()))
+                self._watch_deadline()
+        self._members.pop(key, None)
+        writer.close()
+        self._post(self._coordinator.lost(key))
+
+    def _watch_deadline(self) -> None:
+        deadline_s = self._coordinator.deadline_s
+        if deadline_s is not None:
+            self._loop.call_at(deadline_s, self._expire)
+
+    def _expire(self) -> None:
+        deadline_s = self._coordinator.deadline_s
+        if deadline_s is not None and self._loop.time() >= deadline_s:
+            self._post(self._coordinator.expire())
 
     def _post(self, frames: list[tuple[int, Frame]]) -> None:
         encoded: dict[int, bytes] = {}
         for key, frame in frames:
-            if key in self._members:
-                member = self._members[key]
-                member.outgoing += encoded.setdefault(id(frame), frame.encode())
-                member.closing |= frame.kind is Kind.FAILED
-                self._write(key)
+            writer = self._members.get(key)
+            if writer is not None:
+                writer.write(encoded.setdefault(id(frame), frame.encode()))
+                if frame.kind is Kind.FAILED:
+                    del self._members[key]
+                    writer.close()  # when all is sent
 
-    def _write(self, key: int) -> None:
-        member = self._members[key]
-        try:
-            while member.outgoing:
-                sent = member.connection.send(memoryview(member.outgoing)[:CHUNK_BYTES])
-                del member.outgoing[:sent]
-        except BlockingIOError:
-            pass
-        except OSError:
-            self._drop(key)
-            self._post(self._coordinator.lost(key))
-            return
-        if not member.outgoing and member.closing:
-            self._drop(key)
-            return
-        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if member.outgoing else 0)
-        self._selector.modify(member.connection, events, key)
 
-    def _drop(self, key: int) -> None:
-        member = self._members.pop(key)
-        self._selector.unregister(member.connection)
-        member.connection.close()
+async def _closed(writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()

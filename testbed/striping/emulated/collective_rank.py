@@ -1,4 +1,5 @@
-"""What each rank of a timed access does: repeat it in step with all, and leave in a file what was measured."""
+"""What a rank of a timed access tells: the seconds of every repetition, whether all ranks read what they should, and
+what share of the processors the run's own threads had meanwhile, or waited for."""
 
 import json
 import time
@@ -22,9 +23,8 @@ def timed_repeats(group: ProcessGroup, repeat: int, once: Callable[[], object]) 
     return {"seconds": times, "cpu_fraction": load_between(before, read_counts(), ()).cpu_fraction}
 
 
-def tell(group: ProcessGroup, path: str, timed: JsonObject, *, right: bool, **sums: int) -> None:
-    """Rank 0 leaves in the file what it timed, whether all are right, and sums over all ranks."""
-    every = [json.loads(item) for item in group.all_gather(json.dumps([right, sums]).encode())]
+def tell(group: ProcessGroup, path: str, timed: JsonObject, *, right: bool) -> None:
+    """Rank 0 leaves in the file what it timed, and whether all are right."""
+    every = group.all_gather(json.dumps(right).encode())
     if group.rank == 0:
-        totals = {name: sum(own[name] for _, own in every) for name in sums}
-        Path(path).write_text(json.dumps(timed | totals | {"right": all(fine for fine, _ in every)}))
+        Path(path).write_text(json.dumps(timed | {"right": all(map(json.loads, every))}))

@@ -1,4 +1,4 @@
-"""An access as a program of real processes on a network of real switches, timed."""
+"""An access by MPI-I/O as a program of real processes on a network of real switches, timed."""
 
 import json
 import sys

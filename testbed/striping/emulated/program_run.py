@@ -231,7 +231,6 @@ def places_of(
                 **own,
                 "SFIO_RANK": str(rank),
                 "SFIO_SIZE": str(len(placement.compute)),
-                "SFIO_ADDRESS": wiring.host_at(node).ip,
                 "SFIO_LISTENERS": listeners,
                 "SFIO_TIMEOUT_S": f"{timeout_s:g}",
             },

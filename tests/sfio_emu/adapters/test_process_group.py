@@ -2,7 +2,6 @@
 
 import os
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -15,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfio_emu.adapters.peer_mesh import PeerMesh
 from sfio_emu.adapters.peers.group_server import GroupServer
 from sfio_emu.adapters.process_group import SocketGroup
 from sfio_emu.client.group_rounds import (
@@ -83,62 +81,6 @@ def test_large_items_pass(tmp_path: Path) -> None:
     with GroupServer(f"unix:{tmp_path}/group", 3) as server:
         gathered = in_every_rank(server.address, 3, lambda group: group.all_gather(item) == [item] * 3)
     assert gathered == [True] * 3
-
-
-@pytest.mark.parametrize("scheme", ["unix", "tcp"])
-@pytest.mark.parametrize("size", [1, 2, 5])
-def test_what_every_rank_has_for_every_other_arrives_there(tmp_path: Path, scheme: str, size: int) -> None:
-    address = f"unix:{tmp_path}/group" if scheme == "unix" else "tcp:127.0.0.1:0"
-    lengths = [0, 1, 700_000, 3]
-
-    def item(source: int, sink: int, turn: int) -> bytes:
-        return bytes([16 * source + sink]) * lengths[(source + sink + turn) % 4]
-
-    def act(group: SocketGroup) -> object:
-        for turn in range(4):
-            received = group.all_to_all([item(group.rank, sink, turn) for sink in range(size)])
-            assert received == [item(source, group.rank, turn) for source in range(size)]
-        with pytest.raises(UsageError, match=f"0 items for a group of {size}"):
-            group.all_to_all([])
-        return True
-
-    with GroupServer(address, size) as server:
-        assert in_every_rank(server.address, size, act) == [True] * size
-
-
-def test_a_rank_that_is_gone_is_named_by_who_waits_for_its_bytes(tmp_path: Path) -> None:
-    with GroupServer(f"unix:{tmp_path}/group", 3) as server:
-
-        def act(group: SocketGroup) -> str:
-            group.all_to_all([b"x"] * 3)
-            if group.rank == 1:
-                return "left"
-            try:
-                while True:
-                    group.all_to_all([b"x" * 100_000] * 3)
-            except GroupError as error:
-                return str(error)
-
-        told = in_every_rank(server.address, 3, act)
-    assert told[1] == "left"
-    # whoever comes later may already miss the one who raised first
-    assert any("lost rank 1" in str(said) for said in told) and all("lost rank" in str(told[rank]) for rank in (0, 2))
-
-
-def test_a_stranger_is_turned_away_from_the_streams_between_ranks() -> None:
-    first, second = PeerMesh("127.0.0.1", 0), PeerMesh("127.0.0.1", 1)
-    port = int(first._listening.getsockname()[1])
-    with socket.create_connection(("127.0.0.1", port)) as stranger, ThreadPoolExecutor(1) as pool:
-        stranger.sendall(struct.pack("!I16s", 1, b"guess"))
-        waiting = pool.submit(first.connect, [first.listener, second.listener])
-        second.connect([first.listener, second.listener])
-        waiting.result()
-        got = pool.submit(first.exchange, [b"own", b"for 1"])
-        assert second.exchange([b"for 0", b"own"]) == [b"for 1", b"own"]
-        assert got.result() == [b"own", b"for 0"]
-        assert stranger.recv(1) == b""
-    first.close()
-    second.close()
 
 
 def test_additions_of_all_ranks_are_each_seen_once(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_a_disk_that_fails_in_the_middle_of_a_long_read_is_named_with_the_path(
         disk.faults = lambda call, offset: errno.EIO if call == "read" and offset >= place else None
         with pytest.raises(RemoteFailure, match="p1: read of deep/a: Input/output error"):
             file.pread(len(CONTENT), 0)
-        assert session.take_errors()["read"] == 1
+        assert session.take_errors()["read"] >= 1, "one of each message that was under way"
         disk.faults = lambda call, offset: None
         assert file.pread(len(CONTENT), 0) == CONTENT, "the session goes on"
 
@@ -124,7 +124,7 @@ def test_a_disk_that_stands_still_in_the_middle_of_a_long_read_spoils_no_answer(
     with listening(tmp_path, subfiles=disk.subfiles) as addresses:
         file = StripedFile.open("p1/a", 75, session=session_of(addresses, settings=settings))
         file.pwrite(CONTENT, 0)
-        slow = {600_000, 1_500_000, 2_700_000}
+        slow = {600_000, 1_500_000}
 
         def stall(call: str, offset: int) -> None:
             for place in [place for place in slow if call == "read" and offset >= place]:

@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from sfio_emu import Settings, StripedFile, UsageError
-from sfio_emu.layout.requests import StridedBlocks
+from sfio_emu import Settings, StripedFile
 from tests.helpers.listeners import listening, session_of
 
 NAME = "p1/a;p1/b;p1/c"
+
+
+class StridedBlocks(NamedTuple):
+    """`number` blocks of `size` bytes, `distance` apart in the file from `offset` and `place_distance` in memory."""
+
+    offset: int
+    distance: int
+    place: int
+    place_distance: int
+    size: int
+    number: int
+
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+        numbers = np.arange(self.number)
+        offsets, places = self.offset + numbers * self.distance, self.place + numbers * self.place_distance
+        return offsets, places, np.full(self.number, self.size)
+
+
 SHAPES = {
     "interleaved as four processes do": (75, StridedBlocks(75, 300, 0, 75, 75, 2000)),
     "single bytes, more than a message may mean": (8, StridedBlocks(3, 96, 1, 3, 1, 9000)),
@@ -39,7 +57,7 @@ def test_strided_blocks_are_written_and_read_as_a_byte_array_has_them(
         session = session_of(addresses, settings=settings)
         file = StripedFile.open(NAME, unit, session=session)
         file.pwrite(expected, 0)
-        assert file.pwrite_strided(data, blocks) == blocks.size * blocks.number
+        assert file.pwrite_blocks(data, *blocks.arrays()) == blocks.size * blocks.number
         for offset, place in zip(offsets.tolist(), places.tolist(), strict=True):
             expected[offset : offset + blocks.size] = data[place : place + blocks.size]
         assert file.pread(len(expected), 0) == expected
@@ -50,8 +68,8 @@ def test_strided_blocks_are_written_and_read_as_a_byte_array_has_them(
                 there = expected[offset : min(offset + blocks.size, size)]
                 wanted[place : place + len(there)] = there
                 moved += len(there)
-            assert (file.pread_strided(target, blocks), target) == (moved, wanted)
-        assert file.pwrite_strided(data, blocks) == blocks.size * blocks.number, "beyond the end"
+            assert (file.pread_blocks(target, *blocks.arrays()), target) == (moved, wanted)
+        assert file.pwrite_blocks(data, *blocks.arrays()) == blocks.size * blocks.number, "beyond the end"
         assert file.size() == end
         again = file.pread(end, 0)
         assert isinstance(again, bytes)
@@ -66,16 +84,7 @@ def test_what_tells_strided_blocks_does_not_grow_with_their_number(tmp_path: Pat
     with listening(tmp_path) as addresses:
         file = StripedFile.open(NAME, 75, session=session_of(addresses))
         data = bytes(75 * 4000)
-        file.pwrite_strided(data, StridedBlocks(75, 300, 0, 75, 75, 4000))
+        file.pwrite_blocks(data, *StridedBlocks(75, 300, 0, 75, 75, 4000).arrays())
         counters = file.counters
         assert (counters.messages, counters.requests, counters.copies["strided"]) == (1, 4000, 1)
         assert counters.disk_calls < 20
-
-
-def test_strided_blocks_that_make_no_sense_are_refused_in_one_line(tmp_path: Path) -> None:
-    with listening(tmp_path) as addresses:
-        file = StripedFile.open(NAME, 75, session=session_of(addresses))
-        with pytest.raises(UsageError, match="a block is outside the buffer of 100 bytes"):
-            file.pwrite_strided(bytes(100), StridedBlocks(0, 300, 0, 75, 75, 4))
-        with pytest.raises(UsageError, match="the offset of the blocks"):
-            file.pwrite_strided(bytes(1000), StridedBlocks(-1, 300, 0, 75, 75, 4))

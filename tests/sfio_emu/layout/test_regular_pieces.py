@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfio_emu.errors import UsageError
 from sfio_emu.layout.piece import ListedPiece, Piece
 from sfio_emu.layout.piece_builder import RegularPiece, pieces_of, regular_pieces
-from sfio_emu.layout.requests import Requests, StridedBlocks, StridedRequests, make_requests, strided_requests
+from sfio_emu.layout.requests import Requests, make_requests
 from sfio_emu.layout.striping import Layout
 
 
@@ -92,24 +90,3 @@ def test_as_many_whole_runs_as_fit_a_message() -> None:
         assert piece.fitting(10_000) == piece.size
     assert piece.fitting(50) == 0 and piece.listed().fitting(50) == 34
     assert piece.slice(0, 34).runs() == ([0], [34])
-
-
-@given(st.integers(0, 60), st.integers(0, 9), st.integers(1, 9), st.integers(3, 40))
-def test_blocks_that_are_alike_are_the_same_requests_listed_or_not(gap: int, more: int, size: int, count: int) -> None:
-    blocks = StridedBlocks(7, size + gap, 3, size + more, size, count)
-    strided, each = strided_requests(blocks), make_requests(*blocks.arrays())
-    assert isinstance(strided, StridedRequests) == (gap > 0)
-    assert (strided.end, strided.total_bytes, len(strided)) == (each.end, each.total_bytes, len(each))
-    assert (strided.first, strided.memory_bounds, strided.regular) == (each.first, each.memory_bounds, each.regular)
-    for mine, other in zip((strided.offsets, strided.memory, strided.sizes), blocks.arrays(), strict=True):
-        assert mine.tolist() == other.tolist()
-
-
-def test_blocks_that_overlap_or_end_nowhere_are_no_strided_requests() -> None:
-    assert not isinstance(strided_requests(StridedBlocks(0, 3, 0, 5, 5, 10)), StridedRequests)
-    with pytest.raises(UsageError, match="ends beyond 2\\^62"):
-        strided_requests(StridedBlocks(2**62 - 100, 30, 0, 10, 10, 10))
-    with pytest.raises(UsageError, match="the distance of the blocks"):
-        strided_requests(StridedBlocks(0, 1.5, 0, 1, 1, 5))  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="give at most"):
-        strided_requests(StridedBlocks(0, 1, 0, 1, 1, 2**40))

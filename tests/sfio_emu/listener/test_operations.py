@@ -72,46 +72,14 @@ def test_a_write_says_how_long_each_subfile_was_in_the_order_in_which_they_are_n
     assert message_bodies.decode_written(memoryview(answer.body), 2).sizes == (21, 13)
 
 
-def streamed_read(client: Client, size: int, offset: int, *, checked: bool) -> list[Answer | memoryview]:
-    """The parts of the answer to a streamed READ."""
-    body = runs((1, size, offset))
+def test_a_read_that_asks_to_be_streamed_is_refused() -> None:
+    client, body = Client(), runs((1, 100, 0))
     header = Header(
-        kind=Kind.READ, sequence=1, body_bytes=len(body), data_bytes=0, body_check=0, checked=checked, streamed=True
+        kind=Kind.READ, sequence=1, body_bytes=len(body), data_bytes=0, body_check=0, checked=True, streamed=True
     )
     buffer = memoryview(bytearray(LIMIT_BYTES))
-    answer = client.operations.execute(
-        Request(header=header, body=memoryview(body), data=memoryview(b""), buffer=buffer)
-    )
-    assert answer.parts is not None
-    return list(answer.parts)
-
-
-def test_a_streamed_read_is_answered_by_a_part_in_slices_that_end_at_pages() -> None:
-    client = Client()
-    client.ask(Kind.RESIZE, message_bodies.RESIZE.pack(1, 90_000, 5))
-    for checked in (False, True):
-        part, *data, last = streamed_read(client, 100_000, 100, checked=checked)
-        assert isinstance(part, Answer) and isinstance(last, Answer)
-        assert (part.kind, part.data_bytes, part.checked) == (Kind.PART, 89_900, checked)
-        assert [len(slice_) for slice_ in data if isinstance(slice_, memoryview)] == [65_436, 24_464]
-        assert wire.decode_counts(memoryview(part.body), 1)[1] == (89_900,)
-        assert wire.decode_counts(memoryview(last.body), 1) == (2, (89_900,))
-
-
-def test_a_streamed_read_of_a_file_that_fails_in_the_middle_ends_with_the_failure() -> None:
-    client = Client()
-    client.ask(Kind.RESIZE, message_bodies.RESIZE.pack(1, 90_000, 5))
-
-    def fail(file: int, piece: memoryview, offset: int) -> int:
-        if offset > 40_000:
-            raise CallFailed("read", errno.EIO)
-        return len(piece)
-
-    client.files.read = fail  # type: ignore[method-assign]
-    part, *data, last = streamed_read(client, 90_000, 0, checked=True)
-    assert isinstance(part, Answer) and isinstance(last, Answer)
-    assert part.data_bytes == sum(map(len, data)) == 90_000, "zeros stand for what could not be read"  # type: ignore[arg-type]
-    assert message_bodies.FAILURE.unpack(last.body)[:3] == (errno.EIO, CALLS.index("read"), 1)
+    with pytest.raises(Malformed, match="nothing but a WRITE is streamed"):
+        client.operations.execute(Request(header=header, body=memoryview(body), data=memoryview(b""), buffer=buffer))
 
 
 def test_a_failed_call_is_answered_with_its_name_and_the_bytes_done() -> None:

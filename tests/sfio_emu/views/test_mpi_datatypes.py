@@ -85,6 +85,23 @@ if have_mpi:
         assert (packed.lb, packed.extent_bytes) == tuple(opaque.Get_extent())
         assert (packed.true_lb, packed.true_ub - packed.true_lb) == tuple(opaque.Get_true_extent())
 
+    @drawn(100)
+    @given(st.data())
+    def test_an_array_that_is_dealt_out_is_that_of_mpi(data: st.DataObject) -> None:
+        from mpi4py import MPI
+
+        draw = data.draw
+        sizes, grid = [draw(st.integers(1, 6)) for _ in range(2)], [draw(st.integers(1, 2)) for _ in range(2)]
+        ways = [draw(st.sampled_from([MPI.DISTRIBUTE_BLOCK, MPI.DISTRIBUTE_CYCLIC])) for _ in range(2)]
+        least = [-(-size // processes) for size, processes in zip(sizes, grid, strict=True)]
+        blocks = [draw(st.sampled_from([MPI.DISTRIBUTE_DFLT_DARG, block])) for block in least]
+        rank, order = draw(st.integers(0, grid[0] * grid[1] - 1)), draw(st.sampled_from([MPI.ORDER_C, MPI.ORDER_F]))
+        base = draw(st.sampled_from([MPI.BYTE, MPI.INT]))
+        opaque = base.Create_darray(grid[0] * grid[1], rank, sizes, ways, blocks, grid, order).Commit()
+        packed, decoded = datatype_by_pack(opaque), datatype_by_decoding(opaque)
+        assert packed.runs == decoded.runs
+        assert (decoded.lb, decoded.extent_bytes) == tuple(opaque.Get_extent())
+
     @drawn(200)
     @given(opaque_types())
     def test_unpacking_finds_the_sorted_layout_and_refuses_overlaps(opaque: Any) -> None:

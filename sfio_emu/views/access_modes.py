@@ -1,0 +1,72 @@
+"""The modes of MPI_File_open (MPI 4.0, section 14.2.1): as bits, in short, and what they mean for the subfiles."""
+
+from collections.abc import Mapping
+from enum import IntFlag
+from typing import Literal
+
+from sfio_emu.errors import UsageError
+from sfio_emu.positioned_file import Opening
+
+Short = Literal["r", "w", "rw", "r+", "x", "a"]
+
+
+class Amode(IntFlag):
+    """The bits of MPI's modes, numbered as in MPICH."""
+
+    CREATE = 1
+    RDONLY = 2
+    WRONLY = 4
+    RDWR = 8
+    DELETE_ON_CLOSE = 16
+    UNIQUE_OPEN = 32
+    EXCL = 64
+    APPEND = 128
+    SEQUENTIAL = 256
+
+
+SHORT_MODES: Mapping[str, Amode] = {
+    "rw": Amode.RDWR | Amode.CREATE,
+    "r": Amode.RDONLY,
+    "r+": Amode.RDWR,
+    "w": Amode.WRONLY | Amode.CREATE,
+    "x": Amode.RDWR | Amode.CREATE | Amode.EXCL,
+    "a": Amode.RDWR | Amode.CREATE | Amode.APPEND,
+}
+"""MPI never cuts a file when it opens it, also not with "w"."""
+
+
+def parse_amode(mode: object) -> Amode:
+    """The bits of a mode, given as such or in short; raises `UsageError` for an unknown or a contradictory one.
+
+    >>> parse_amode("x") == Amode.RDWR | Amode.CREATE | Amode.EXCL
+    True
+    """
+    amode = SHORT_MODES.get(mode) if isinstance(mode, str) else mode
+    if not isinstance(amode, int) or isinstance(amode, bool) or not 0 <= amode < 2 * Amode.SEQUENTIAL:
+        raise UsageError(f"the mode is {mode!r}: give one of {', '.join(map(repr, SHORT_MODES))}, or bits of Amode")
+    bits = Amode(amode)
+    if (bits & (Amode.RDONLY | Amode.WRONLY | Amode.RDWR)).bit_count() != 1:
+        raise UsageError(f"the mode is {bits!r}: give one of RDONLY, WRONLY and RDWR")
+    if bits & Amode.RDONLY and bits & (Amode.CREATE | Amode.EXCL):
+        raise UsageError(f"the mode is {bits!r}: what is opened for reading only is not created")
+    if bits & Amode.RDWR and bits & Amode.SEQUENTIAL:
+        raise UsageError(f"the mode is {bits!r}: a sequential file is read or written, not both")
+    return bits
+
+
+def opening_of(amode: Amode) -> Opening:
+    """What the bits allow, and what is made."""
+    create = bool(amode & Amode.CREATE)
+    return Opening(
+        reads=not amode & Amode.WRONLY, writes=not amode & Amode.RDONLY, create=create,
+        exclusive=create and bool(amode & Amode.EXCL), append=bool(amode & Amode.APPEND),
+    )  # fmt: skip
+
+
+def file_mode(amode: Amode) -> str:
+    """The mode of the striped file below, which is readable also where only writing is allowed above."""
+    if amode & Amode.RDONLY:
+        return "r"
+    if not amode & Amode.CREATE:
+        return "r+"
+    return "x+" if amode & Amode.EXCL else "rw"

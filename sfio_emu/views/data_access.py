@@ -1,0 +1,352 @@
+"""MPI's data access routines on one open file (MPI 4.0, section 14.4, table 14.1): three ways to say where, alone or
+together with the other processes, at once, begun, or split. All of them come down to one multi-block request."""
+
+from __future__ import annotations
+
+import struct as binary
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+
+import numpy as np
+
+from sfio_emu.client.buffers import as_bytes
+from sfio_emu.client.nonblocking import Request
+from sfio_emu.errors import PeerError, SfioError, UsageError, whole_number
+from sfio_emu.ports import ProcessGroup
+from sfio_emu.positioned_file import Opening
+from sfio_emu.striped_file import StripedFile
+from sfio_emu.views.access_modes import Amode
+from sfio_emu.views.data_representation import Status, swapped
+from sfio_emu.views.datatypes import BYTE, Datatype, Integers
+from sfio_emu.views.file_views import BlockFile, PairedAccess, View, memory_runs
+from sfio_emu.views.shared_counters import AccessLock, SharedPointer
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from typing_extensions import Buffer
+
+    Block = Buffer | npt.NDArray[Any]
+    Memory = tuple[Block, Datatype | None, int, int]
+    """A buffer and what of it is meant: layout, count and start byte as of `DataAccess.read_at`."""
+
+Verb = Literal["read", "write"]
+Moved = TypeVar("Moved", covariant=True)
+Result = TypeVar("Result")
+NUMBER = binary.Struct("!q")
+
+
+class AtOffset(Protocol[Moved]):
+    """A routine that is told where."""
+
+    def __call__(
+        self, offset: int, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
+    ) -> Moved: ...
+
+
+class AtPointer(Protocol[Moved]):
+    """A routine that a pointer tells where."""
+
+    def __call__(self, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> Moved: ...
+
+
+class _Routine(Generic[Result]):
+    """A routine of DataAccess: `act` does it, given the file, the routine's name, an offset in etypes and the
+    memory."""
+
+    def __init__(self, act: Callable[[DataAccess, str, int, Memory], Result]) -> None:
+        self._act = act
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+
+class _WithOffset(_Routine[Result]):
+    def __get__(self, file: DataAccess, owner: object = None) -> AtOffset[Result]:
+        def call(
+            offset: int, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
+        ) -> Result:
+            with file.handling():
+                file.require_positions(self._name)
+                return self._act(file, self._name, offset, (buffer, memory, count, start_byte))
+
+        return call
+
+
+class _WithPointer(_Routine[Result]):
+    """`start` gives the offset, and may move the pointer."""
+
+    def __init__(
+        self, start: Callable[[DataAccess, str, Memory], int], act: Callable[[DataAccess, str, int, Memory], Result]
+    ) -> None:
+        super().__init__(act)
+        self._start = start
+
+    def __get__(self, file: DataAccess, owner: object = None) -> AtPointer[Result]:
+        def call(buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> Result:
+            place = (buffer, memory, count, start_byte)
+            with file.handling():
+                return self._act(file, self._name, self._start(file, self._name, place), place)
+
+        return call
+
+
+class _End:
+    """The second half of a split routine: given the same buffer, it gives what was moved."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name.removesuffix("_end")
+
+    def __get__(self, file: DataAccess, owner: object = None) -> Callable[[Block], Status]:
+        def call(buffer: Block) -> Status:
+            with file.handling():
+                return file.end_split(self._name, buffer)
+
+        return call
+
+
+class Completed(Request):
+    """An access that was carried out when it was begun."""
+
+    def __init__(self, moved: int) -> None:
+        self._moved = moved
+
+    def test(self) -> bool:
+        """True."""
+        return True
+
+    def wait(self, timeout_s: float | None = None) -> int:
+        return self._moved
+
+    def await_end(self) -> None: ...
+
+
+class DataAccess:
+    """What an open file needs for its accesses, and the accesses.
+
+    Every routine takes a buffer, of which the whole is meant, or `count` elements of the layout `memory`, element 0 at
+    `start_byte`. `..._at` take first an `offset` in etypes of the view; `..._shared` and `..._ordered` use the pointer
+    that all processes share; the others the individual one. Names with `_all` and `_ordered` are collective. They give
+    the bytes that were moved (`Status`), fewer at the end of the file; pointers move behind what was moved, in whole
+    etypes, the shared one behind what was requested.
+
+    Names with `i` only begin: `wait` of the request gives the bytes, `test` says whether it is done; pointers move at
+    once. Names with `_begin` and `_end` are the halves of a collective one, of which a file has one at a time: the
+    buffer must not be touched between them.
+    """
+
+    _file: BlockFile
+    _group: ProcessGroup
+    _amode: Amode
+    _opening: Opening
+    _view: View
+    _shared: SharedPointer
+    _position = 0
+    _representation = "native"
+    _lock: AccessLock | None = None
+    _split: tuple[str, Request] | None = None
+    errhandler: Callable[[Any, SfioError], object] | None = None
+    """Called with the file and each error of its calls before the error is raised (MPI 4.0, section 9.3)."""
+
+    @contextmanager
+    def handling(self) -> Iterator[None]:
+        """Around every call."""
+        try:
+            yield
+        except SfioError as error:
+            if self.errhandler is not None:
+                self.errhandler(self, error)
+            raise
+
+    @abstractmethod
+    def require_open(self) -> None: ...
+
+    def require_positions(self, what: str) -> None:
+        """Raises `UsageError` for a call that positions a sequential file."""
+        if self._amode & Amode.SEQUENTIAL:
+            raise UsageError(f"{what} of a file that was opened as SEQUENTIAL: use the shared pointer")
+
+    # --- where -------------------------------------------------------------------------------------------------------
+
+    def _here(self, name: str, memory: Memory) -> int:
+        self.require_positions(name)
+        return self._position
+
+    def _ahead(self, name: str, memory: Memory) -> int:
+        """Where the individual pointer was; it has moved behind the access."""
+        before = self._here(name, memory)
+        self._position += self._etypes_of(name, memory)
+        return before
+
+    def _take(self, name: str, memory: Memory) -> int:
+        return self._shared.fetch_and_add(self._etypes_of(name, memory))
+
+    def _take_ordered(self, name: str, memory: Memory) -> int:
+        etypes, _ = self.together(lambda: self._etypes_of(name, memory))
+        counts = [int(NUMBER.unpack(item)[0]) for item in self._group.all_gather(NUMBER.pack(etypes))]
+        first = self._shared.fetch_and_add(sum(counts)) if self._group.rank == 0 else 0
+        (first,) = NUMBER.unpack(self._group.all_gather(NUMBER.pack(first))[0])
+        return int(first) + sum(counts[: self._group.rank])
+
+    def _etypes_of(self, name: str, memory: Memory) -> int:
+        return self._blocks(name, 0, memory).required // self._view.etype.size_bytes
+
+    # --- how ---------------------------------------------------------------------------------------------------------
+
+    def _now(self, name: str, offset: int, memory: Memory) -> Status:
+        access = self._blocks(name, offset, memory)
+        if not access.required:
+            return Status(0)
+        writing = _verb(name) == "write"
+        with nullcontext() if self._lock is None else self._lock.held(writing=writing):
+            if self._representation == "external32":
+                return Status(self._move_swapped(access, writing=writing))
+            return Status(self._move(access, writing=writing))
+
+    def _move(self, access: PairedAccess, *, writing: bool) -> int:
+        move, blocks = self._file.pwrite_blocks if writing else self._file.pread_blocks, access.blocks
+        moved = move(access.octets, blocks.file_offsets, blocks.memory_offsets, blocks.lengths)
+        return min(moved, access.there)
+
+    def _move_swapped(self, access: PairedAccess, *, writing: bool) -> int:
+        """By a copy whose numbers have the order of the file."""
+        from sfio_emu.layout.kernels import gather_list, scatter_list
+
+        memory, stream = np.frombuffer(access.octets, dtype=np.uint8), np.empty(access.required, dtype=np.uint8)
+        sources, ends = np.ascontiguousarray(access.places.offsets), _ends(access.places.lengths)
+        gather_list(memory, sources, ends, stream)
+        if writing:
+            stream = swapped(stream, self._view.etype)
+        moved = self._move(access.of_stream(stream.data), writing=writing)
+        if not writing:
+            stream[:moved] = swapped(stream[:moved], self._view.etype)
+            scatter_list(memory, sources, ends, stream)
+        return moved
+
+    def _now_on(self, name: str, offset: int, memory: Memory) -> Status:
+        return self._advanced(self._now(name, offset, memory))
+
+    def _all(self, name: str, offset: int, memory: Memory) -> Status:
+        return self.together(lambda: self._now(name, offset, memory))[0]
+
+    def _all_on(self, name: str, offset: int, memory: Memory) -> Status:
+        return self._advanced(self._all(name, offset, memory))
+
+    def _advanced(self, moved: Status) -> Status:
+        self._position += moved // self._view.etype.size_bytes
+        return moved
+
+    def _begin(self, name: str, offset: int, memory: Memory) -> Request:
+        file = self._file
+        if self._lock is not None or self._representation == "external32" or not isinstance(file, StripedFile):
+            return Completed(self._now(name, offset, memory))
+        access = self._blocks(name, offset, memory)
+        begin, blocks = file.ipwrite_blocks if _verb(name) == "write" else file.ipread_blocks, access.blocks
+        return begin(access.octets, blocks.file_offsets, blocks.memory_offsets, blocks.lengths)
+
+    def _begin_split(self, name: str, offset: int, memory: Memory) -> None:
+        self.require_no_split()
+        self._split = name.removesuffix("_begin"), self._begin(name, offset, memory)
+
+    def require_no_split(self) -> None:
+        """Raises `UsageError` while a split collective access is under way."""
+        if self._split is not None:
+            raise UsageError(f"{self._split[0]} has begun on this file: end it first ({self._split[0]}_end)")
+
+    def end_split(self, name: str, buffer: Block) -> Status:
+        """The second half of the split routine `name`; raises `UsageError` where another has begun, or none."""
+        as_bytes(buffer)
+        begun, self._split = self._split, None
+
+        def end() -> Status:
+            if begun is None or begun[0] != name:
+                raise UsageError(f"{name}_end where {begun[0] if begun else 'nothing'} has begun: begin and end alike")
+            return Status(begun[1].wait())
+
+        return self.together(end)[0]
+
+    def _blocks(self, name: str, offset: int, memory: Memory) -> PairedAccess:
+        """What a call means in blocks of the file and of memory. Raises UsageError."""
+        self.require_open()
+        verb = _verb(name)
+        offset = etypes(offset)
+        self._opening.require(verb == "write")
+        buffer, layout, elements, start_byte = memory
+        octets = as_bytes(buffer, writable=verb == "read").data
+        if layout is None:
+            layout, elements = BYTE, len(octets)
+        places = memory_runs(len(octets), elements, layout, start_byte)
+        required = there = places.size_bytes
+        if required % self._view.etype.size_bytes:
+            text = f"{verb} of {required} bytes through a view of etypes of {self._view.etype.size_bytes}"
+            raise UsageError(f"{text}: give whole etypes")
+        first_byte = offset * self._view.etype.size_bytes
+        if required and verb == "read" and self._view.overlapping:
+            # bytes up to the end of the file are not what a sum of blocks says
+            there = min(required, max(0, self._view.bytes_before(self._file.size()) - first_byte))
+        return PairedAccess(octets, places, self._view, first_byte, there)
+
+    def together(
+        self, act: Callable[[], Result], item: bytes = b"", *, after: bool = False
+    ) -> tuple[Result, list[bytes]]:
+        """Act, then learn how it went everywhere: every process goes on, or every process raises.
+
+        The second result is the `item` of every process, or, with `after`, the bytes that `act` gave in each.
+        """
+        result: list[Result] = []
+        failure: SfioError | None = None
+        try:
+            self.require_no_split()
+            result.append(act())
+        except SfioError as error:
+            failure = error
+        if after and failure is None:
+            assert isinstance(result[0], bytes)
+            item = result[0]
+        mine = b"\0" + item if failure is None else b"\1" + str(failure).encode()
+        answers = self._group.all_gather(mine)
+        if failure is not None:
+            raise failure
+        for rank, answer in enumerate(answers):
+            if answer[:1] == b"\1":
+                raise PeerError(f"rank {rank}", answer[1:].decode(errors="replace"))
+        return result[0], [answer[1:] for answer in answers]
+
+    # --- the routines ------------------------------------------------------------------------------------------------
+
+    read_at, write_at = _WithOffset(_now), _WithOffset(_now)
+    read_at_all, write_at_all = _WithOffset(_all), _WithOffset(_all)
+    iread_at, iwrite_at = _WithOffset(_begin), _WithOffset(_begin)
+    # begun by all processes together (section 14.4.5): a request waits for nobody, so that these do what the others do
+    iread_at_all, iwrite_at_all = _WithOffset(_begin), _WithOffset(_begin)
+    read_at_all_begin, write_at_all_begin = _WithOffset(_begin_split), _WithOffset(_begin_split)
+    read_at_all_end, write_at_all_end = _End(), _End()
+
+    read, write = _WithPointer(_here, _now_on), _WithPointer(_here, _now_on)
+    read_all, write_all = _WithPointer(_here, _all_on), _WithPointer(_here, _all_on)
+    iread, iwrite = _WithPointer(_ahead, _begin), _WithPointer(_ahead, _begin)
+    iread_all, iwrite_all = _WithPointer(_ahead, _begin), _WithPointer(_ahead, _begin)
+    read_all_begin, write_all_begin = _WithPointer(_ahead, _begin_split), _WithPointer(_ahead, _begin_split)
+    read_all_end, write_all_end = _End(), _End()
+
+    read_shared, write_shared = _WithPointer(_take, _now), _WithPointer(_take, _now)
+    iread_shared, iwrite_shared = _WithPointer(_take, _begin), _WithPointer(_take, _begin)
+    read_ordered, write_ordered = _WithPointer(_take_ordered, _all), _WithPointer(_take_ordered, _all)
+    read_ordered_begin = _WithPointer(_take_ordered, _begin_split)
+    write_ordered_begin = _WithPointer(_take_ordered, _begin_split)
+    read_ordered_end, write_ordered_end = _End(), _End()
+
+
+def _verb(name: str) -> Verb:
+    return "write" if "write" in name else "read"
+
+
+def _ends(lengths: Integers) -> Integers:
+    """Where each block begins in the stream, and behind them its end: shape (n + 1,)."""
+    return np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+
+
+def etypes(offset: int) -> int:
+    """An offset in etypes of the view; raises `UsageError` for what is none."""
+    return whole_number(offset, "offset (etypes of the view)")
