@@ -1,7 +1,7 @@
 """One client of a listener: its bytes are read, its requests carried out, its answers queued, one message at a time."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sfio_emu import authentication, message_bodies, wire

@@ -3,7 +3,7 @@ in memory as well), the failure of one of its calls, and an answer that is still
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Sequence
+from collections.abc import Callable, Container, Hashable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from sfio_emu import message_bodies
