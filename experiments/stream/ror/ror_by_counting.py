@@ -34,7 +34,7 @@ OTHERS = (
     ("swiss-t1", "s3", "s4"),
     ("optical-cloud", "x2", "x13"),
     ("torus:4x4", "s0_0", "s2_2"),
-    ("hypercube:4", "s0", "s15"),
+    ("hypercube:4", "s0_0_0_0", "s1_1_1_1"),
 )
 SENT_SIZE = 40
 """Of the blocks that are sent; any size would do, since what arrives is cut into blocks of every size afterwards."""
