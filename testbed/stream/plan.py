@@ -66,6 +66,13 @@ class StreamParameters:
         """How long the source packets of a block take to be sent."""
         return self.source_packets / self.rate_pps
 
+    @property
+    def recovery_s(self) -> float:
+        """Time after a repair until the stream is at rest again: hold, two reports, four blocks."""
+        if self.block_size is not None:
+            return 2 * self.report_interval_s
+        return self.hold_s + 2 * self.report_interval_s + 4 * self.block_s
+
     def __post_init__(self) -> None:
         given = self.playback_s is not None
         checks = (

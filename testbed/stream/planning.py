@@ -255,7 +255,7 @@ def _before_next_s(plan: StreamPlan, link: int, wire_pps: float, lasts_s: float)
     failure for one on top of it. A link of so few labels that hardly one was lost meanwhile is waited for no longer
     than four times its failure.
     """
-    recovered_s = recovery_s(plan.stream)
+    recovered_s = plan.stream.recovery_s
     if plan.stream.block_size is not None:
         return recovered_s
     return max(recovered_s, min(4 * lasts_s, _longest_absence(plan, link) / wire_pps))
@@ -280,14 +280,6 @@ def random_faults(plan: StreamPlan, faults: PoissonFaults) -> tuple[Fault, ...]:
         raise InputError(f"random faults: the stream of {plan.duration_s:g} s ends before one could; make it longer")
     loaded = {plan.network.links[i].id for split in plan.splits for i in split.loaded}
     return poisson_faults(loaded, faults, until_s=until, seed=plan.seed)
-
-
-def recovery_s(parameters: StreamParameters) -> float:
-    """Time after a repair until the stream is at rest again: hold, two reports, two blocks."""
-    if parameters.block_size is not None:
-        return 2 * parameters.report_interval_s
-    block_s = parameters.block_s
-    return parameters.hold_s + 2 * parameters.report_interval_s + 4 * block_s
 
 
 def check_rates(plan: StreamPlan) -> None:

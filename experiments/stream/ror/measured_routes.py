@@ -19,7 +19,7 @@ from testbed.stream.judgement.analysis import SessionAnalysis
 from testbed.stream.judgement.fault_results import predicted_block_size
 from testbed.stream.judgement.streams import StreamJudgement
 from testbed.stream.plan import StreamPlan
-from testbed.stream.planning import WARM_UP_S, EachLink, predicted_loss, protectable_links, recovery_s
+from testbed.stream.planning import WARM_UP_S, EachLink, predicted_loss, protectable_links
 from testbed.stream.prediction.block_size_policy import MAX_SYMBOLS, block_size_policy
 from testbed.stream.run_in_turn import run_and_judge
 from testbed.stream.workload import stream_plan
@@ -128,7 +128,7 @@ def beyond_notes(rows: Rows) -> list[str]:
 
 def _with_failures_of(plan: StreamPlan, links: Sequence[int]) -> StreamPlan:
     """The links down for 0.6 s each, one after another."""
-    lasts_s, every_s = 0.6, 0.6 + recovery_s(plan.stream)
+    lasts_s, every_s = 0.6, 0.6 + plan.stream.recovery_s
     starts = [WARM_UP_S + k * every_s for k in range(len(links))]
     ids = [plan.network.links[i].id for i in links]
     faults = tuple(Fault(link=i, start_s=at, stop_s=at + lasts_s) for i, at in zip(ids, starts, strict=True))

@@ -15,12 +15,13 @@ from testbed.model.run_records import TimelineRecord
 from testbed.stream.judgement.fault_results import (
     FaultResult,
     fault_result,
+    is_exact,
     sent_per_source,
 )
+from testbed.stream.judgement.packet_logs import mislabelled
 from testbed.stream.judgement.timing_errors import latenesses, spurious_loss_blocks
 from testbed.stream.measurements import BoolArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
-from testbed.stream.planning import recovery_s
 from testbed.stream.prediction.active_faults import is_campaign
 from testbed.stream.prediction.block_size_policy import (
     BlockSizePolicy,
@@ -33,6 +34,8 @@ from testbed.stream.prediction.loss_by_path import PathResult, path_results
 
 FAULT_GUARD_S = 0.02
 """On each side of a fault, besides two blocks: what lies there is neither inside nor outside."""
+_LESS_THAN_ONE = 2 / 3
+"""Of a packet a block."""
 START_UP_S = 0.4
 """Not yet rest: the first reports of a run, which a machine that is still loading code may hold up."""
 
@@ -41,7 +44,9 @@ START_UP_S = 0.4
 class SessionAnalysis:
     """All faults of one run and what happened outside them (``sent_outside`` packets, ``blocks_outside`` blocks).
     ``ror_spurious``: what blocks that a misinformed sender began, which are left out of ``ror_measured``, would add to
-    it; ``lateness``: of the machine, next to what the checks bear."""
+    it; ``lateness``: of the machine, next to what the checks bear. ``mislabelled``: packets under another label than
+    the plan's order gives them, and of how many. ``settled_late_parity``: late parity of blocks begun after the
+    sender's answer to a fault that it can know, and of how many packets."""
 
     policy: BlockSizePolicy
     faults: tuple[FaultResult, ...]
@@ -58,6 +63,8 @@ class SessionAnalysis:
     ror_error: float = 0.0
     ror_spurious: float = 0.0
     lateness: tuple[TimingError, ...] = ()
+    mislabelled: tuple[int, int] = (0, 0)
+    settled_late_parity: tuple[int, int] = (0, 0)
     campaign: EpochsResult | None = None
     paths: tuple[PathResult, ...] = ()
 
@@ -105,8 +112,10 @@ def analyse(plan: StreamPlan, run: StreamMeasurements) -> SessionAnalysis:
         ror_tolerance=terms.tolerance,
         ror_error=terms.error,
         ror_spurious=ror_spurious,
+        settled_late_parity=_settled_late_parity(plan, run, results),
         lateness=latenesses(plan, run, ror_spurious, terms.tolerance if results else 0.0),
         paths=path_results(plan, run, deliveries),
+        mislabelled=mislabelled(plan, run),
     )
 
 
@@ -131,7 +140,14 @@ def _campaign(
         campaign=result,
         lateness=latenesses(plan, run, 0.0, 0.0),
         paths=path_results(plan, run, deliveries),
+        mislabelled=mislabelled(plan, run),
     )
+
+
+def _settled_late_parity(plan: StreamPlan, run: StreamMeasurements, results: Sequence[FaultResult]) -> tuple[int, int]:
+    pairs = zip(results, run.faults, strict=True)
+    known = [result for result, times in pairs if is_exact(plan, times.fault) and result.predicted_block_size]
+    return sum(result.settled_late_parity for result in known), sum(result.packets for result in known)
 
 
 def _outside_faults(plan: StreamPlan, run: StreamMeasurements) -> tuple[BoolArray, BoolArray]:
@@ -149,7 +165,7 @@ def _in_recovery(plan: StreamPlan, run: StreamMeasurements) -> BoolArray:
     """Which blocks began so soon after a fault that the sender may still have answered it."""
     mask = np.zeros(len(run.blocks.started_s), dtype=bool)
     for times in run.faults:
-        until = times.stop_s + recovery_s(plan.stream) + 0.2
+        until = times.stop_s + plan.stream.recovery_s + 0.2
         mask |= (run.blocks.started_s >= times.stop_s) & (run.blocks.started_s < until)
     return mask
 
@@ -207,7 +223,8 @@ def _ror_terms(plan: StreamPlan, results: Sequence[FaultResult], base: int, at_r
         variance += (result.sent_per_source_error / at_rest.ratio) ** 2
         low, high = result.size_range
         slack += max(high - result.predicted_block_size, result.predicted_block_size - low, 0) / base
-    least, share = (0.05, 0.02) if plan.stream.labels == "stratified" else (0.1, 0.05)
+    # less than the packet a block by which a sender of the wrong N is off where one link fails
+    least, share = (_LESS_THAN_ONE / base, 0.02) if plan.stream.labels == "stratified" else (0.1, 0.05)
     error = math.hypot(math.sqrt(variance), ratios * at_rest.error / at_rest.ratio)
     return _RorTerms(predicted, measured, max(least, share * predicted) + slack, error)
 

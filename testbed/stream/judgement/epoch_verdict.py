@@ -5,11 +5,15 @@ from typing import Any
 from testbed.model.verdict import Check
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.epoch_analysis import EpochsResult
+from testbed.stream.prediction.failure_candidates import is_diagnosing
 
 MAX_WRONG = 1e-3
 """Share of packets of certain fate that may fare otherwise: clocks of switches, sender and faults agree to a few
 packets."""
 MAX_CHANGE_S = 1.0
+LEAST_ROR, SHARE_OF_ROR = 0.002, 0.02
+"""What a redundancy of packets really sent may be off, and of what is predicted: a packet too many or too few in each
+answer is off by more up to N = 2.5 M."""
 
 
 def within(key: str, name: str, predicted: float, measured: float, tolerance: float, **more: Any) -> Check:
@@ -36,7 +40,7 @@ def campaign_checks(plan: StreamPlan, result: EpochsResult, blocks: int) -> list
     if result.outages:
         checks.append(_beyond(result))
     if plan.stream.block_size is None:
-        checks.append(_redundancy(result))
+        checks += _redundancy(result, is_diagnosing(plan) and not any(fault.partial for fault in plan.faults))
     return checks
 
 
@@ -101,13 +105,29 @@ def _beyond(result: EpochsResult) -> Check:
     ).of(sum(outage.blocks for outage in result.outages))
 
 
-def _redundancy(result: EpochsResult) -> Check:
-    return within(
+def _redundancy(result: EpochsResult, exact: bool) -> list[Check]:
+    """What was sent first after each answer, and what late parity had to add then: where the sender can know what is
+    lost (``exact``), nothing."""
+    settled_s, transient = result.redundancy_over_s, result.transient_packets
+    tolerance = result.redundancy_tolerance + max(LEAST_ROR, SHARE_OF_ROR * result.redundancy_predicted)
+    apart = abs(result.redundancy_predicted) > tolerance
+    redundancy = within(
         "redundancy",
-        "redundancy that the losses call for",
+        "redundancy of what was sent once the sender had answered",
         result.redundancy_predicted,
         result.redundancy_measured,
-        result.redundancy_tolerance + 0.01,
-        detail=f"mean of N/FEC_t - 1 over time; the sender added {result.sender_redundancy:.3f}"
+        tolerance,
+        detail=f"mean of N/FEC_t - 1 over {settled_s:.1f} s of blocks; {transient} packets more in the transients"
         + (f"; {result.diagnoses}" if result.diagnoses is not None else ""),
-    ).of(result.redundancy_over_s)
+        rival=0.0 if apart else None,
+        rival_note="no redundancy is added" if apart else "none: too near to no redundancy at all",
+    )
+    late = late_parity_check(result.settled_late_parity, result.settled_packets)
+    return [redundancy.of(settled_s), late] if exact else [redundancy.of(settled_s)]
+
+
+def late_parity_check(late: int, packets: int) -> Check:
+    """``late``: of the ``packets`` of blocks that were begun after the sender's answer."""
+    words, detail = "late parity once the sender had answered, packets", f"of {packets} packets"
+    most = max(2.0, MAX_WRONG * packets)
+    return within("late-parity-once-answered", words, 0, late, most, detail=detail).of(packets)

@@ -1,17 +1,14 @@
 """What random failures cost a stream in packets, against D x P x ROR (Gabrielyan 2007, eq. 21 and 22); pure numpy.
 
 Everything is counted in whole blocks: a block's *excess* is what was sent of it beyond N at rest. A state of the cables
-(which of them are broken) lasts from one failure's beginning or end to the next. A block is *settled* where it began
-after the sender's answer to the state and was over before the state was; settled blocks are what the formula speaks of.
+(which of them are broken) lasts from one failure's beginning or end to the next. *Settled* blocks
+(``testbed.stream.prediction.sent_redundancy``) are what the formula speaks of.
 The excess of all others, less what the formula asks for in their time, is the *transient*: late parity before the
 answer, N still raised after a failure's end.
 """
 
-import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,11 +17,8 @@ from testbed.stream.measurements import BoolArray, FloatArray, IntArray, StreamM
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import epochs
 from testbed.stream.prediction.expected_redundancy import StateCosts
-from testbed.stream.prediction.failure_candidates import DIAGNOSES, cable_name
-
-_ANSWER_BLOCKS, _ANSWER_LOSSES = 5, 3
-"""A sender that has not answered a state after two reports, so many blocks and the time in which so many packets are
-lost is judged all the same."""
+from testbed.stream.prediction.failure_candidates import cable_name
+from testbed.stream.prediction.sent_redundancy import States, settled_blocks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,10 +141,9 @@ def _each_alone(run: StreamMeasurements, costs: StateCosts) -> float:
 
 
 def _blocks(plan: StreamPlan, run: StreamMeasurements, states: _States, base: int) -> _Blocks:
-    started = run.blocks.started_s
-    state = np.clip(np.searchsorted(states.start_s, started, side="right") - 1, 0, len(states.start_s) - 1)
+    timed = States(states.start_s, states.stop_s, states.extra + base, states.loss)
+    state, settled = timed.of_blocks(run), settled_blocks(plan, run, timed)
     counts, begun = run.packets_of_block.astype(np.float64), run.size_begun.astype(np.float64)
-    settled = _settled(plan, run, states, (started, begun - base, state)) & ~np.isnan(states.extra)[state]
     required = np.nan_to_num(states.extra)[state]
     return _Blocks(state, counts - base, required, np.maximum(0.0, counts - begun), settled)
 
@@ -171,39 +164,6 @@ def _states(plan: StreamPlan, run: StreamMeasurements, costs: StateCosts) -> _St
         costs.losses(broken),
         ["+".join(cable_name(costs.cables[k]) for k in np.flatnonzero(row)) for row in broken],
     )
-
-
-def _settled(
-    plan: StreamPlan, run: StreamMeasurements, states: _States, blocks: tuple[FloatArray, FloatArray, IntArray]
-) -> BoolArray:
-    """Which blocks began after the answer to their state and were over, parity included, before its end.
-
-    ``blocks``: when each began, N as it was then less N at rest, and its state.
-    """
-    started, begun, state = blocks
-    block_s = plan.stream.block_s
-    lost_pps = plan.stream.rate_pps * states.loss
-    usual_s = 2 * plan.stream.report_interval_s + _ANSWER_BLOCKS * block_s
-    losses_s = np.divide(_ANSWER_LOSSES, lost_pps, out=np.zeros(len(lost_pps)), where=lost_pps > 0)
-    latest = np.minimum(states.stop_s, states.start_s + usual_s + losses_s)
-    answered = latest.copy()
-    certain = _certain_again_s(run, states, latest)
-    right = (begun == states.extra[state]) & (started >= certain[state])
-    np.minimum.at(answered, state, np.where(right, started, np.inf))
-    return np.asarray((started >= answered[state]) & (started + 2 * block_s < states.stop_s[state]))
-
-
-def _certain_again_s(run: StreamMeasurements, states: _States, latest: FloatArray) -> FloatArray:
-    """Shape (states,): when the last doubt that came up before ``latest`` was over, at the latest then; the state's
-    beginning where the sender had none."""
-    found = states.start_s.copy()
-    events: Sequence[Mapping[str, Any]] = run.counters.get(DIAGNOSES, ())
-    for event, after in pairwise([*events, {"at_s": math.inf}]):
-        if not event.get("certain", True):
-            state = int(np.searchsorted(states.start_s, event["at_s"], side="right")) - 1
-            if event["at_s"] < latest[state]:
-                found[state] = max(found[state], min(latest[state], after["at_s"]))
-    return found
 
 
 def _means(states: _States, blocks: _Blocks) -> FloatArray:

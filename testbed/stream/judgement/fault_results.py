@@ -56,14 +56,16 @@ class FaultResult(FaultOutcome):
     size_range: tuple[int, int]
     diagnosis: FaultDiagnosis | None
     sent_per_source: float | None
-    """Coded packets sent per source packet, counted over the whole blocks begun after the answer and sent before the
-    fault's end, but for the ``misled_blocks`` among them (``lateness``)."""
+    """Coded packets sent per source packet, late parity left out, counted over the whole blocks begun after the answer
+    and sent before the fault's end, but for the ``misled_blocks`` among them (``lateness``)."""
     sent_per_source_error: float
     """The standard error of that mean."""
     transient_packets: int
     """Sent between failure and answer."""
     transient_late_parity: int
     """The late parity among them."""
+    settled_late_parity: int = 0
+    """Of the blocks that ``sent_per_source`` counts."""
     misled_blocks: int = 0
     sent_per_source_misled: float | None = None
     """``sent_per_source`` with the misinformed blocks counted as well."""
@@ -132,6 +134,7 @@ def fault_result(
     sizes = run.sent.block_size[run.first_of_block & mask]
     counted, spurious_losses = (starts >= answered) & (starts < last), np.isin(run.blocks.block, spurious)
     ratio, error = sent_per_source(plan, run, counted & ~spurious_losses)
+    late_parity = np.maximum(0, run.packets_of_block - run.size_begun)
     return FaultResult(
         link=label_of(fault.link),
         kind=fault.description,
@@ -159,7 +162,8 @@ def fault_result(
         sent_per_source=ratio,
         sent_per_source_error=error,
         transient_packets=int(((run.sent.time_s >= times.start_s) & (run.sent.time_s < answered)).sum()),
-        transient_late_parity=int(np.maximum(0, run.packets_of_block - run.size_begun)[transient].sum()),
+        transient_late_parity=int(late_parity[transient].sum()),
+        settled_late_parity=int(late_parity[counted & ~spurious_losses].sum()),
         reaction_uncertainty_s=apart_s,
         undecided_packets=undecided_packets(run, times),
         misled_blocks=int((counted & spurious_losses).sum()),
@@ -255,11 +259,11 @@ def loss_interval(plan: StreamPlan, times: FaultTimes, packets: int, lost: BoolA
 
 
 def sent_per_source(plan: StreamPlan, run: StreamMeasurements, blocks: BoolArray) -> tuple[float | None, float]:
-    """Packets sent per source packet over whole blocks (``blocks``: a mask), late parity included, and the mean's
+    """Packets sent per source packet over whole blocks (``blocks``: a mask), late parity left out, and the mean's
     standard error."""
     if not blocks.any():
         return None, 0.0
-    counts = run.packets_of_block[blocks] / plan.stream.source_packets
+    counts = np.minimum(run.packets_of_block, run.size_begun)[blocks] / plan.stream.source_packets
     return float(counts.mean()), float(counts.std() / np.sqrt(len(counts)))
 
 

@@ -14,14 +14,17 @@ import numpy as np
 
 from fec.errors import MalformedPacket
 from fec.protocol.wire import decode_header
+from fec.redundancy.labels import RandomLabels, label_table
 from testbed.stream.measurements import (
     BlockOutcomes,
     LossReportLog,
     PacketDeliveries,
     ReceivedPackets,
     SentPackets,
+    StreamMeasurements,
     packet_deliveries,
 )
+from testbed.stream.plan import StreamPlan
 
 
 def _floats() -> array[float]:
@@ -156,3 +159,23 @@ def undecided_arrivals(deliveries: PacketDeliveries, playback_s: float, within_s
     """First arrivals so near to ``playback_s`` after their sending that clocks which are known to ``within_s`` cannot
     tell which side."""
     return int((np.abs(deliveries.transit_s - playback_s) <= within_s).sum()) if within_s else 0
+
+
+_MOST_LABELS = 2000
+"""Of random labels, packets spread evenly over the log that are looked at: each costs a call."""
+
+
+def mislabelled(plan: StreamPlan, run: StreamMeasurements) -> tuple[int, int]:
+    """How many packets were sent under another label than the plan's order gives them, and of how many: block b begins
+    with the label of index base(b), where base(b + 1) = base(b) + N(b). Nothing of a log that has gaps."""
+    blocks, sent = run.blocks.block, run.sent
+    if not len(blocks) or blocks[0] != 0 or blocks[-1] != len(blocks) - 1:
+        return 0, 0
+    base = np.concatenate([[0], np.cumsum(run.size_begun)[:-1]])
+    index = base[run.place_of_block] + sent.symbol
+    if plan.stream.labels == "stratified":
+        table = label_table(plan.stream.label_rule)
+        return int((table[index % len(table)] != sent.label).sum()), len(index)
+    order = RandomLabels(plan.seed)
+    looked_at = np.unique(np.linspace(0, len(index) - 1, _MOST_LABELS).astype(np.int64))
+    return sum(order.label(int(index[k])) != sent.label[k] for k in looked_at), len(looked_at)

@@ -7,7 +7,7 @@ from testbed.faults.impaired_link import MAX_LATE_S, most_late_s
 from testbed.model.machine.load import LOWER_PACKET_RATE, first_exceeded, overload_message
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.judgement.analysis import FAULT_GUARD_S, SessionAnalysis
-from testbed.stream.judgement.epoch_verdict import MAX_WRONG, campaign_checks, within
+from testbed.stream.judgement.epoch_verdict import MAX_WRONG, campaign_checks, late_parity_check, within
 from testbed.stream.judgement.fault_results import FaultResult
 from testbed.stream.judgement.impairment_checks import impairment_checks, unrest_s
 from testbed.stream.judgement.timing_errors import quarter_s
@@ -35,7 +35,7 @@ def judge(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) 
         return _judge_impaired(plan, run, analysis)
     if analysis.campaign is not None:
         checks = campaign_checks(plan, analysis.campaign, analysis.blocks_outside)
-        checks += [*_path_checks(analysis), _content_check(run)]
+        checks += [_label_check(analysis), *_path_checks(analysis), _content_check(run)]
         return Verdict(checks=tuple(checks), invalid=invalid_reason(plan, run, analysis), notes=run.health.notes)
     checks = []
     for result in analysis.faults:
@@ -56,7 +56,9 @@ def judge(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) 
         checks.append(blocks.of(analysis.blocks_outside))
     if plan.stream.block_size is None and any(_is_answered(plan, result) for result in analysis.faults):
         checks.append(_ror_check(analysis))
-    checks += [*_path_checks(analysis), _content_check(run)]
+        late, settled = analysis.settled_late_parity
+        checks += [late_parity_check(late, settled)] if settled else []
+    checks += [_label_check(analysis), *_path_checks(analysis), _content_check(run)]
     return Verdict(checks=tuple(checks), invalid=invalid_reason(plan, run, analysis), notes=run.health.notes)
 
 
@@ -122,6 +124,12 @@ def _path_checks(analysis: SessionAnalysis) -> list[Check]:
         key="path-losses",
     )
     return [losses.of(len(measured))]
+
+
+def _label_check(analysis: SessionAnalysis) -> Check:
+    wrong, packets = analysis.mislabelled
+    words, detail = "packets under another label than the plan's", f"of {packets} looked at"
+    return Check.equal(words, 0, wrong, rival_is=COUNTED, detail=detail, key="labels").of(packets)
 
 
 def _content_check(run: StreamMeasurements) -> Check:

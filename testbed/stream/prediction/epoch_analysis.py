@@ -17,13 +17,12 @@ from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import NEVER, Epoch, epochs, path_losses
 from testbed.stream.prediction.block_size_policy import BlockSizePolicy
 from testbed.stream.prediction.failure_candidates import DiagnosisAccuracy, diagnosis_accuracy
+from testbed.stream.prediction.sent_redundancy import is_unrecoverable, sent_redundancy
 
 _EARLY_S = 0.01
 """A change may have been in force so long before it was noted."""
 _BIN_S, _BINS_AROUND = 0.25, 4
 """How long packets are in transit is read off those sent within a second: a busy machine holds some up for long."""
-_MIN_PACKETS = 20
-"""In an epoch, for its loss to count in the measured redundancy."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +66,10 @@ class EpochsResult:
     """``certain`` packets were predicted for sure: ``wrongly_lost`` of them vanished, ``wrongly_arrived`` came all the
     same.
 
-    Redundancies are N / FEC_t - 1, means over time: what the losses of the epochs call for by prediction and by
-    measurement (where an epoch was long enough: ``redundancy_over_s`` seconds in all), and what the sender added.
+    Redundancies are N / FEC_t - 1, means over the blocks that the sender began after its answer to what was broken
+    (``redundancy_over_s`` seconds of stream time): what the epochs call for, and first transmissions that were really
+    sent. Of those blocks' ``settled_packets``, ``settled_late_parity`` were late parity. ``transient_packets``: of all
+    other blocks, beyond what the epochs call for. ``sender_redundancy``: the sender's N, mean over all blocks.
     ``diagnoses``: how often it knew what had failed.
     """
 
@@ -89,6 +90,9 @@ class EpochsResult:
     redundancy_measured: float
     redundancy_tolerance: float
     redundancy_over_s: float
+    settled_packets: int
+    settled_late_parity: int
+    transient_packets: int
     sender_redundancy: float
     longest_change_s: float | None
     transit_s: float
@@ -120,7 +124,7 @@ def analyse_epochs(
     found, lost = epochs(plan, run.faults, run.changes), deliveries.lost
     certain, sure = deliveries.certain, deliveries.lowest
     outages, beyond = _outages(plan, run, found, policy, deliveries)
-    measured = _redundancies(run, found, policy, deliveries)
+    sent = sent_redundancy(plan, run, found, policy)
     chance = certain & (sure > 0) & (sure < 1)
     spread = float(np.sqrt((sure[chance] * (1 - sure[chance])).sum()))
     return EpochsResult(
@@ -137,10 +141,13 @@ def analyse_epochs(
         random_losses=(float(sure[chance].sum()), float(lost[chance].sum()), 4 * spread),
         undecodable=int(run.never_complete.sum()),
         undecodable_within_reach=int((run.never_complete & ~beyond).sum()),
-        redundancy_predicted=measured[0],
-        redundancy_measured=measured[1],
-        redundancy_tolerance=measured[2],
-        redundancy_over_s=round(measured[3], 4),
+        redundancy_predicted=sent.predicted,
+        redundancy_measured=sent.measured,
+        redundancy_tolerance=sent.tolerance,
+        redundancy_over_s=sent.settled_s,
+        settled_packets=sent.settled_packets,
+        settled_late_parity=sent.late_parity,
+        transient_packets=sent.transient,
         sender_redundancy=_sender_redundancy(run, policy),
         longest_change_s=max((c.switch_stop_s - c.began_s for c in run.changes), default=None),
         transit_s=round(float(transits_s(run).max(initial=0.0)), 4),
@@ -275,39 +282,9 @@ def _outages(
     return tuple(listed), covered
 
 
-def is_unrecoverable(epoch: Epoch, policy: BlockSizePolicy) -> bool:
-    """Whether no block size up to the policy's largest repairs the epoch's loss, or nobody can tell the sender of
-    it."""
-    return epoch.needed > policy.largest or (epoch.reports_cut and epoch.needed > policy.base)
-
-
 def _broken_links(plan: StreamPlan, epoch: Epoch) -> tuple[str, ...]:
     loaded = set(plan.splits[epoch.split].loaded)
     return tuple(plan.network.links[i].label for i, _ in sorted(epoch.broken) if i in loaded)
-
-
-def _redundancies(
-    run: StreamMeasurements, found: Sequence[Epoch], policy: BlockSizePolicy, deliveries: LossBounds
-) -> tuple[float, float, float, float]:
-    """What the epochs' losses call for, predicted and measured, how far a share that so few packets tell may err, and
-    over how many seconds."""
-    predicted = measured = slack = counted_s = 0.0
-    for epoch in found:
-        first, last = np.searchsorted(run.sent.time_s, (epoch.start_s, epoch.stop_s))
-        sure = deliveries.certain[first:last]
-        packets = int(sure.sum())
-        if packets < _MIN_PACKETS or packets < (last - first) / 2:
-            continue
-        chance = float(deliveries.lowest[first:last][sure].mean())
-        share = float(deliveries.lost[first:last][sure].mean())
-        error = 1 / packets + 0.005
-        counted_s += epoch.lasts_s
-        predicted += epoch.lasts_s * (policy(chance) / policy.base - 1)
-        measured += epoch.lasts_s * (policy(share) / policy.base - 1)
-        slack += epoch.lasts_s * (policy(min(0.99, chance + error)) - policy(max(0.0, chance - error))) / policy.base
-    if not counted_s:
-        return 0.0, 0.0, 0.0, 0.0
-    return predicted / counted_s, measured / counted_s, slack / counted_s, counted_s
 
 
 def _sender_redundancy(run: StreamMeasurements, policy: BlockSizePolicy) -> float:

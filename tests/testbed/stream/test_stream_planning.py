@@ -21,7 +21,6 @@ from testbed.stream.planning import (
     build_plan,
     check_faults_in_duration,
     choose_links,
-    recovery_s,
 )
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import load_network
@@ -71,7 +70,7 @@ def sparse_plan(most: int | None) -> StreamPlan:
 
 def test_a_link_of_few_labels_is_waited_for_until_one_of_them_was_sent_again() -> None:
     plan, waited = sparse_plan(None), 0
-    labels, usual_s = np.tile(label_table(plan.stream.label_rule), 2), recovery_s(plan.stream)
+    labels, usual_s = np.tile(label_table(plan.stream.label_rule), 2), plan.stream.recovery_s
     for fault, after in itertools.pairwise(plan.faults):
         link = plan.network.link_index[fault.link]
         if plan.forward.load(link) > 0.05:  # more packets are sent while it is down

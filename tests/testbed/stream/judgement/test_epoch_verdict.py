@@ -17,7 +17,8 @@ from tests.testbed.stream.prediction.test_epochs import moving_plan
 FATES, RANDOM = "packets that fared otherwise than their labels say", "packets lost at random"
 FRAMES, CHANGE = "frames whose loss is not the predicted one", "longest change of the plan, s"
 WITHIN, BEYOND = "undecodable blocks within the code's reach", "undecodable blocks beyond the code's reach"
-REDUNDANCY = "redundancy that the losses call for"
+REDUNDANCY = "redundancy of what was sent once the sender had answered"
+LATE = "late parity once the sender had answered, packets"
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +44,18 @@ def outage(predicted: int, most: int, measured: int) -> Outage:
 def test_a_true_campaign_passes_the_checks_that_belong_to_it(campaign: tuple[StreamPlan, EpochsResult]) -> None:
     plan, result = campaign
     result = replace(result, outages=(outage(2, 3, 2),))
-    assert [c.name for c in campaign_checks(plan, result, 9)] == [FATES, FRAMES, CHANGE, WITHIN, BEYOND, REDUNDANCY]
+    assert [c.name for c in campaign_checks(plan, result, 9)] == [
+        FATES,
+        FRAMES,
+        CHANGE,
+        WITHIN,
+        BEYOND,
+        REDUNDANCY,
+        LATE,
+    ]
     assert names_of_failed(plan, result) == []
     still = replace(plan, changes=())
-    assert [c.name for c in campaign_checks(still, result, 9)] == [FATES, WITHIN, BEYOND, REDUNDANCY]
+    assert [c.name for c in campaign_checks(still, result, 9)] == [FATES, WITHIN, BEYOND, REDUNDANCY, LATE]
     fixed = replace(still, stream=replace(plan.stream, block_size=30))
     assert [c.name for c in campaign_checks(fixed, result, 9)] == [FATES, WITHIN, BEYOND]
     random = replace(result, random_losses=(100.0, 100.0, 8.0))
@@ -69,9 +78,13 @@ def test_a_true_campaign_passes_the_checks_that_belong_to_it(campaign: tuple[Str
         (BEYOND, {"outages": (outage(2, 3, 3), outage(1, 1, 1))}, {"outages": (outage(2, 3, 3), outage(1, 1, 2))}),
         (
             REDUNDANCY,
-            {"redundancy_predicted": 0.2, "redundancy_measured": 0.2625, "redundancy_tolerance": 0.0525},
-            {"redundancy_predicted": 0.2, "redundancy_measured": 0.263, "redundancy_tolerance": 0.0525},
+            {"redundancy_predicted": 0.2, "redundancy_measured": 0.2565, "redundancy_tolerance": 0.0525},
+            {"redundancy_predicted": 0.2, "redundancy_measured": 0.257, "redundancy_tolerance": 0.0525},
         ),
+        (REDUNDANCY, {"redundancy_over_s": 0.1}, {"redundancy_over_s": 0.0}),
+        (LATE, {"settled_packets": 9000, "settled_late_parity": 9},
+         {"settled_packets": 9000, "settled_late_parity": 10}),
+        (LATE, {"settled_packets": 100, "settled_late_parity": 2}, {"settled_packets": 0, "settled_late_parity": 0}),
     ],
 )  # fmt: skip
 def test_a_check_holds_at_its_bound_and_fails_past_it(

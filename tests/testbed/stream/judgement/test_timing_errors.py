@@ -80,7 +80,7 @@ def test_a_real_run_that_failed_by_load_alone_is_invalid_and_says_by_how_much(lo
     assert (
         abs(analysis.ror_measured - analysis.ror_predicted) <= 0.01
     )  # what was begun upon true news is as theory says
-    assert verdict.exit_code == 4 and "where the checks bear 0.05" in (verdict.invalid or "")
+    assert verdict.exit_code == 4 and "where the checks bear 0.03" in (verdict.invalid or "")
 
 
 def test_without_the_news_the_same_run_fails_the_check_that_load_made_it_fail(loaded):

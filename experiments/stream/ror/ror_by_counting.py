@@ -1,0 +1,142 @@
+"""The block sizes that ROR is made of, counted at the receiver: each link of a route is down throughout, and the packet
+logs of both ends tell with how many packets a block the stream decodes, and with how many it does not.
+
+Nothing that counts knows what the sender's policy claims (``counting``).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from experiments.stream.networks import points_over
+from experiments.stream.ror.counting import arrived_in_order, fewest_packets, packets_needed, short_blocks, tail
+from experiments.stream.ror.counting_checks import RATES, judge_counts
+from experiments.stream.ror.counting_figures import counting_figures
+from experiments.stream.ror.measured_routes import LABELS, SYMBOL_BYTES, Ends, mobile_networks, named_networks
+from fec.redundancy.block_size import fec_block_size
+from testbed.errors import InvalidRunError
+from testbed.faults.fault import Fault
+from testbed.model.code_description import BOTH_LABELS
+from testbed.model.label_split import LABELS as LABEL_SPACE
+from testbed.model.studies.study import Points, Results, Row, Study
+from testbed.stream.fabric import open_fabric
+from testbed.stream.measurements import BoolArray
+from testbed.stream.plan import StreamPlan
+from testbed.stream.planning import choose_links
+from testbed.stream.prediction.block_size_policy import block_size_policy, link_block_size
+from testbed.stream.run_in_turn import run_and_judge
+from testbed.stream.workload import stream_plan
+
+METHODS = ("disjoint-2", "ecmp", "max-flow", "least-fec:0.05")
+"""Beside capillary routing, on the named networks."""
+OTHERS = (
+    ("swiss-t1", "s3", "s4"),
+    ("optical-cloud", "x2", "x13"),
+    ("torus:4x4", "s0_0", "s2_2"),
+    ("hypercube:4", "s0_0_0_0", "s1_1_1_1"),
+)
+SENT_SIZE = 40
+"""Of the blocks that are sent; any size would do, since what arrives is cut into blocks of every size afterwards."""
+LEAD_BLOCKS = 3
+PACKETS = {"stratified": LABEL_SPACE, "random": 300_000}
+"""Judged of each link: every label once, in order; or enough for an error rate of 1e-3."""
+MOST_LINKS = {"stratified": 4, "random": 2}
+
+
+def points(quick: bool, seed: int) -> Points:
+    """Capillary routes of layer 1 and of all on named, regular and mobile networks, and other methods; quick: the named
+    networks, all layers, random labels with fewer packets."""
+    if quick:
+        return points_over(named_networks(), layers=0, labels=LABELS, seed=seed, share=(0.4,))
+    ends: list[Ends] = [*named_networks(), *OTHERS, *mobile_networks(seed, each=3)]
+    by_layer = points_over(ends, layers=(1, 0), labels=LABELS, seed=seed, share=(1.0,))
+    return by_layer + points_over(named_networks(), method=METHODS, labels=LABELS, seed=seed, share=(1.0,))
+
+
+def measure(point: Row) -> Results:
+    """A list for each figure, an entry a link: ``load``, ``claimed`` N, ``counted`` N; how many of ``blocks`` blocks
+    were ``short`` at N, N - 1 and N - 2. With random labels N is that of each error rate of ``RATES`` (lists of lists),
+    and ``allowed`` is how many blocks equation 25 expects to be short. ``base``: N at rest."""
+    plan, labels = route_plan(point), point["labels"]
+    packets = round(PACKETS[labels] * (point["share"] if labels == "random" else 1))
+    found = []
+    for number, link in enumerate(choose_links(plan, MOST_LINKS[labels])):
+        if plan.forward.load(link) == 1:  # no code helps
+            continue
+        arrived = arrived_with_link_down(replace(plan, seed=plan.seed + number), link, packets, SENT_SIZE)
+        found.append(counted(plan, link, claimed_sizes(plan, link), dict.fromkeys(range(3), arrived)))
+    return as_row(plan, found)
+
+
+def as_row(plan: StreamPlan, links: Sequence[Results]) -> Results:
+    """The lists of a row, from an entry a link."""
+    names = links[0] if links else ()
+    return {"base": block_size_policy(plan).base} | {name: [one[name] for one in links] for name in names}
+
+
+def claimed_sizes(plan: StreamPlan, link: int) -> list[int]:
+    """What the policy says: the worst window of stratified labels, or N of each of ``RATES`` by equation 25."""
+    m, load = plan.stream.source_packets, plan.forward.load(link)
+    if plan.stream.labels == "stratified":
+        return [link_block_size(plan, link) or 0]
+    return [fec_block_size(m, load, rate) for rate in RATES]
+
+
+def arrived_with_link_down(
+    plan: StreamPlan, link: int, packets: int, size: int, fabric: str = "simulator"
+) -> BoolArray:
+    """Which packets of a stream of fixed block size arrive while one link carries nothing, from start to end."""
+    lasts = round(1 + (packets / size + LEAD_BLOCKS) * plan.stream.block_s + plan.stream.playback_s, 4)
+    fault = Fault(link=plan.network.links[link].id, start_s=0.0, stop_s=lasts + 1, direction="forward")
+    disturbed = replace(plan, stream=replace(plan.stream, block_size=size), faults=(fault,), duration_s=lasts)
+    if fabric == "simulator":
+        run = open_fabric(fabric).run(disturbed, None)
+    else:
+        judged = run_and_judge(disturbed, open_fabric(fabric), repeats_if_invalid=2)
+        if judged.verdict.invalid is not None:
+            raise InvalidRunError(f"{plan.network.name}, N = {size}: {judged.verdict.invalid}; repeat it")
+        run = judged.run
+    return np.asarray(arrived_in_order(run, size)[:packets])
+
+
+def route_plan(point: Row, rate_pps: float = 1000.0) -> StreamPlan:
+    """The stream of a point, without faults."""
+    settings = {key: point[key] for key in ("labels", "seed", "method") if key in point}
+    settings |= {"layers": point.get("layers") or None, "symbol_bytes": SYMBOL_BYTES, "rate_pps": rate_pps}
+    return stream_plan(point["network"], point["source"], point["sink"], **settings)
+
+
+def counted(plan: StreamPlan, link: int, claimed: Sequence[int], arrived: Mapping[int, BoolArray]) -> Results:
+    """A failed link's entry in each list of a row; ``arrived``: of the packets of which ``less`` a block fewer than N
+    are judged."""
+    m, share = plan.stream.source_packets, float(plan.forward.load(link))
+    rates = RATES if plan.stream.labels == "random" else (0.0,)
+    needed = packets_needed(arrived[0], m)
+    shorts = [[short_blocks(own, n - less, m) for less, own in arrived.items() if n - less >= m] for n in claimed]
+    return {
+        "link": plan.network.links[link].label,
+        "load": round(share, 9),
+        "claimed": list(claimed),
+        "counted": [fewest_packets(needed, rate) for rate, _ in zip(rates, claimed, strict=False)],
+        "short": [[short for short, _ in own] for own in shorts],
+        "blocks": [[blocks for _, blocks in own] for own in shorts],
+        "allowed": [
+            [round(tail(m, n - less, share) * blocks, 6) for less, (_, blocks) in enumerate(own)]
+            for n, own in zip(claimed, shorts, strict=True)
+        ],
+    }
+
+
+STUDY = Study.of_module(
+    __name__,
+    title="ROR's block sizes, counted at the receiver",
+    ror_code=BOTH_LABELS,
+    answers="Gabrielyan 2007, eq. 20, 23 and 25: that a failure calls for N packets a block; rival: N - 1, counted too",
+    judge=judge_counts,
+    figures=counting_figures,
+    deviations=(
+        "At most 4 links of a route fail (random labels: 2), spread over the order by load.",
+        "Error rates of 0.1 to 0.001 are counted; the document's 0.00001 would take a thousand times the packets.",
+    ),
+)

@@ -1,0 +1,49 @@
+"""Every sender that is wrong on purpose fails the verdict by what it sent, not by the table of block sizes alone; the
+right one passes."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from testbed.faults.schedules import PoissonFaults
+from testbed.stream.endpoints import build_sender
+from testbed.stream.judgement.analysis import analyse
+from testbed.stream.judgement.verdict import judge
+from testbed.stream.plan import StreamParameters, StreamPlan
+from testbed.stream.planning import EachLink, PlanOptions, build_plan
+from testbed.stream.simulated import SimulatedStreamFabric
+from tests.helpers.wrong_senders import WRONG_SENDERS
+from topologies import load_network
+
+CAMPAIGN, SINGLE = PoissonFaults(rate_per_s=0.1, lasts_s=1.0), EachLink(most=2, precision=0.05)
+
+
+@cache
+def plan_with(faults: PoissonFaults | EachLink) -> StreamPlan:
+    duration_s = 12.0 if faults is CAMPAIGN else None
+    stream = StreamParameters(symbol_bytes=16, hold_s=0.3, rate_pps=500.0)
+    options = PlanOptions(stream=stream, faults=faults, seed=5, duration_s=duration_s)
+    return build_plan(load_network("swiss-t1"), "s1", "s6", options)[0]
+
+
+def failed_keys(faults: PoissonFaults | EachLink, sender: str | None) -> set[str]:
+    plan = plan_with(faults)
+    run = SimulatedStreamFabric(WRONG_SENDERS[sender] if sender else build_sender).run(plan)
+    verdict = judge(plan, run, analyse(plan, run))
+    assert verdict.invalid is None
+    return {check.key for check in verdict.checks if check.outcome == "fails"}
+
+
+@pytest.mark.parametrize("faults", [CAMPAIGN, SINGLE], ids=["overlapping", "one-by-one"])
+def test_the_right_sender_passes(faults: PoissonFaults | EachLink) -> None:
+    assert failed_keys(faults, None) == set()
+
+
+@pytest.mark.parametrize("sender", WRONG_SENDERS)
+@pytest.mark.parametrize("faults", [CAMPAIGN, SINGLE], ids=["overlapping", "one-by-one"])
+def test_a_wrong_sender_fails_by_what_it_sent(faults: PoissonFaults | EachLink, sender: str) -> None:
+    if sender == "golden-ratio order" and faults is CAMPAIGN:
+        pytest.skip("the right order where failures overlap")
+    assert failed_keys(faults, sender) - {"block-size"}
