@@ -56,31 +56,26 @@ SHAPES = {
         ("in the file", False, True, True),
     )
 }
+REPEATED = ("write, in the file", "read, in memory, one by one")
+"""Shapes of which `make test` tries the other way, `make soak` both."""
 
 
-def fragmented(shapes: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Inside a sandbox: two processes, pieces of 100 bytes, in each shape."""
+def fragmented(shape: dict[str, Any]) -> dict[str, Any]:
+    """Inside a sandbox: two processes, pieces of 100 bytes, in that shape."""
     from testbed.striping.emulated.fragmented_access import FragmentedAccess, run_fragmented
 
-    found = {}
-    for name, shape in shapes.items():
-        access = FragmentedAccess(bytes_each=20_000, piece_bytes=100, stripe_unit=70, repeat=1, seed=3, **shape)
-        found[name] = run_fragmented("crossbar:2", 2, 20e6, access)
-    return found
-
-
-@pytest.fixture(scope="module")
-def fragments(sandboxed: Callable[..., Any]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = sandboxed(fragmented, SHAPES, timeout_s=250.0)
-    return found
+    access = FragmentedAccess(bytes_each=20_000, piece_bytes=100, stripe_unit=70, repeat=1, seed=3, **shape)
+    return run_fragmented("crossbar:2", 2, 20e6, access)
 
 
 @pytest.mark.unclocked
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize(
+    "shape", [pytest.param(one, marks=[pytest.mark.soak] if one in REPEATED else []) for one in SHAPES]
+)
 def test_fragments_in_memory_and_in_the_file_arrive_where_they_belong(
-    fragments: dict[str, dict[str, Any]], shape: str
+    sandboxed: Callable[..., Any], shape: str
 ) -> None:
-    found = fragments[shape]
+    found = sandboxed(fragmented, SHAPES[shape])
     assert found["verified"] and len(found["seconds"]) == 1 and found["seconds"][0] > 0
 
 

@@ -48,7 +48,11 @@ def by_mn(words: list[str]) -> list[Any]:
         ("torus,3x3", ["--controller", "none", "--switch", "ovsbr,stp=1,datapath=DATAPATH", "--test", "pingall"]),
         ("fat_tree,2,2", ["--controller", "testbed", "--switch", "ovs,datapath=DATAPATH", "--test", "pingall"]),
         ("swiss_t1", ["--controller", "testbed", "--switch", "ovs,datapath=DATAPATH", "--test", "pingpair"]),
-        ("optical_cloud", ["--controller", "testbed", "--switch", "ovs,datapath=DATAPATH", "--test", "pingpair"]),
+        pytest.param(
+            "optical_cloud",
+            ["--controller", "testbed", "--switch", "ovs,datapath=DATAPATH", "--test", "pingpair"],
+            marks=pytest.mark.soak,  # as swiss_t1
+        ),
         (
             "manet,nodes=8,degree=3",
             ["--controller", "testbed", "--switch", "ovs,datapath=DATAPATH", "--link", "tc", "--test", "none"],
