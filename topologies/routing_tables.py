@@ -83,30 +83,24 @@ def shortest_path_routing(network: Network, without: Collection[LinkId] = ()) ->
     distances: dict[str, dict[str, int]] = {}
     trees: dict[str, dict[str, Link]] = {}
 
-    def closer(at: str, destination: str) -> Link:
-        left, links = distances[destination], [network.links[i] for i in network.out_links(at)]
-        usable = (
-            link
-            for link in links
-            if left.get(link.target) == left[at] - 1
-            and link.id not in without
-            and (link.target == destination or network.node(link.target).forwards)
-        )
-        return min(usable, key=lambda link: (network.node_index[link.target], link.key))
-
     def find(source: str, destination: str) -> Path:
         if destination not in distances:
             distances[destination], trees[destination] = _distances_to(network, destination, without), {}
-        if source not in distances[destination]:
+        left, tree = distances[destination], trees[destination]
+        if source not in left:
             raise NoPathError(
                 f"no path from {source!r} to {destination!r} in network {network.name!r}; join them by links"
             )
         path: list[LinkId] = []
-        at, tree = source, trees[destination]
+        at = source
         while at != destination:
-            link = tree.get(at) or tree.setdefault(at, closer(at, destination))
-            path.append(link.id)
-            at = link.target
+            if at not in tree:
+                onward = (link for i in network.out_links(at) if (link := network.links[i]).id not in without)
+                closer = (link for link in onward if left.get(link.target) == left[at] - 1)
+                usable = (link for link in closer if link.target == destination or network.node(link.target).forwards)
+                tree[at] = min(usable, key=lambda link: (network.node_index[link.target], link.key))
+            path.append(tree[at].id)
+            at = tree[at].target
         return tuple(path)
 
     return StaticRouting(method="shortest-path", network=network, find=find)

@@ -136,7 +136,10 @@ def transfers_of(
         core = frozenset(link for link in path if not _is_only_cable(network, link))
         if core not in others:
             others[core] = shortest_path_routing(network, core | {(b, a, key) for a, b, key in core})
-        other = _found(others[core], source, sink)
+        try:
+            other: Path | None = others[core](source, sink)
+        except NoPathError:
+            other = None
         transfers.append(BulkTransfer(source=source, sink=sink, path=path, alternative=other, part=part))
     return tuple(transfers)
 
@@ -146,13 +149,6 @@ def _is_only_cable(network: Network, link: LinkId) -> bool:
     first, last = network.node(link[0]), network.node(link[1])
     out, into = len(network.out_links(first.id)), len(network.in_links(last.id))
     return (first.kind == "host" and out == 1) or (last.kind == "host" and into == 1)
-
-
-def _found(route: Callable[[str, str], Path], source: str, sink: str) -> Path | None:
-    try:
-        return route(source, sink)
-    except NoPathError:
-        return None
 
 
 def time_frames(

@@ -19,16 +19,11 @@ def code_checks(make: Callable[[], BlockCode]) -> list[Check]:
     found = [finding("it says what it is", lambda: _undescribed(make()))]
     for symbols, size in SIZES:
         where = f"{symbols} symbols of {size} bytes"
-        found.append(
-            finding(f"{where}: the source symbols alone", partial(_fails, make, symbols, size, [range(symbols)]))
-        )
-        found.append(
-            finding(
-                f"{where}: random symbols of the first two blocks' worth",
-                partial(_random, make, symbols, size),
-            )
-        )
-        found.append(finding(f"{where}: too few symbols give nothing", partial(_too_early, make, symbols, size)))
+        found += [
+            finding(f"{where}: the source symbols alone", partial(_fails, make, symbols, size, [range(symbols)])),
+            finding(f"{where}: random symbols of the first two blocks' worth", partial(_random, make, symbols, size)),
+            finding(f"{where}: too few symbols give nothing", partial(_too_early, make, symbols, size)),
+        ]
     return found
 
 

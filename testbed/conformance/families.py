@@ -54,11 +54,8 @@ def _changed(network: Network) -> str | None:
 def workload_checks(workload: Workload[Any, Any]) -> list[Check]:
     """On the simulator, by the workload's own ``example`` plan."""
     if workload.example is None:
-        return [
-            finding(
-                "it gives an example plan", lambda: "give Workload(example=...): a function that makes a small plan"
-            )
-        ]
+        missing = "give Workload(example=...): a function that makes a small plan"
+        return [finding("it gives an example plan", lambda: missing)]
     example = workload.example
     if workload.simulate is None and workload.carry is None:
         return [finding("its example is one of its plans", lambda: _stranger(workload, example()))]

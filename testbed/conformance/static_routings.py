@@ -50,8 +50,9 @@ def _checks_on(network: Network, where: str, name: str) -> list[Check]:
     @functools.cache
     def paths() -> Paths:
         routing = static_routing(network, name)
-        hosts = _senders_and_receivers(network)
-        return {(a, b): tuple(routing(a, b)) for a, b in hosts}
+        senders = [n.id for n in network.hosts if n.attributes.get("role") != "receiver"]
+        receivers = [n.id for n in network.hosts if n.attributes.get("role") != "sender"]
+        return {(a, b): tuple(routing(a, b)) for a in senders for b in receivers if a != b}
 
     return [
         finding(f"{where}: every path is one, from host to host over switches", lambda: _broken_path(network, paths())),
@@ -66,12 +67,6 @@ def _checks_on(network: Network, where: str, name: str) -> list[Check]:
             ),
         ),
     ]
-
-
-def _senders_and_receivers(network: Network) -> list[tuple[str, str]]:
-    senders = [n.id for n in network.hosts if n.attributes.get("role") != "receiver"]
-    receivers = [n.id for n in network.hosts if n.attributes.get("role") != "sender"]
-    return [(a, b) for a in senders for b in receivers if a != b]
 
 
 def _broken_path(network: Network, paths: Paths) -> str | None:

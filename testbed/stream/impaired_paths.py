@@ -80,21 +80,19 @@ class ImpairedPaths:
     ) -> Iterator[tuple[float, PacketInTransit]]:
         """Where the packet is next, and when: at the first impaired link that it comes to later than now, or at its
         end; nowhere where it is lost, several times where it is duplicated."""
-        place = journey.place
-        for link in journey.links[place:]:
-            met = [one for one in self._met.get(link, ()) if one.start_s <= at_s < one.stop_s]
-            if met and at_s > now:
-                break
-            if any(one.takes(at_s, self._chance) for one in self._breaks.get(link, ())):
-                return
-            place += 1
-            if met:
-                further = journey._replace(place=place)
-                for leaves in _through(met, at_s, journey.frame_bytes):
-                    yield from self.next_hop_times(further, leaves + self._delays[link], now)
-                return
-            at_s += self._delays[link]
-        yield at_s, journey._replace(place=place)
+        if journey.arrived:
+            yield at_s, journey
+            return
+        link = journey.links[journey.place]
+        met = [one for one in self._met.get(link, ()) if one.start_s <= at_s < one.stop_s]
+        if met and at_s > now:
+            yield at_s, journey
+            return
+        if any(one.takes(at_s, self._chance) for one in self._breaks.get(link, ())):
+            return
+        further = journey._replace(place=journey.place + 1)
+        for leaves in _through(met, at_s, journey.frame_bytes):
+            yield from self.next_hop_times(further, leaves + self._delays[link], now)
 
 
 def _through(met: Sequence[_InForce], at_s: float, frame_bytes: int) -> list[float]:

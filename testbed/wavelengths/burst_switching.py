@@ -129,8 +129,7 @@ class _Simulation:
     def __init__(self, cloud: BurstCloud, traffic: BurstTraffic, dispatcher: Dispatcher) -> None:
         self._cloud, self._traffic, self._dispatcher = cloud, traffic, dispatcher
         self._in_use = [0] * (1 + max(cloud.sources))
-        self._sent = [0] * len(cloud.paths)
-        self._counts = Counter[str]()
+        self._used, self._counts = Counter[int](), Counter[str]()
         self._delays: list[float] = []
         self._waiting = self._fullest = 0
 
@@ -152,7 +151,7 @@ class _Simulation:
             if counted:
                 self._counts["carried"] += 1
                 self._delays.append(slot + 1 - (arrived + 0.5))  # arrivals are spread evenly over their slot
-                self._sent[pair] += 1
+                self._used.update(self._cloud.paths[pair])
 
     def _take(self, pair: int, slot: int, counted: bool) -> None:
         source = self._cloud.sources[pair]
@@ -168,9 +167,6 @@ class _Simulation:
         slots = self._traffic.slots - self._traffic.warm_up_slots
         offered, lost = self._counts["offered"], self._counts["overflowed"] + self._counts["blocked"]
         cycles = self._dispatcher.cycles
-        used = Counter[int]()
-        for path, sent in zip(self._cloud.paths, self._sent, strict=True):
-            used.update(dict.fromkeys(path, sent))
         return BurstResult(
             **{name: self._counts[name] for name in ("offered", "carried", "blocked", "overflowed")},
             backlog=sum(self._in_use),
@@ -180,7 +176,7 @@ class _Simulation:
             p99_delay_slots=float(np.percentile(self._delays, 99)) if self._delays else None,
             waiting=self._waiting / slots,
             fullest=self._fullest,
-            utilisation=max(used.values()) / (slots * self._cloud.wavelengths),
+            utilisation=max(self._used.values(), default=0) / (slots * self._cloud.wavelengths),
             cycle_slots=float(np.mean(cycles)) if cycles else None,
         )
 

@@ -59,9 +59,7 @@ def greedy_rounds(
 
 
 def _chosen(choice: int, rule: str, used: Counter[int], chance: random.Random) -> int:
-    lowest = (choice & -choice).bit_length() - 1
     if rule == "random-fit":
         return chance.choice([w for w, free in enumerate(f"{choice:b}"[::-1]) if free == "1"])
-    if rule == "most-used":
-        return max([lowest, *(w for w in used if choice >> w & 1)], key=lambda w: (used[w], -w))
-    return lowest
+    popular = [w for w in used if choice >> w & 1] if rule == "most-used" else []
+    return max([(choice & -choice).bit_length() - 1, *popular], key=lambda w: (used[w], -w))

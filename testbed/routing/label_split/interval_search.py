@@ -23,14 +23,12 @@ class IntervalSearch:
     and a change of one node's order changes the flow's labels only downstream of it.
     """
 
-    def __init__(
-        self, units: Mapping[int, int], ends: Sequence[tuple[str, str]], source: str, order: Sequence[str]
-    ) -> None:
-        """``ends``: of the links in ``units``, in their order; ``order``: the nodes of the flow so that every loaded
+    def __init__(self, flow: Sequence[tuple[int, int, str, str]], source: str, order: Sequence[str]) -> None:
+        """``flow``: each loaded link, its units, and its ends; ``order``: the nodes of the flow so that every loaded
         link points forwards."""
-        self._source, self._units, self._nodes = source, units, order
+        self._source, self._units, self._nodes = source, {i: units for i, units, _, _ in flow}, order
         self._place = {node: k for k, node in enumerate(order)}
-        self._ends = dict(zip(units, ends, strict=True))
+        self._ends = {i: (a, b) for i, _, a, b in flow}
         self._in: dict[str, list[int]] = {node: [] for node in order}
         self._out: dict[str, list[int]] = {node: [] for node in order}
         for i, (a, b) in self._ends.items():

@@ -40,8 +40,8 @@ def spray(route: SplitRoute, *, budget: int = 3000) -> LabelSplit:
     """
     units = round_to_labels(route)
     order = [node for node, _ in route.in_flow_order(units)]
-    ends = tuple((route.network.links[i].source, route.network.links[i].target) for i in units)
-    cuts = _settled(route.source, tuple(units.items()), ends, tuple(order), budget)
+    flow = tuple((i, units[i], *route.network.links[i].id[:2]) for i in units)
+    cuts = _settled(flow, route.source, tuple(order), budget)
     return LabelSplit(
         network=route.network,
         source=route.source,
@@ -51,15 +51,9 @@ def spray(route: SplitRoute, *, budget: int = 3000) -> LabelSplit:
 
 
 @functools.lru_cache(maxsize=128)
-def _settled(
-    source: str,
-    units: tuple[tuple[int, int], ...],
-    ends: tuple[tuple[str, str], ...],
-    order: tuple[str, ...],
-    budget: int,
-) -> Cuts:
+def _settled(flow: tuple[tuple[int, int, str, str], ...], source: str, order: tuple[str, ...], budget: int) -> Cuts:
     """Each link's intervals, which nobody may change: one route is often split again, for another stream or plan."""
-    search = IntervalSearch(dict(units), ends, source, order)
+    search = IntervalSearch(flow, source, order)
     search.settle(budget)
     return search.cuts
 
