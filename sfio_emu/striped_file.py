@@ -177,6 +177,11 @@ class StripedFile(PositionedFile):
     def __del__(self) -> None:
         """Nothing: closing is collective, and no process knows when another forgets its file."""
 
+    def forget(self) -> None:
+        """Leave the subfiles to be closed by the session when it opens others; for a finalizer, which may not wait."""
+        self._closed = True
+        self.session.forgotten.append(self._access.opened)
+
     def __enter__(self) -> StripedFile:
         return self
 
