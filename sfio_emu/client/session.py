@@ -23,7 +23,7 @@ from sfio_emu.ports import Connection, Connections, Direction, FreeTurns, Proces
 from sfio_emu.settings import ALL_CALLS, Settings, TransferCounters
 from sfio_emu.wire import Kind
 
-MANAGEMENT = Settings(check_data=True)
+MANAGEMENT = Settings(check_data=True, window=64)
 P = ParamSpec("P")
 Result = TypeVar("Result")
 
