@@ -18,8 +18,8 @@ from sfio_emu.client.buffers import as_bytes, each_offset, inside, span
 from sfio_emu.client.catalogue import sync_subfiles
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.nonblocking import Request, start
-from sfio_emu.client.opening import REPAIR, open_subfiles
-from sfio_emu.client.session import OpenSubfile, Session
+from sfio_emu.client.opening import REPAIR, check_layout, open_subfiles
+from sfio_emu.client.session import Session
 from sfio_emu.client.size_check import NO_END, fit_one_file, min_size, new_truncation_id
 from sfio_emu.errors import SfioError, UsageError, whole_number
 from sfio_emu.layout.piece import Bytes
@@ -144,7 +144,7 @@ class StripedFile(PositionedFile):
                 raise UsageError(
                     f"{other} and {subfile} of the file name are one file on the disk: name each subfile once"
                 )
-            _check_layout(one, (unit, number, len(self.subfiles)))
+            check_layout(one, (unit, number, len(self.subfiles)))
         if opening.truncate and not all(one.opened.created for one in access.opened):
             self._resize([0] * len(self.subfiles))
 
@@ -176,6 +176,11 @@ class StripedFile(PositionedFile):
 
     def __del__(self) -> None:
         """Nothing: closing is collective, and no process knows when another forgets its file."""
+
+    def forget(self) -> None:
+        """Leave the subfiles to be closed by the session when it opens others; for a finalizer, which may not wait."""
+        self._closed = True
+        self.session.forgotten.append(self._access.opened)
 
     def __enter__(self) -> StripedFile:
         return self
@@ -364,16 +369,6 @@ class StripedFile(PositionedFile):
             if self._access.doubtful:
                 text = f"{self.name} is not whole: its subfiles do not have the sizes of one file; {REPAIR}"
                 warnings.warn(text, RuntimeWarning, stacklevel=3)
-
-
-def _check_layout(subfile: OpenSubfile, meant: tuple[int, int, int]) -> None:
-    stored, (unit, number, subfiles) = subfile.opened.layout, meant
-    if stored and stored[:3] != meant:
-        raise UsageError(
-            f"{subfile.name} was written as subfile {stored.index + 1} of {stored.subfiles} in units of"
-            f" {stored.stripe_unit} bytes, and is opened as subfile {number + 1} of {subfiles} in units of {unit}:"
-            " open it as it was written, or create it again (mcreate, mode 'w')"
-        )
 
 
 def _total(missing: int, requests: Requests) -> int:

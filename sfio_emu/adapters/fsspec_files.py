@@ -16,7 +16,7 @@ from sfio_emu.adapters.sockets import TcpConnections
 from sfio_emu.client import catalogue
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.session import Session
-from sfio_emu.errors import RemoteFailure, SfioError, UsageError
+from sfio_emu.errors import RemoteFailure, UsageError
 from sfio_emu.names import SubfileName, parse_file_name
 from sfio_emu.striped_file import StripedFile
 
@@ -44,8 +44,8 @@ class SfioReader(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no t
         self._striped.close()
 
     def __del__(self) -> None:
-        with suppress(SfioError):  # nobody is left who could be told
-            super().__del__()
+        if not self.closed:
+            self._striped.forget()
 
 
 class _FsspecFile(AbstractBufferedFile):  # type: ignore[misc]

@@ -188,6 +188,8 @@ def _made(
         create_subfiles(session, subfiles)
         opened[:] = session.open(subfiles, OpenFlag(0))
         found = _found(opened)
+    for number, one in enumerate(opened):
+        check_layout(one, (stripe_unit, number, len(opened)))
     state = require_one_file(subfiles, found)
     missing = [number for number, one in enumerate(found) if one is None]
     made = session.open([subfiles[number] for number in missing], flags)
@@ -196,6 +198,17 @@ def _made(
     if state is not Condition.ONE:
         store_layouts(session, opened, stripe_unit)
     return opened
+
+
+def check_layout(subfile: OpenSubfile, meant: tuple[int, int, int]) -> None:
+    """Raises `UsageError` where a subfile says another stripe unit, place or number of subfiles than is `meant`."""
+    stored, (unit, number, subfiles) = subfile.opened.layout, meant
+    if stored and stored[:3] != meant:
+        raise UsageError(
+            f"{subfile.name} was written as subfile {stored.index + 1} of {stored.subfiles} in units of"
+            f" {stored.stripe_unit} bytes, and is opened as subfile {number + 1} of {subfiles} in units of {unit}:"
+            " open it as it was written, or create it again (mcreate, mode 'w')"
+        )
 
 
 def _has_layout(found: Sequence[Found | None], stripe_unit: int) -> bool:

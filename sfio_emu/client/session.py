@@ -23,7 +23,7 @@ from sfio_emu.ports import Connection, Connections, Direction, FreeTurns, Proces
 from sfio_emu.settings import ALL_CALLS, Settings, TransferCounters
 from sfio_emu.wire import Kind
 
-MANAGEMENT = Settings(check_data=True)
+MANAGEMENT = Settings(check_data=True, window=64)
 P = ParamSpec("P")
 Result = TypeVar("Result")
 
@@ -78,7 +78,8 @@ class Session:
 
     For any number of threads: `guard` lets their calls take turns. A child of fork makes connections of its own when it
     first needs them; its parent's stay the parent's (`generation`: how many forks lie between).
-    `counters` are the sums over all calls.
+    `counters` are the sums over all calls; `forgotten`: open subfiles whose file is collected, to be closed by the next
+    opening, because nobody may send anything while a call is under way.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class Session:
         self.turns: Turns = turns if turns is not None else FreeTurns()
         self.settings = settings if settings is not None else Settings()
         self.counters = TransferCounters()
+        self.forgotten: list[Sequence[OpenSubfile]] = []
         self._links: dict[str, Link] = {}
         self._errors = [0] * (len(ALL_CALLS) + 1)
 
@@ -160,6 +162,8 @@ class Session:
     def open(self, subfiles: Sequence[SubfileName], flags: OpenFlag = OpenFlag.CREATE) -> list[OpenSubfile]:
         """Open subfiles, all at once; each is to be released. Raises the first fault, after which none is open, and
         what was made is gone."""
+        while self.forgotten:
+            self.release(self.forgotten.pop())
         answers = self.ask_each(
             [(one, Kind.OPEN, message_bodies.encode_open(one.path, flags)) for one in subfiles], Opened.decode
         )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import gc
+import pickle
 import tomllib
 from collections.abc import Iterator
 from importlib import import_module
@@ -12,10 +14,12 @@ from typing import Any
 import fsspec
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sfio_emu import ListenerLost, mstat
-from sfio_emu.adapters.fsspec_files import SfioFileSystem
-from tests.helpers.listeners import listener, session_of
+from sfio_emu.adapters.fsspec_files import SfioFileSystem, _escape, _unescape
+from tests.helpers.listeners import listener, listening, session_of
 from tests.sfio_emu.views.test_views_on_striped_files import listeners
 
 HOSTS = ("p1", "p2", "p3", "p4")
@@ -123,6 +127,74 @@ def test_files_keep_the_stripe_unit_they_were_written_with(files: SfioFileSystem
     assert files.cat_file("data", 3, 8) == b"34-67"
     layout = mstat(files._name("data"), files.session).layout
     assert layout is not None and layout.stripe_unit == 1000
+
+
+def test_files_are_pickled_and_forgotten_ones_leave_nothing_open(tmp_path: Path) -> None:
+    with listening(tmp_path) as addresses:
+        files = SfioFileSystem(
+            listeners=f"p1=127.0.0.1:{addresses['p1'][1]}", stripe_unit=1000, skip_instance_cache=True
+        )
+        files.pipe_file("a;%3B", b"0123456789")
+        assert files.ls("", detail=False) == ["a;%3B"] and (tmp_path / "a%3B%253B").exists()
+        file = files.open("a;%3B")
+        file.seek(3)
+        again = pickle.loads(pickle.dumps(file))
+        assert again.read(2) == b"34" and (file.size, file.path, file.fs, file.info()["size"]) == (
+            10,
+            "a;%3B",
+            files,
+            10,
+        )
+        assert files.cat_file("a;%3B", start=-2) == b"89" and files.read_block("a;%3B", 1, 3) == b"123"
+        files.copy("a;%3B", "a;%3B")
+        assert files.cat_file("a;%3B") == b"0123456789"
+        with files.open("b", "wb") as writer:
+            writer.write(b"abc")
+            assert writer.size == 3 and writer.info()["size"] == 3
+        for number in range(50):
+            files.pipe_file(f"c{number}", b"x")
+            assert files.open(f"c{number}").read() == b"x"  # forgotten, in the middle of calls
+        del file, again
+        gc.collect()
+        files.cat_file("b")
+        assert sum(len(link.handles) for link in files.session._links.values()) <= 1
+
+
+@given(st.text("%;253Babc"))
+def test_every_name_is_escaped_so_that_it_is_found_again(name: str) -> None:
+    assert ";" not in _escape(name) and _unescape(_escape(name)) == name
+    assert _escape(name) == name or ";" in name or "3B" in name
+
+
+def test_pyarrow_makes_and_deletes_folders(files: SfioFileSystem) -> None:
+    arrow = pytest.importorskip("pyarrow.fs")
+    system = arrow.PyFileSystem(arrow.FSSpecHandler(files))
+    system.create_dir("x/y/z")
+    assert system.get_file_info("x/y/z").type == arrow.FileType.Directory
+    with system.open_output_stream("x/y/f") as stream:
+        stream.write(b"abc")
+    system.delete_dir("x/y")
+    assert system.get_file_info("x/y").type == arrow.FileType.NotFound
+    assert files.ls("", detail=False) == ["x"]
+
+
+def test_folders_are_moved_and_not_into_themselves(files: SfioFileSystem) -> None:
+    files.pipe_file("d/e/f", b"1")
+    files.mkdir("d/empty")
+    with pytest.raises(OSError, match="cannot be moved into itself"):
+        files.mv("d", "d/sub", recursive=True)
+    with pytest.raises(IsADirectoryError):
+        files.mv("d", "n")
+    files.mv("d", "n", recursive=True)
+    assert files.find("", withdirs=True) == ["n", "n/e", "n/e/f", "n/empty"]
+    with pytest.raises(FileExistsError):
+        files.makedirs("n/e")
+    with pytest.raises(OSError, match="not empty"):
+        files.rmdir("n/e")
+    with pytest.raises(IsADirectoryError):
+        files.rm("n")
+    files.rm("n", recursive=True)
+    assert not files.exists("n")
 
 
 def test_a_listener_known_by_two_names_is_one_host(tmp_path: Path) -> None:
