@@ -11,7 +11,6 @@ MOST_LINES = 400
 LONGER = {
     "sfio_emu/adapters/listener.py": "one listener: its sockets, its threads and how it ends",
     "sfio_emu/adapters/listener_disk.py": "the calls of a disk, each with what may fail in it",
-    "sfio_emu/striped_file.py": "the interface of a striped file: a method a call",
 }
 """Modules that are longer, each with its reason."""
 
