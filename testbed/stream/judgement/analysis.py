@@ -136,7 +136,7 @@ def _campaign(
         sent=len(run.sent.block),
         ror_predicted=result.redundancy_predicted,
         ror_measured=result.redundancy_measured,
-        ror_tolerance=result.redundancy_tolerance,
+        ror_tolerance=result.ror_tolerance,
         campaign=result,
         lateness=latenesses(plan, run, 0.0, 0.0),
         paths=path_results(plan, run, deliveries),
@@ -223,8 +223,9 @@ def _ror_terms(plan: StreamPlan, results: Sequence[FaultResult], base: int, at_r
         variance += (result.sent_per_source_error / at_rest.ratio) ** 2
         low, high = result.size_range
         slack += max(high - result.predicted_block_size, result.predicted_block_size - low, 0) / base
-    # less than the packet a block by which a sender of the wrong N is off where one link fails
-    least, share = (_LESS_THAN_ONE / base, 0.02) if plan.stream.labels == "stratified" else (0.1, 0.05)
+    least, share = (0.05, 0.02) if plan.stream.labels == "stratified" else (0.1, 0.05)
+    if not slack and plan.stream.labels == "stratified":  # a sender of the wrong N is off by a packet a block
+        least = _LESS_THAN_ONE / base
     error = math.hypot(math.sqrt(variance), ratios * at_rest.error / at_rest.ratio)
     return _RorTerms(predicted, measured, max(least, share * predicted) + slack, error)
 

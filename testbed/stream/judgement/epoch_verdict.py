@@ -11,9 +11,6 @@ MAX_WRONG = 1e-3
 """Share of packets of certain fate that may fare otherwise: clocks of switches, sender and faults agree to a few
 packets."""
 MAX_CHANGE_S = 1.0
-LEAST_ROR, SHARE_OF_ROR = 0.002, 0.02
-"""What a redundancy of packets really sent may be off, and of what is predicted: a packet too many or too few in each
-answer is off by more up to N = 2.5 M."""
 
 
 def within(key: str, name: str, predicted: float, measured: float, tolerance: float, **more: Any) -> Check:
@@ -109,7 +106,7 @@ def _redundancy(result: EpochsResult, exact: bool) -> list[Check]:
     """What was sent first after each answer, and what late parity had to add then: where the sender can know what is
     lost (``exact``), nothing."""
     settled_s, transient = result.redundancy_over_s, result.transient_packets
-    tolerance = result.redundancy_tolerance + max(LEAST_ROR, SHARE_OF_ROR * result.redundancy_predicted)
+    tolerance = result.ror_tolerance
     apart = abs(result.redundancy_predicted) > tolerance
     redundancy = within(
         "redundancy",

@@ -178,4 +178,4 @@ def mislabelled(plan: StreamPlan, run: StreamMeasurements) -> tuple[int, int]:
         return int((table[index % len(table)] != sent.label).sum()), len(index)
     order = RandomLabels(plan.seed)
     looked_at = np.unique(np.linspace(0, len(index) - 1, _MOST_LABELS).astype(np.int64))
-    return sum(order.label(int(index[k])) != sent.label[k] for k in looked_at), len(looked_at)
+    return sum(order.label(int(index[k])) != int(sent.label[k]) for k in looked_at), len(looked_at)

@@ -21,6 +21,9 @@ from testbed.stream.prediction.sent_redundancy import is_unrecoverable, sent_red
 
 _EARLY_S = 0.01
 """A change may have been in force so long before it was noted."""
+LEAST_ROR, SHARE_OF_ROR = 0.002, 0.02
+"""What a redundancy of packets really sent may be off, and of what is predicted: a packet too many or too few in each
+answer is off by more up to N = 2.5 M."""
 _BIN_S, _BINS_AROUND = 0.25, 4
 """How long packets are in transit is read off those sent within a second: a busy machine holds some up for long."""
 
@@ -97,6 +100,11 @@ class EpochsResult:
     longest_change_s: float | None
     transit_s: float
     diagnoses: DiagnosisAccuracy | None = None
+
+    @property
+    def ror_tolerance(self) -> float:
+        """What the redundancy that was sent may be off the predicted one."""
+        return self.redundancy_tolerance + max(LEAST_ROR, SHARE_OF_ROR * self.redundancy_predicted)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
