@@ -39,7 +39,7 @@ OTHERS = (
 SENT_SIZE = 40
 """Of the blocks that are sent; any size would do, since what arrives is cut into blocks of every size afterwards."""
 LEAD_BLOCKS = 3
-PACKETS = {"stratified": LABEL_SPACE, "random": 300_000}
+PACKETS = {"stratified": LABEL_SPACE, "random": 150_000}
 """Judged of each link: every label once, in order; or enough for an error rate of 1e-3."""
 MOST_LINKS = {"stratified": 4, "random": 2}
 
