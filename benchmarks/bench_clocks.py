@@ -13,7 +13,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from testbed.emulation.machine.capabilities import time_namespace_obstacle
+from testbed.emulation.sandbox.sandbox import probe_sandbox
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tests.helpers.clock_trial import TrialConditions, run_trial
@@ -32,7 +32,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=5.0, help="of each trial")
     arguments = parser.parse_args()
-    obstacle = time_namespace_obstacle()
+    obstacle = probe_sandbox(clock_offset_s=1)
     if obstacle is not None:
         print(f"foreign clocks: not measured, {obstacle}")
         return 0

@@ -166,7 +166,8 @@ class _Opportunities:
             self._left_bytes += OPPORTUNITY_BYTES
             self._next += 1
         self._left_bytes -= size
-        leaves = max(now, self._began_s + self._time_of(self._next - 1))
+        before = self._waiting[-1][0] if self._waiting else now  # sums of rounded times must not turn the order
+        leaves = max(before, self._began_s + self._time_of(self._next - 1))
         self._waiting.append((leaves, size))
         self._waiting_bytes += size
         return [leaves]

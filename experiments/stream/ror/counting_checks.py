@@ -22,7 +22,7 @@ def judge_counts(rows: Rows) -> Verdict:
     """Stratified labels link by link, random ones by error rate; a network that has no row is not judged."""
     stratified, random = (where(rows, labels=labels) for labels in ("stratified", "random"))
     checks = _worst_windows(stratified) if stratified else []
-    judged = [rate for rate in RATES if _expected(random, rate) >= (Z95 / ALLOWED[rate]) ** 2]
+    judged = [rate for rate in RATES if _expected(random, rate) >= (2 * Z95 / ALLOWED[rate]) ** 2]
     checks += [_share_of_equation(random, rate) for rate in judged]
     left_out = [rate for rate in RATES if random and rate not in judged]
     few = [f"random labels, error rate {rate:g}: too few blocks to tell" for rate in left_out]

@@ -46,12 +46,12 @@ MOST_LINKS = {"stratified": 4, "random": 2}
 
 def points(quick: bool, seed: int) -> Points:
     """Capillary routes of layer 1 and of all on named, regular and mobile networks, and other methods; quick: the named
-    networks, all layers, random labels with fewer packets."""
+    networks, all layers."""
     if quick:
-        return points_over(named_networks(), layers=0, labels=LABELS, seed=seed, share=(0.4,))
+        return points_over(named_networks(), layers=0, labels=LABELS, seed=seed)
     ends: list[Ends] = [*named_networks(), *OTHERS, *mobile_networks(seed, each=3)]
-    by_layer = points_over(ends, layers=(1, 0), labels=LABELS, seed=seed, share=(1.0,))
-    return by_layer + points_over(named_networks(), method=METHODS, labels=LABELS, seed=seed, share=(1.0,))
+    by_layer = points_over(ends, layers=(1, 0), labels=LABELS, seed=seed)
+    return by_layer + points_over(named_networks(), method=METHODS, labels=LABELS, seed=seed)
 
 
 def measure(point: Row) -> Results:
@@ -59,12 +59,11 @@ def measure(point: Row) -> Results:
     were ``short`` at N, N - 1 and N - 2. With random labels N is that of each error rate of ``RATES`` (lists of lists),
     and ``allowed`` is how many blocks equation 25 expects to be short. ``base``: N at rest."""
     plan, labels = route_plan(point), point["labels"]
-    packets = round(PACKETS[labels] * (point["share"] if labels == "random" else 1))
     found = []
     for number, link in enumerate(choose_links(plan, MOST_LINKS[labels])):
         if plan.forward.load(link) == 1:  # no code helps
             continue
-        arrived = arrived_with_link_down(replace(plan, seed=plan.seed + number), link, packets, SENT_SIZE)
+        arrived = arrived_with_link_down(replace(plan, seed=plan.seed + number), link, PACKETS[labels], SENT_SIZE)
         found.append(counted(plan, link, claimed_sizes(plan, link), dict.fromkeys(range(3), arrived)))
     return as_row(plan, found)
 

@@ -132,7 +132,8 @@ def fault_result(
     transient = (starts >= times.start_s - 2 * block_s) & (starts < answered)
     steady = (starts >= answered) & (starts < times.stop_s)
     sizes = run.sent.block_size[run.first_of_block & mask]
-    counted, spurious_losses = (starts >= answered) & (starts < last), np.isin(run.blocks.block, spurious)
+    # a block that began at the very moment of the answer may have had the N from before it
+    counted, spurious_losses = (starts > answered) & (starts < last), np.isin(run.blocks.block, spurious)
     ratio, error = sent_per_source(plan, run, counted & ~spurious_losses)
     late_parity = np.maximum(0, run.packets_of_block - run.size_begun)
     return FaultResult(

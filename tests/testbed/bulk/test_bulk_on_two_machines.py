@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from testbed.emulation.machine.capabilities import time_namespace_obstacle
+from testbed.emulation.sandbox.sandbox import probe_sandbox
 
-OBSTACLE = time_namespace_obstacle()
+OBSTACLE = probe_sandbox(clock_offset_s=1)
 pytestmark = [pytest.mark.emulation, pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))]
 NETWORK = "swiss-t1:allocation=1-1-1-1-0-0-0-0"
 PLACE = {"machines": [["s1", "s4", "s5", "s6"], ["s2", "s3", "s7", "s8"]]}

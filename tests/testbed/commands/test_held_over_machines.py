@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from scapy.utils import RawPcapReader
 
-from testbed.emulation.machine.capabilities import time_namespace_obstacle
+from testbed.emulation.sandbox.sandbox import probe_sandbox
 from tests.helpers.paths import ROOT
 from tests.helpers.processes import descendants, kept_namespaces, left_of, machine_worker
 from tests.helpers.warm import TESTBED, WarmProcess, run
 
-OBSTACLE = time_namespace_obstacle()
+OBSTACLE = probe_sandbox(clock_offset_s=1)
 pytestmark = [
     pytest.mark.emulation,
     pytest.mark.unclocked,

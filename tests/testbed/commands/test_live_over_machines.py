@@ -12,13 +12,13 @@ from urllib.request import urlopen
 
 import pytest
 
-from testbed.emulation.machine.capabilities import time_namespace_obstacle
+from testbed.emulation.sandbox.sandbox import probe_sandbox
 from tests.helpers.paths import ROOT
 from tests.helpers.warm import TESTBED, WarmProcess
 
 pytest.importorskip("aiohttp")
 pytest.importorskip("prometheus_client")
-OBSTACLE = time_namespace_obstacle()
+OBSTACLE = probe_sandbox(clock_offset_s=1)
 pytestmark = [
     pytest.mark.emulation,
     pytest.mark.unclocked,

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from testbed.cli import main
-from testbed.emulation.machine.capabilities import time_namespace_obstacle
+from testbed.emulation.sandbox.sandbox import probe_sandbox
 from tests.helpers.processes import descendants, kept_namespaces, left_of, machine_worker
 from tests.helpers.warm import TESTBED, WarmProcess
 
-OBSTACLE = time_namespace_obstacle()
+OBSTACLE = probe_sandbox(clock_offset_s=1)
 STREAM = ("stream", "ring:4", "--from", "s0", "--to", "s2", "--packet-rate", "200", "--faults", "none")
 SWISS = "swiss-t1:allocation=1-1-1-1-0-0-0-0"
 KILLED = {

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from testbed.emulation.machine.capabilities import time_namespace_obstacle
+from testbed.emulation.sandbox.sandbox import probe_sandbox
 from tests.helpers.ordinary_user import as_ordinary_user
 
-OBSTACLE = time_namespace_obstacle()
+OBSTACLE = probe_sandbox(clock_offset_s=1)
 STREAM = [
     "stream",
     "ring:4",

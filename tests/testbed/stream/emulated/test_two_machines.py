@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from testbed.emulation.machine.capabilities import time_namespace_obstacle
+from testbed.emulation.sandbox.sandbox import probe_sandbox
 from tests.helpers.processes import descendants, machine_worker
 
-OBSTACLE = time_namespace_obstacle()
+OBSTACLE = probe_sandbox(clock_offset_s=1)
 pytestmark = [pytest.mark.emulation, pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))]
 PLACE = {"machines": [[f"s{x}_{y}" for x in some for y in range(3)] for some in ((0, 1), (2,))]}
 CUT, SWALLOWED = ("s0_0", "s2_0", 0), ("s1_1", "s2_1", 0)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.emulation.machine.capabilities import time_namespace_obstacle
+from testbed.emulation.sandbox.sandbox import probe_sandbox
 from tests.helpers.clock_trial import TrialConditions, run_trial
 
 
 @pytest.fixture(scope="module", autouse=True)
 def time_namespaces() -> None:
-    obstacle = time_namespace_obstacle()
+    obstacle = probe_sandbox(clock_offset_s=1)
     if obstacle is not None:
         pytest.skip(obstacle)
 
