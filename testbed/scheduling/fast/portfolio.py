@@ -5,7 +5,7 @@ A heuristic's failure is never taken for a proof: "no-liquid-schedule" comes fro
 model.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -137,16 +137,19 @@ def _orders(traffic: Traffic) -> Iterator[npt.NDArray[np.int64]]:
 
 def _shifts(traffic: Traffic) -> npt.NDArray[np.int64]:
     """Cyclic distance from source to destination, nodes numbered in order of first appearance."""
-    sources: dict[str, int] = {}
-    sinks: dict[str, int] = {}
-    pairs = [(sources.setdefault(a, len(sources)), sinks.setdefault(b, len(sinks))) for a, b in traffic.ends]
+    starts, stops = zip(*traffic.ends, strict=True)
+    sources, sinks = dict.fromkeys(starts), dict.fromkeys(stops)
     if sources.keys() & sinks.keys():  # one set of nodes that send and receive
-        both = {name: i for i, name in enumerate(dict.fromkeys([*sources, *sinks]))}
-        pairs = [(both[a], both[b]) for a, b in traffic.ends]
-        sources = sinks = both
-    array = np.array(pairs, dtype=np.int64)
-    shift: npt.NDArray[np.int64] = (array[:, 1] - array[:, 0]) % max(len(sources), len(sinks))
+        sources = sinks = sources | sinks
+    first, last = _numbered(sources, starts), _numbered(sinks, stops)
+    shift: npt.NDArray[np.int64] = (last - first) % max(len(sources), len(sinks))
     return shift
+
+
+def _numbered(names: Iterable[str], of: Sequence[str]) -> npt.NDArray[np.int64]:
+    """The place of each name ``of`` these among them."""
+    place = {name: number for number, name in enumerate(names)}
+    return np.fromiter(map(place.__getitem__, of), dtype=np.int64, count=len(of))
 
 
 def _fitted(traffic: Traffic, order: npt.NDArray[np.int64], frames: int) -> Frames:
