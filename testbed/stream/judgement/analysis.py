@@ -15,7 +15,6 @@ from testbed.model.run_records import TimelineRecord
 from testbed.stream.judgement.fault_results import (
     FaultResult,
     fault_result,
-    is_exact,
     sent_per_source,
 )
 from testbed.stream.judgement.packet_logs import mislabelled
@@ -30,6 +29,7 @@ from testbed.stream.prediction.block_size_policy import (
     link_block_size,
 )
 from testbed.stream.prediction.epoch_analysis import EpochsResult, LossBounds, analyse_epochs, run_loss_bounds
+from testbed.stream.prediction.failure_candidates import is_exact
 from testbed.stream.prediction.loss_by_path import PathResult, path_results
 
 FAULT_GUARD_S = 0.02

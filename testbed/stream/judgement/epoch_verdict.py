@@ -5,7 +5,7 @@ from typing import Any
 from testbed.model.verdict import Check
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.epoch_analysis import EpochsResult
-from testbed.stream.prediction.failure_candidates import is_diagnosing
+from testbed.stream.prediction.failure_candidates import is_exact
 
 MAX_WRONG = 1e-3
 """Share of packets of certain fate that may fare otherwise: clocks of switches, sender and faults agree to a few
@@ -37,7 +37,7 @@ def campaign_checks(plan: StreamPlan, result: EpochsResult, blocks: int) -> list
     if result.outages:
         checks.append(_beyond(result))
     if plan.stream.block_size is None:
-        checks += _redundancy(result, is_diagnosing(plan) and not any(fault.partial for fault in plan.faults))
+        checks += _redundancy(result, is_exact(plan, *plan.faults))
     return checks
 
 

@@ -24,7 +24,13 @@ from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import REACTION_S, predicted_loss
 from testbed.stream.prediction.active_faults import fault_intervals
 from testbed.stream.prediction.block_size_policy import BlockSizePolicy, is_deterministic
-from testbed.stream.prediction.failure_candidates import DIAGNOSES, cable_name, exact_block_size, is_diagnosing
+from testbed.stream.prediction.failure_candidates import (
+    DIAGNOSES,
+    cable_name,
+    exact_block_size,
+    is_diagnosing,
+    is_exact,
+)
 from topologies.network import label_of
 
 _QUEUED_BEFORE_S = 0.25
@@ -81,11 +87,6 @@ class FaultResult(FaultOutcome):
         """The keys of ``testbed stream --json``'s ``per_fault`` (docs/guide/commands.md)."""
         document = {k: list(v) if isinstance(v, tuple) else v for k, v in self.__dict__.items()}
         return document | {"diagnosis": None if self.diagnosis is None else asdict(self.diagnosis)}
-
-
-def is_exact(plan: StreamPlan, fault: Fault) -> bool:
-    """Whether the sender can know the lost labels: it diagnoses, and the fault loses all that crosses it."""
-    return is_diagnosing(plan) and not fault.partial
 
 
 def labels_decide(plan: StreamPlan, fault: Fault) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from fec.redundancy.block_size import Interval, fec_block_size, stratified_block_size
 from fec.redundancy.candidates import CandidateTable, FailureCandidate
+from testbed.faults.fault import Fault
 from testbed.model.label_split import LABELS, LabelSplit
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
@@ -23,6 +24,12 @@ DIAGNOSES = "diagnoses"
 def is_diagnosing(plan: StreamPlan) -> bool:
     """Whether the plan's sender diagnoses: it is to, and it decides N."""
     return plan.stream.diagnosis and plan.stream.block_size is None
+
+
+def is_exact(plan: StreamPlan, *faults: Fault) -> bool:
+    """Whether the sender can know the labels that are lost while these are in force: it diagnoses, and each loses all
+    that crosses it."""
+    return is_diagnosing(plan) and not any(fault.partial for fault in faults)
 
 
 def cable_name(link: LinkId) -> str:

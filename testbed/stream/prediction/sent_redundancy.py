@@ -20,7 +20,7 @@ from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import Epoch
 from testbed.stream.prediction.block_size_policy import BlockSizePolicy
 from testbed.stream.prediction.clairvoyant import needed_size
-from testbed.stream.prediction.failure_candidates import DIAGNOSES
+from testbed.stream.prediction.failure_candidates import DIAGNOSES, is_exact
 
 _ANSWER_BLOCKS, _ANSWER_LOSSES = 5, 3
 """A sender that has not answered a state after two reports, so many blocks and the time in which so many packets are
@@ -136,7 +136,7 @@ def _certain_again_s(run: StreamMeasurements, states: States, latest: FloatArray
 def _left_open(plan: StreamPlan, policy: BlockSizePolicy, states: States) -> FloatArray:
     """Shape (states,): packets a block by which the answer to a state's loss may differ where the sender does not know
     what is lost but has to estimate its share, which the packets of the state tell so far; none where it knows."""
-    if plan.stream.diagnosis and not any(fault.partial for fault in plan.faults):
+    if is_exact(plan, *plan.faults):
         return np.zeros(len(states.loss))
     packets = np.maximum(1.0, states.lasts_s * plan.stream.rate_pps)
     error = 2 * np.sqrt(states.loss * (1 - states.loss) / packets) + 1 / packets + 0.015
