@@ -130,7 +130,7 @@ def test_a_file_that_only_lost_its_listener_is_gone_on_with(nodes: Nodes, sessio
 
 
 @pytest.mark.parametrize("replace", ["rename", "another unit", "mcreate"])
-def test_who_has_the_old_file_open_is_told(sessions: list[Session], replace: str) -> None:
+def test_a_call_on_an_old_open_file_raises(sessions: list[Session], replace: str) -> None:
     first, second = sessions
     file, mine = StripedFile.open(NAME, 75, session=first), StripedFile.open(NAME, 75, session=second)
     file.pwrite(b"A" * 1000, 0)

@@ -156,7 +156,7 @@ def test_a_status_counts_whole_elements_and_the_numbers_in_a_part_of_one() -> No
     assert Status(24).elements(vector(2, 3, 5, INT32)) == 6 and Status(4).count(contiguous(0, BYTE)) == 0
 
 
-def test_an_error_is_told_to_the_handler_and_raised_all_the_same(tmp_path: Path) -> None:
+def test_an_error_reaches_the_handler_and_is_raised_all_the_same(tmp_path: Path) -> None:
     def act(rank: int, session: Session) -> object:
         told: list[SfioError] = []
         with MpiFile.open(NAME, 5, session=session) as file:
