@@ -33,10 +33,7 @@ class Options:
     """How many patterns, how often, and how long their messages are."""
 
     patterns: int | None = option(
-        default=None,
-        kind=kinds.whole(1, PATTERNS),
-        metavar="N",
-        help="so many, spread over the 362 (default: all; quick: two)",
+        default=None, kind=kinds.whole(1, PATTERNS), help="so many, spread over the 362 (default: all; quick: two)"
     )
     repetitions: int | None = option(
         default=None, kind=kinds.whole(1, REPETITIONS), metavar="R",

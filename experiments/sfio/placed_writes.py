@@ -34,7 +34,6 @@ class Options:
     placements: int | None = option(
         default=None,
         kind=kinds.whole(1, PLACEMENTS),
-        metavar="N",
         help=f"random placements of each number of nodes (default {PLACEMENTS}; {QUICK_PLACEMENTS} with --quick)",
     )
 

@@ -11,7 +11,7 @@ from testbed.faults.grammar import no_faults
 from testbed.faults.reading import FAULT_WORDS, FaultsLike
 from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
-from testbed.model.options.option import ENDS, FAULTS, ROUTED, RUN, SENT, Only, option, options
+from testbed.model.options.option import Only, ends, failing, option, options, routed, running, sent
 
 MAX_MESSAGE_BYTES = 1 << 30
 PatternLike = str | Sequence[Pair]
@@ -29,57 +29,40 @@ class BulkOptions:
     network: NetworkLike = option(
         kw_only=False, positional=True, metavar="NETWORK", help="a network with hosts (swiss-t1, ...) or a file"
     )
-    scheduling: str = option(
+    scheduling: str = routed(
         former=("method",),
         default="liquid",
-        group=ROUTED,
         metavar="METHOD",
         help="liquid, round-robin, random, identical, dsatur, ...",
         only=(_UNSCHEDULED,),
     )
-    pattern: PatternLike = option(
+    pattern: PatternLike = sent(
         default="all-to-all",
-        group=SENT,
         metavar="PATTERN",
         help='all-to-all, all-to-others, pairs A:B,C:D, or a file: {"pairs": [["t0", "r5"], ...]}',
         only=(_UNSCHEDULED,),
     )
-    parts: int = option(
+    parts: int = sent(
         default=1,
         kind=kinds.whole(1, 64),
-        group=SENT,
         metavar="K",
         help="equal parts of every message, each on a route of its own (balanced ones by default)",
         only=(_UNSCHEDULED,),
     )
-    schedule: str | None = option(
-        default=None,
-        group=ROUTED,
-        metavar="FILE",
-        help="the pairs and time frames that testbed schedule NETWORK --output wrote",
+    schedule: str | None = routed(
+        default=None, metavar="FILE", help="the pairs and time frames that testbed schedule NETWORK --output wrote"
     )
-    message_bytes: int = option(
-        default="1MB",
-        kind=kinds.bytes_up_to(MAX_MESSAGE_BYTES),
-        group=SENT,
-        metavar="SIZE",
-        help="of every message",
-    )
-    link_rate_bps: float | None = option(
+    message_bytes: int = sent(default="1MB", kind=kinds.bytes_up_to(MAX_MESSAGE_BYTES), help="of every message")
+    link_rate_bps: float | None = ends(
         default=None,
         kind=kinds.rate_bps,
-        group=ENDS,
-        metavar="RATE",
         help="of every link (default 20Mbps, or less where testbed doctor --calibrate found that this machine carries"
         " less)",
     )
-    switching: Switching = option(
-        default="circuit", choices=SWITCHINGS, group=ROUTED, help="which the verdict is about"
-    )
-    no_comparison: bool = option(
+    switching: Switching = routed(default="circuit", choices=SWITCHINGS, help="which the verdict is about")
+    no_comparison: bool = routed(
         former=("alone",),
         default=False,
-        group=ROUTED,
         help="do not run the other switching for comparison",
         only=(
             Only(
@@ -88,62 +71,52 @@ class BulkOptions:
             ),
         ),
     )
-    barrier: bool = option(default=True, group=ROUTED, help="between time frames (default: yes)")
-    routing: str | None = option(
-        default=None, group=ROUTED, metavar="METHOD", help="static method (default: the network's own)"
-    )
-    inject_packets: int = option(
+    barrier: bool = routed(default=True, help="between time frames (default: yes)")
+    routing: str | None = routed(default=None, metavar="METHOD", help="static method (default: the network's own)")
+    inject_packets: int = sent(
         former=("--inject", "injected"),
         default=20,
         kind=kinds.few,
-        group=SENT,
-        metavar="N",
         help="packets without a circuit, in mid-run",
         only=(Only(when=lambda a: not (a.no_comparison and a.switching == "packet"), needs="circuit switching"),),
         switches_only=True,
     )
-    faults: FaultsLike | None = option(
+    faults: FaultsLike | None = failing(
         default=None,
-        group=FAULTS,
         metavar=f"none|{FAULT_WORDS}|FILE",
         help="links to cut while it runs, as in s1->s2@1-3, or a JSON file as for testbed stream",
     )
-    kill: KilledLike = option(
+    kill: KilledLike = failing(
         former=("killed",),
         default=(),
         many=True,
-        group=FAULTS,
         metavar="NODE@TIME",
         help="end a receiver's process TIME seconds after the start",
         switches_only=True,
     )
-    solver_time_limit_s: float = option(
+    solver_time_limit_s: float = routed(
         former=("time_limit_s",),
         default="10",
         kind=kinds.search_limit,
-        group=ROUTED,
-        metavar="TIME",
         help="of the search for a schedule",
         only=(_UNSCHEDULED,),
     )
-    seed: int = option(default=1, kind=kinds.seed, group=RUN, help="seed of everything random")
+    seed: int = running(default=1, kind=kinds.seed, help="seed of everything random")
 
 
 @options
 class BulkRunOptions:
     """Of a run of the command. ``save_messages``: a directory that keeps every message that arrived whole."""
 
-    on_deadlock: OnDeadlock = option(
+    on_deadlock: OnDeadlock = routed(
         former=("--deadlock",),
         default="retreat",
         choices=("retreat", "fail"),
-        group=ROUTED,
         help="what ends a circle of waiting transfers",
     )
-    save_messages: Path | None = option(
+    save_messages: Path | None = sent(
         former=("--store",),
         default=None,
-        group=SENT,
         metavar="DIR",
         help="keep every message that arrived whole",
         only=(Only(when=lambda a: a.machines is None, needs="a run on one machine, without --machines"),),

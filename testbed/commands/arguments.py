@@ -12,15 +12,14 @@ from testbed.commands.help_pages import FEW
 from testbed.errors import CapabilityError, InputError
 from testbed.model.options.option import (
     GROUPS,
-    RUN,
     RUNNING,
     Only,
     Option,
     build,
     former_flags,
-    option,
     options,
     options_of,
+    running,
 )
 
 T = TypeVar("T")
@@ -32,27 +31,22 @@ _TYPES: dict[str, Any] = {"int": int, "float": float, "Path": Path}
 class ResultsOptions:
     """Where a run is kept."""
 
-    results: Path = option(
-        default=Path("results"), group=RUN, help="directory for results (default {default})", only=(RUNNING,)
-    )
+    results: Path = running(default=Path("results"), help="directory for results (default {default})", only=(RUNNING,))
 
 
 @options
 class JsonOptions:
     """For whom a command writes."""
 
-    json: bool = option(default=False, group=RUN, help="print one JSON object on stdout")
+    json: bool = running(default=False, help="print one JSON object on stdout")
 
 
 @options
 class LiveOptions:
     """Whether the page is served."""
 
-    live: bool = option(
-        default=False,
-        group=RUN,
-        help="serve a live web page of the run on localhost (address on stderr)",
-        only=(RUNNING,),
+    live: bool = running(
+        default=False, help="serve a live web page of the run on localhost (address on stderr)", only=(RUNNING,)
     )
 
 

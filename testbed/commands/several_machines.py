@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from testbed.errors import CapabilityError, InputError, InvalidRunError, MachineDiedError
 from testbed.model.json_values import read_text
 from testbed.model.options import kinds
-from testbed.model.options.option import RUN, RUNNING, Only, option, options
+from testbed.model.options.option import RUNNING, Only, option, options, running
 
 if TYPE_CHECKING:
     from distributed import Security
@@ -103,31 +103,27 @@ _SPREAD = Only(when=lambda args: args.machines is not None, needs="a run over se
 class MachineOptions(TlsOptions):
     """Of a network that is spread over several machines."""
 
-    machines: str | None = option(
+    machines: str | None = running(
         default=None,
-        group=RUN,
         metavar="N|SCHEDULER",
         help="spread the network over N machines that are namespaces on this computer, or over the workers of a Dask "
         "scheduler, tls://HOST:PORT",
     )
-    machine_placement: Path | None = option(
+    machine_placement: Path | None = running(
         former=("--place",),
         default=None,
-        group=RUN,
         metavar="FILE",
         help='of --machines: JSON, {"machines": [["s1", "s2"], ["s3"]]}, every switch',
         only=(_SPREAD,),
     )
-    underlay: str | None = option(
+    underlay: str | None = running(
         default=None,
-        group=RUN,
         metavar="INTERFACE",
         help="of --machines SCHEDULER: the machines' interface towards each other",
         only=(_SPREAD,),
     )
-    encrypt: bool = option(
+    encrypt: bool = running(
         default=False,
-        group=RUN,
         help="of --machines: what crosses from one machine to another goes through WireGuard",
         only=(_SPREAD,),
     )

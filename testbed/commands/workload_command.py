@@ -33,7 +33,7 @@ from testbed.errors import InputError
 from testbed.model.json_values import with_aliases
 from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
-from testbed.model.options.option import RUN, RUNNING, Option, option, options, options_of
+from testbed.model.options.option import RUNNING, Option, options, options_of, running
 from testbed.model.progress import ReportProgress
 from testbed.model.verdict import repeated
 from testbed.model.workload import Carry, How, Judgement, Workload
@@ -46,19 +46,16 @@ Work = Workload[Any, Any]
 class FabricOptions:
     """Where a run goes on, and how often."""
 
-    retries: int = option(
+    retries: int = running(
         former=("--repeats",),
         default=1,
         kind=kinds.whole(0, 20),
-        group=RUN,
-        metavar="N",
         help="repeat a run that this machine could not carry, at most N times",
         only=(RUNNING,),
     )
-    fabric: str | None = option(
+    fabric: str | None = running(
         default=None,
         choices=("emulation", "simulator"),
-        group=RUN,
         help="default: emulation where this machine can, else simulator",
     )
 
@@ -67,10 +64,9 @@ class FabricOptions:
 class FabricOrNoneOptions(FabricOptions):
     """Where a plan that is an answer by itself is carried out, if anywhere."""
 
-    fabric: str = option(
+    fabric: str = running(
         default="none",
         choices=("none", "emulation", "simulator"),
-        group=RUN,
         help="where to carry the plan out (default {default}: it is shown, and nothing is kept)",
     )
 

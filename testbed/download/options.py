@@ -5,7 +5,7 @@ from __future__ import annotations
 from testbed.faults.reading import FAULT_WORDS, FaultsLike
 from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
-from testbed.model.options.option import CODE, ENDS, FAULTS, ROUTED, RUN, SENT, option, options
+from testbed.model.options.option import coded, ends, failing, option, options, routed, running, sent
 
 MAX_BYTES = 1 << 28
 
@@ -16,45 +16,26 @@ class DownloadOptions:
     half."""
 
     network: NetworkLike = option(kw_only=False, positional=True, metavar="NETWORK", help="catalogue name or file")
-    source: str = option(kw_only=False, flag="--from", group=ENDS, metavar="NODE", help="where the file is")
-    sink: str = option(kw_only=False, flag="--to", group=ENDS, metavar="NODE", help="the switch before the last mile")
-    last_mile_rate_bps: float = option(
-        former=("last_rate_bps",),
-        default="8Mbps",
-        kind=kinds.rate_bps,
-        group=ENDS,
-        metavar="RATE",
-        help="of the last mile",
+    source: str = ends(kw_only=False, flag="--from", metavar="NODE", help="where the file is")
+    sink: str = ends(kw_only=False, flag="--to", metavar="NODE", help="the switch before the last mile")
+    last_mile_rate_bps: float = ends(
+        former=("last_rate_bps",), default="8Mbps", kind=kinds.rate_bps, help="of the last mile"
     )
-    file_bytes: int = option(
-        former=("--size",),
-        default="4MB",
-        kind=kinds.bytes_up_to(MAX_BYTES),
-        group=SENT,
-        metavar="SIZE",
-        help="of the file",
-    )
-    constant_rate: bool = option(
+    file_bytes: int = sent(former=("--size",), default="4MB", kind=kinds.bytes_up_to(MAX_BYTES), help="of the file")
+    constant_rate: bool = sent(
         default=False,
-        group=SENT,
         help="the rival: a sender that never raises its rate; judged against what a sender that does would take",
     )
-    routing: str = option(
-        former=("method",), default="capillary", group=ROUTED, metavar="METHOD", help="as of testbed route"
-    )
-    code: str = option(default="raptorq", group=CODE, help="raptorq, reed-solomon or rlc, or a plug-in's")
-    block_symbols: int | None = option(
+    routing: str = routed(former=("method",), default="capillary", metavar="METHOD", help="as of testbed route")
+    code: str = coded(default="raptorq", help="raptorq, reed-solomon or rlc, or a plug-in's")
+    block_symbols: int | None = coded(
         default=None,
         kind=kinds.large_block_packets,
-        group=CODE,
         metavar="K",
         help="source symbols a block (default 500, Reed-Solomon 128)",
     )
     symbol_bytes: int = option(default=1024, kind=kinds.symbol_bytes, listed=False, help="of the payload of a packet")
-    faults: FaultsLike | None = option(
-        default=None,
-        group=FAULTS,
-        metavar=f"none|{FAULT_WORDS}|FILE",
-        help="as in s1->s2@1-3, or a JSON file as of testbed stream",
+    faults: FaultsLike | None = failing(
+        default=None, metavar=f"none|{FAULT_WORDS}|FILE", help="as in s1->s2@1-3, or a JSON file as of testbed stream"
     )
-    seed: int = option(default=1, kind=kinds.seed, group=RUN, help="seed of labels, faults and content")
+    seed: int = running(default=1, kind=kinds.seed, help="seed of labels, faults and content")

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from testbed.errors import InputError
 from testbed.model.options import kinds
-from testbed.model.options.option import ENDS, ROUTED, SENT, Only, nested, option, options
+from testbed.model.options.option import Only, ends, nested, option, options, routed, sent
 
 MAX_S = 1000.0
 """Of a run. Some 50 bytes of memory a message are needed."""
@@ -34,17 +34,12 @@ class NacOptions:
     """
 
     control_s: float = option(
-        default="3.975e-7",
-        kind=_BELOW_1_S,
-        flag="--control-delay",
-        metavar="TIME",
-        help="t_f, a control packet's hop",
+        default="3.975e-7", kind=_BELOW_1_S, flag="--control-delay", help="t_f, a control packet's hop"
     )
     retry_s: float | None = option(
         default=None,
         kind=_BELOW_1_S,
         flag="--retry-interval",
-        metavar="TIME",
         help="until a blocked router identifies itself again (default (n + 1) t_f on a ring of n, 4 k t_f on a "
         "k-torus)",
     )
@@ -60,10 +55,7 @@ class NacOptions:
     )
     recovery_run: bool = option(flag="--recovery-signal", default=True, help="the recovery signal goes round the cycle")
     slack: int = option(
-        default=0,
-        kind=kinds.packets_of_slack,
-        metavar="N",
-        help="act N packets before a buffer is full, the variant of 4.3",
+        default=0, kind=kinds.packets_of_slack, help="act N packets before a buffer is full, the variant of 4.3"
     )
     strict_slot: bool = option(
         flag="--slot-until-tail",
@@ -118,14 +110,10 @@ class FtDrbOptions:
     """
 
     paths: int = option(
-        flag="--max-paths", default=4, kind=kinds.simulated_paths, metavar="N", help="most alternative paths of a pair"
+        flag="--max-paths", default=4, kind=kinds.simulated_paths, help="most alternative paths of a pair"
     )
     first_paths: int = option(
-        flag="--initial-paths",
-        default=1,
-        kind=kinds.simulated_paths,
-        metavar="N",
-        help="paths that a metapath starts with",
+        flag="--initial-paths", default=1, kind=kinds.simulated_paths, help="paths that a metapath starts with"
     )
     marking: str = option(
         default="ack",
@@ -133,27 +121,16 @@ class FtDrbOptions:
         help="a link is permanent after notifications in a row (default), after a time without a latency ACK, or "
         "either",
     )
-    notifications: int = option(default=5, kind=kinds.occurrences, metavar="N", help="in a row, that mark a link")
-    marking_s: float = option(
-        default=0.05,
-        kind=kinds.search_limit,
-        flag="--marking-time",
-        metavar="TIME",
-        help="of marking by clock",
-    )
+    notifications: int = option(default=5, kind=kinds.occurrences, help="in a row, that mark a link")
+    marking_s: float = option(default=0.05, kind=kinds.search_limit, flag="--marking-time", help="of marking by clock")
     probing: str = option(
         default="request",
         choices=("request", "clock", "hybrid"),
         help="when failed paths are probed: once every N messages (default), periodically, or both",
     )
-    probe_every: int = option(default=100, kind=kinds.simulated_interval, metavar="N", help="one in N messages")
+    probe_every: int = option(default=100, kind=kinds.simulated_interval, help="one in N messages")
     probe_s: float = option(
-        former=("--probe-time",),
-        default=0.05,
-        kind=kinds.short,
-        flag="--probe-period",
-        metavar="TIME",
-        help="of probing by clock",
+        former=("--probe-time",), default=0.05, kind=kinds.short, flag="--probe-period", help="of probing by clock"
     )
     probes: str = option(
         default="message",
@@ -190,26 +167,19 @@ class FtDrbOptions:
         flag="--latency-tolerance", short=("--tol",), default=0.25, kind=kinds.share, metavar="X", help="Tol over Thl"
     )
     averaging: int = option(
-        flag="--latency-smoothing",
-        default=8,
-        kind=kinds.whole(1, 1000),
-        metavar="N",
-        help="a latency moves its path's mean by 1/N",
+        flag="--latency-smoothing", default=8, kind=kinds.whole(1, 1000), help="a latency moves its path's mean by 1/N"
     )
     hysteresis: bool = option(
         default=True,
         help="give a path up only where those left are below Thl - Tol without it (default yes; no: Algorithm "
         "3.3 to the letter)",
     )
-    ack_bytes: int = option(default=64, kind=kinds.bytes_up_to(65535), metavar="SIZE", help="of every ACK")
+    ack_bytes: int = option(default=64, kind=kinds.bytes_up_to(65535), help="of every ACK")
     ack_buffers: str = option(
         default="own", choices=("own", "shared"), help="ACKs have buffers of their own (default), or wait with messages"
     )
     header_bytes: int = option(
-        default=0,
-        kind=replace(kinds.bytes_up_to(255), least=0),
-        metavar="SIZE",
-        help="that FT-DRB's header adds to every message",
+        default=0, kind=replace(kinds.bytes_up_to(255), least=0), help="that FT-DRB's header adds to every message"
     )
     always: bool = option(default=True, flag="--always-metapaths", help="for pairs without failures too")
     hop_cap_diameters: int = option(
@@ -217,7 +187,6 @@ class FtDrbOptions:
         default=16,
         kind=kinds.diameters,
         flag="--hop-limit",
-        metavar="N",
         help="diameters that make a livelock",
     )
 
@@ -234,43 +203,25 @@ class RouterOptions:
     model has them), and of the separate buffers for FT-DRB's ACKs; a packet takes a slot of ``packet_bytes``.
     """
 
-    model: str = option(
-        default="booksim",
-        choices=("booksim", "thesis"),
-        group=ROUTED,
-        help="delays and buffers of a hop",
-    )
-    deadlock: str = option(
+    model: str = routed(default="booksim", choices=("booksim", "thesis"), help="delays and buffers of a hop")
+    deadlock: str = routed(
         flag="--deadlock-avoidance",
         default="none",
         choices=("none", "nac", "virtual-channels", "bubble", "disha"),
-        group=ROUTED,
         help="how deadlocks are avoided, or recovered from",
     )
-    virtual_channels: int | None = option(
-        default=None,
-        kind=kinds.virtual_channels,
-        group=ROUTED,
-        metavar="N",
-        help="of every link (default 2 with a dateline, else 1)",
+    virtual_channels: int | None = routed(
+        default=None, kind=kinds.virtual_channels, help="of every link (default 2 with a dateline, else 1)"
     )
-    link_bps: float = option(
+    link_bps: float = ends(
         flag="--link-rate",
         default="2Gbps",
         kind=replace(kinds.rate_bps, least=1e3, most=1e13, above=False),
-        group=ENDS,
-        metavar="RATE",
         help="of every link",
     )
-    packet_bytes: int = option(default=2048, kind=kinds.bytes_up_to(10**9), group=SENT, metavar="SIZE")
-    buffer_bytes: int = option(
-        default=4096,
-        kind=kinds.bytes_up_to(10**9),
-        group=ROUTED,
-        metavar="SIZE",
-        help="of every (virtual) channel",
-    )
-    arbitration: str = option(default="round-robin", choices=("round-robin", "fifo"), group=ROUTED)
+    packet_bytes: int = sent(default=2048, kind=kinds.bytes_up_to(10**9))
+    buffer_bytes: int = routed(default=4096, kind=kinds.bytes_up_to(10**9), help="of every (virtual) channel")
+    arbitration: str = routed(default="round-robin", choices=("round-robin", "fifo"))
     timeout_s: float = option(
         default=1e-4,
         kind=kinds.times(0, MAX_TIMER_S, above=True),

@@ -40,29 +40,22 @@ class MetapathOptions:
         flag="--repair-detection", default="probe", choices=("probe", "controller"), help="how a repair is detected"
     )
     paths: int = option(
-        flag="--max-paths",
-        default=4,
-        kind=kinds.metapath_paths,
-        metavar="N",
-        help="paths of a metapath at most (default {default})",
+        flag="--max-paths", default=4, kind=kinds.metapath_paths, help="paths of a metapath at most (default {default})"
     )
     first_paths: int = option(
         flag="--initial-paths",
         default=1,
         kind=kinds.metapath_paths,
-        metavar="N",
         help="paths with which a metapath starts (default {default})",
     )
     notifications: int = option(
         default=5,
         kind=kinds.occurrences,
-        metavar="N",
         help="number of notifications in a row that mark a cable as failed (default {default})",
     )
     probe_every: int = option(
         default=100,
         kind=kinds.probe_interval,
-        metavar="N",
         help="one diverted packet in N tries the minimal path (default {default})",
     )
     silence_s: float = option(
@@ -70,7 +63,6 @@ class MetapathOptions:
         default="60ms",
         kind=kinds.silence,
         flag="--loss-timeout",
-        metavar="TIME",
         help="time after which a packet counts as missing (default {default})",
     )
     threshold: float = option(

@@ -11,7 +11,7 @@ from testbed.errors import InputError
 from testbed.interconnect.options import NAC, WITH_NAC, RouterOptions
 from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
-from testbed.model.options.option import FAULTS, ROUTED, RUN, SENT, Only, option, options
+from testbed.model.options.option import Only, failing, option, options, routed, running, sent
 
 if TYPE_CHECKING:
     from testbed.faults.failure_traces import FailureTrace
@@ -32,41 +32,35 @@ class SimulationOptions(RouterOptions):
         metavar="NETWORK",
         help="a catalogue name (torus:8x8, ring:8, fat-tree:4,3, ...) or a file",
     )
-    pattern: str = option(
+    pattern: str = sent(
         default="uniform",
-        group=SENT,
         only=(_MADE,),
         help="uniform, bit-reversal, shuffle, butterfly, transpose, complement, tornado, scatter, gather",
     )
-    traffic: Mapping[str, Any] | str | None = option(
+    traffic: Mapping[str, Any] | str | None = sent(
         default=None,
-        group=SENT,
         metavar="FILE",
         help='messages or a schedule instead: {"messages": [...]}, {"transfers": ...} or {"frames": ...}; NAME.et: a '
         "Chakra trace (NAME.0.et, NAME.1.et, ... or .et.json), whose messages wait for each other",
     )
-    load: float = option(
+    load: float = sent(
         former=("rate",),
         default=0.1,
         kw_only=False,
         kind=kinds.load,
-        group=SENT,
         metavar="FRACTION",
         only=(_MADE, _ONE_LOAD, Only(when=lambda a: a.packet_rate_pps is None, needs="a load, without --packet-rate")),
         help="of a link, that every sender offers on average",
     )
-    packet_rate_pps: float | None = option(
+    packet_rate_pps: float | None = sent(
         default=None,
         kind=kinds.sending_rate,
-        group=SENT,
-        metavar="PPS",
         only=(_MADE, _ONE_LOAD),
         help="of every sender instead, in packets a second",
     )
-    loads: Sequence[float] | str | None = option(
+    loads: Sequence[float] | str | None = sent(
         former=("rates",),
         default=None,
-        group=SENT,
         metavar="A:B:STEP",
         only=(
             Only(
@@ -76,91 +70,63 @@ class SimulationOptions(RouterOptions):
         ),
         help="one after another instead, as in 0.1:0.9:0.1; drawn over the load",
     )
-    injection: str = option(
-        default="poisson",
-        choices=("poisson", "periodic", "burst"),
-        group=SENT,
-        only=(_MADE,),
-        help="when messages are made",
+    injection: str = sent(
+        default="poisson", choices=("poisson", "periodic", "burst"), only=(_MADE,), help="when messages are made"
     )
-    burst_length: int = option(
+    burst_length: int = sent(
         former=("burst",),
         default=1,
         kind=kinds.count,
-        group=SENT,
-        metavar="N",
         only=(_MADE, Only(when=lambda a: a.injection == "burst", needs="--injection burst")),
         help="messages a burst (with --injection burst)",
     )
-    synchronised: bool = option(
+    synchronised: bool = sent(
         former=("in_phase",),
         default=False,
-        group=SENT,
         only=(_MADE, Only(when=lambda a: a.injection != "poisson", needs="--injection periodic or burst")),
         help="all senders at the same moments (periodic and burst)",
     )
-    duration_s: float | None = option(
+    duration_s: float | None = sent(
         default=None,
         kind=kinds.simulated,
-        group=SENT,
-        metavar="TIME",
         help="how long messages are generated (default: about 1500 messages per node, at most 1 s)",
     )
-    warm_up_s: float | None = option(
-        default=None,
-        kind=kinds.warm_up,
-        group=SENT,
-        metavar="TIME",
-        help="messages made before do not count (default: a fifth of the duration)",
+    warm_up_s: float | None = sent(
+        default=None, kind=kinds.warm_up, help="messages made before do not count (default: a fifth of the duration)"
     )
-    routing: str | None = option(
+    routing: str | None = routed(
         default=None,
-        group=ROUTED,
         metavar="METHOD",
         help="dor, d-mod-k, nca, table, shortest-path, ft-drb, up-down, odd-even, minimal-adaptive, dateline, "
         "distance-classes, valiant, ugal or a plug-in's (default: the network's own)",
     )
-    faults: str | None = option(
+    faults: str | None = failing(
         default=None,
-        group=FAULTS,
         metavar="none|LINK@START-STOP,...|FILE",
         help="s0_0->s0_1@0.1-0.2,... (both directions; from the beginning and permanent where times are left out), "
         "a JSON file as for testbed stream, random:N, transient:N, intermittent:N, line:N, square:N, L:N, U:N (legs of "
         "N links), or trace:FILE (an LANL, FTA or PNNL table, plain or .gz)",
     )
-    trace_system: str | None = option(
-        default=None,
-        group=FAULTS,
-        metavar="NAME",
-        only=(_TRACED,),
-        help="whose failures of the table are meant (LANL, FTA)",
+    trace_system: str | None = failing(
+        default=None, metavar="NAME", only=(_TRACED,), help="whose failures of the table are meant (LANL, FTA)"
     )
-    trace_rule: str | None = option(
+    trace_rule: str | None = failing(
         default=None,
-        group=FAULTS,
         only=(_TRACED,),
         help="which rows of an LANL table count: interconnect-hardware (default), network-column, either",
     )
-    trace_permanent: bool = option(
-        default=False, group=FAULTS, only=(_TRACED,), help="treat all failures of the trace as permanent"
-    )
-    trace_skip_bad_rows: bool = option(
+    trace_permanent: bool = failing(default=False, only=(_TRACED,), help="treat all failures of the trace as permanent")
+    trace_skip_bad_rows: bool = failing(
         former=("skip_bad_rows",),
         default=False,
-        group=FAULTS,
         only=(_TRACED,),
         help="skip rows of the trace that cannot be read; they are counted",
     )
     trace: FailureTrace | None = option(default=None, listed=False)
     timeline: int = option(default=0, listed=False)
-    seed: int = option(default=1, kind=kinds.seed, group=RUN, help="random seed")
-    repetitions: int = option(
-        former=("seeds",),
-        default=1,
-        kind=kinds.some,
-        group=RUN,
-        metavar="N",
-        help="runs with seeds SEED, SEED + 1, ...",
+    seed: int = running(default=1, kind=kinds.seed, help="random seed")
+    repetitions: int = running(
+        former=("seeds",), default=1, kind=kinds.some, help="runs with seeds SEED, SEED + 1, ..."
     )
 
 

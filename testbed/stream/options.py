@@ -12,7 +12,7 @@ from testbed.faults.reading import FAULT_WORDS, FaultsLike
 from testbed.faults.schedules import PoissonFaults
 from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
-from testbed.model.options.option import CODE, ENDS, FAULTS, ROUTED, RUN, SENT, Only, option, options
+from testbed.model.options.option import Only, coded, ends, failing, option, options, routed, running, sent
 
 LabelOrder = Literal["stratified", "random"]
 Handover = Literal["after", "before"]
@@ -77,83 +77,66 @@ _CAPILLARY = Only(when=_capillary, needs="--routing capillary")
 class CodingOptions:
     """How a stream is coded, paced and reported; see ``StreamParameters``."""
 
-    profile: str | None = option(
+    profile: str | None = coded(
         default=None,
         choices=tuple(PROFILES),
         presets=PROFILES,
-        group=CODE,
         only=(CODED,),
         help="voip, video: rate, M, symbol size, playback buffer",
     )
-    rate_pps: float = option(
-        flag="--packet-rate",
-        metavar="PPS",
-        default="1000",
-        kind=kinds.rate_pps,
-        group=CODE,
-        help="source packets a second (default {default})",
+    rate_pps: float = coded(
+        flag="--packet-rate", default="1000", kind=kinds.rate_pps, help="source packets a second (default {default})"
     )
-    source_packets: int = option(
+    source_packets: int = coded(
         default=20,
         short=("--m",),
         metavar="M",
         kind=kinds.block_packets,
-        group=CODE,
         only=(CODED,),
         help="source packets a block (default {default})",
     )
-    tolerance: float = option(
+    tolerance: float = coded(
         flag="--static-tolerance",
         metavar="T",
         default=0.05,
         kind=kinds.share,
-        group=CODE,
         only=(CODED,),
         help="loss tolerated at rest (default {default})",
     )
-    decoding_error_rate: float = option(
+    decoding_error_rate: float = coded(
         default=1e-5,
         short=("--der",),
         metavar="DER",
         kind=kinds.probability,
-        group=CODE,
         only=(CODED,),
         help="decoding error rate (default {default})",
     )
-    labels: LabelOrder = option(
+    labels: LabelOrder = coded(
         flag="--label-order",
         default="stratified",
         choices=("stratified", "random"),
-        group=CODE,
         only=(CODED,),
         help="order of the labels (default {default})",
     )
-    symbol_bytes: int = option(
-        default=256, kind=kinds.symbol_bytes, group=CODE, help="bytes of a coded symbol (default {default})"
-    )
-    playback_s: float | None = option(
+    symbol_bytes: int = coded(default=256, kind=kinds.symbol_bytes, help="bytes of a coded symbol (default {default})")
+    playback_s: float | None = coded(
         default=None,
         flag="--playback-buffer",
         kind=kinds.buffering,
-        group=CODE,
-        metavar="TIME",
         only=(CODED,),
         help="playback buffer (default 0.4 s, or 4 blocks' time where that is longer)",
     )
-    most_overhead: float | None = option(
+    most_overhead: float | None = coded(
         flag="--max-overhead",
         default=None,
         kind=kinds.overhead,
-        group=CODE,
         only=(CODED,),
         help="upper limit of (N - M) / M (default: what failures of the links can require)",
     )
-    hold_s: float = option(
+    hold_s: float = coded(
         default="2",
         flag="--hold-time",
         kind=kinds.holding,
-        group=CODE,
-        metavar="TIME",
         only=(CODED,),
         help="time without losses after which redundancy falls (default {default} s)",
     )
@@ -174,50 +157,36 @@ class StreamOptions(CodingOptions):
     network: NetworkLike = option(
         kw_only=False, positional=True, metavar="NETWORK", help="catalogue name or file (testbed topology list)"
     )
-    source: str = option(kw_only=False, flag="--from", group=ENDS, metavar="NODE")
-    sink: str = option(kw_only=False, flag="--to", group=ENDS, metavar="NODE")
-    method: str = option(
-        default="capillary",
-        group=ROUTED,
-        listed=False,
-        help="routing method",
+    source: str = ends(kw_only=False, flag="--from", metavar="NODE")
+    sink: str = ends(kw_only=False, flag="--to", metavar="NODE")
+    method: str = routed(default="capillary", listed=False, help="routing method")
+    layers: int | None = routed(
+        default=None, kind=kinds.count, metavar="K", only=(CODED, _CAPILLARY), help="capillary: only the first K layers"
     )
-    layers: int | None = option(
-        default=None,
-        kind=kinds.count,
-        group=ROUTED,
-        metavar="K",
-        only=(CODED, _CAPILLARY),
-        help="capillary: only the first K layers",
-    )
-    duration_s: float | None = option(
+    duration_s: float | None = sent(
         default=None,
         flag="--duration",
         kind=kinds.duration,
-        group=SENT,
         metavar="S",
         only=(NOT_PROBING,),
         help="default: until the last fault has been answered",
     )
-    faults: FaultsLike | EachLink | PoissonFaults = option(
+    faults: FaultsLike | EachLink | PoissonFaults = failing(
         default="each-link",
-        group=FAULTS,
         metavar=f"each-link|none|poisson:...|{FAULT_WORDS}|FILE",
         only=(NOT_PROBING,),
         help="default {default}; poisson:rate=R,lasts=S: every loaded cable fails R times a second for S s, "
         "overlaps included",
     )
-    fault_kind: FaultKind = option(
+    fault_kind: FaultKind = failing(
         default="down",
         choices=("down", "blackhole", "loss"),
-        group=FAULTS,
         only=(NOT_PROBING, _EACH_LINK),
         help="of each-link (default {default})",
     )
-    fault_loss: float = option(
+    fault_loss: float = failing(
         default=0.5,
         kind=kinds.fraction,
-        group=FAULTS,
         metavar="FRACTION",
         only=(
             CODED,
@@ -225,71 +194,58 @@ class StreamOptions(CodingOptions):
         ),
         help="of --fault-kind loss (default {default})",
     )
-    one_way: bool = option(
-        default=False,
-        group=FAULTS,
-        only=(CODED, NOT_PROBING, _EACH_LINK),
-        help="each-link: break only the loaded direction",
+    one_way: bool = failing(
+        default=False, only=(CODED, NOT_PROBING, _EACH_LINK), help="each-link: break only the loaded direction"
     )
-    precision: float = option(
+    precision: float = failing(
         flag="--loss-precision",
         default="1",
         kind=kinds.points,
-        group=FAULTS,
         metavar="POINTS",
         only=(CODED, NOT_PROBING, _EACH_LINK),
         help="of measured loss, in points (default {default})",
     )
-    links: int | None = option(
+    links: int | None = failing(
         flag="--max-faults",
         default=None,
         kind=kinds.count,
-        group=FAULTS,
-        metavar="N",
         only=(NOT_PROBING, _EACH_LINK),
         help="each-link: at most N links, evenly over their loads",
     )
-    seed: int = option(
-        default=1, kind=kinds.seed, group=RUN, help="seed of labels, faults and content (default {default})"
-    )
+    seed: int = running(default=1, kind=kinds.seed, help="seed of labels, faults and content (default {default})")
 
 
 @options
 class StreamRunOptions:
     """Of a run of the command ``stream``."""
 
-    background_bps: float | None = option(
+    background_bps: float | None = ends(
         former=("--background-mbps {}Mbps",),
         default=None,
         flag="--background-rate",
-        metavar="RATE",
         kind=kinds.rate_bps,
-        group=ENDS,
         only=(CODED, NOT_PROBING, _ONE_MACHINE),
         switches_only=True,
         help="TCP traffic between the two ends at the same time (emulation; default none)",
     )
-    queues: Literal["fifo", "priority"] = option(
+    queues: Literal["fifo", "priority"] = ends(
         flag="--queueing",
         default="fifo",
         choices=("fifo", "priority"),
-        group=ENDS,
         only=(CODED, NOT_PROBING),
         switches_only=True,
         help="of every link: one for all, or streams before TCP (emulation; default {default})",
     )
-    mtu: int = option(
+    mtu: int = ends(
         default=1500,
         kind=kinds.mtu_bytes,
-        group=ENDS,
         only=(CODED, NOT_PROBING),
         switches_only=True,
         help="of every interface, bytes (default {default})",
     )
-    pcap: Sequence[str] = option(
+    pcap: Sequence[str] = running(
         default=(),
         many=True,
-        group=RUN,
         metavar="LINK=FILE",
         only=(CODED, NOT_PROBING, _ONE_MACHINE),
         switches_only=True,
@@ -310,63 +266,47 @@ class MobilityOptions(CodingOptions):
         metavar="NETWORK",
         help="a mobile network (manet:...), or one file for each frame",
     )
-    source: str = option(kw_only=False, flag="--from", group=ENDS, metavar="NODE")
-    sink: str = option(kw_only=False, flag="--to", group=ENDS, metavar="NODE")
-    count: int = option(
+    source: str = ends(kw_only=False, flag="--from", metavar="NODE")
+    sink: str = ends(kw_only=False, flag="--to", metavar="NODE")
+    count: int = ends(
         default=20,
         flag="--frames",
-        metavar="N",
         kind=kinds.some,
-        group=ENDS,
         only=(Only(when=lambda args: len(args.frames) == 1, needs="one mobile network, not one file a frame"),),
         help="of a mobile network (default {default})",
     )
-    frame_s: float = option(
+    frame_s: float = ends(
         flag="--frame-duration",
         default="5",
         kind=kinds.answering,
-        group=ENDS,
         metavar="S",
         help="how long each lasts (default {default})",
     )
     warm_up_s: float = option(default=0.8, listed=False, help="seconds before the first frame begins to count down")
-    handover: str = option(
+    handover: str = ends(
         former=("--handover after=break-before-make before=make-before-break",),
         default="break-before-make",
         choices=tuple(HANDOVERS),
         metavar="{break-before-make,make-before-break}",
-        group=ENDS,
         help="the plan is replaced after links vanished without warning (default), or before they do",
     )
-    method: str = option(
+    method: str = routed(
         default="capillary",
         flag="--routing",
         metavar="METHOD",
-        group=ROUTED,
         help="routing method (default {default}; see testbed route)",
     )
-    layers: int | None = option(
+    layers: int | None = routed(
         default=3,
         kind=kinds.few,
-        group=ROUTED,
         metavar="K",
         only=(_CAPILLARY,),
         help="capillary: the first K layers (default {default}; 0: all)",
     )
-    rate_pps: float = option(
-        flag="--packet-rate",
-        metavar="PPS",
-        default="50",
-        kind=kinds.rate_pps,
-        group=CODE,
-        help="source packets a second (default {default})",
+    rate_pps: float = coded(
+        flag="--packet-rate", default="50", kind=kinds.rate_pps, help="source packets a second (default {default})"
     )
-    faults: FaultsLike | PoissonFaults = option(
-        default="none",
-        group=FAULTS,
-        metavar="none|poisson:rate=R,lasts=S",
-        help="random failures in addition (default {default})",
+    faults: FaultsLike | PoissonFaults = failing(
+        default="none", metavar="none|poisson:rate=R,lasts=S", help="random failures in addition (default {default})"
     )
-    seed: int = option(
-        default=1, kind=kinds.seed, group=RUN, help="seed of labels, faults and content (default {default})"
-    )
+    seed: int = running(default=1, kind=kinds.seed, help="seed of labels, faults and content (default {default})")

@@ -10,7 +10,7 @@ from testbed.faults.grammar import no_faults
 from testbed.faults.reading import FAULT_WORDS, FaultsLike
 from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
-from testbed.model.options.option import ENDS, FAULTS, ROUTED, RUN, SENT, Only, option, options
+from testbed.model.options.option import Only, ends, failing, option, options, routed, running, sent
 
 if TYPE_CHECKING:
     from testbed.bulk.plan import KilledProcess, Switching
@@ -37,135 +37,106 @@ class StripingOptions:
         metavar="NETWORK",
         help="a network with hosts (swiss-t1, crossbar:8, ...) or a file",
     )
-    compute_nodes: int = option(
-        kw_only=False, kind=kinds.some, group=ENDS, metavar="N", help="hosts that write or read"
-    )
-    io_nodes: int = option(kw_only=False, kind=kinds.some, group=ENDS, metavar="N", help="hosts that hold the file")
-    stripe_unit: int = option(default=200, kind=kinds.bytes_up_to(MAX_FILE_BYTES), group=SENT, metavar="SIZE")
-    file_bytes: int | None = option(
+    compute_nodes: int = ends(kw_only=False, kind=kinds.some, help="hosts that write or read")
+    io_nodes: int = ends(kw_only=False, kind=kinds.some, help="hosts that hold the file")
+    stripe_unit: int = sent(default=200, kind=kinds.bytes_up_to(MAX_FILE_BYTES))
+    file_bytes: int | None = sent(
         default=None,
         kind=kinds.bytes_up_to(MAX_FILE_BYTES),
-        group=SENT,
-        metavar="SIZE",
         help="default 200 kB for each pair of hosts, 4 MB at least",
     )
-    operation: Operation = option(default="write", choices=get_args(Operation), group=SENT)
-    access: Access = option(default="contiguous", choices=get_args(Access), group=SENT)
-    access_block_bytes: int = option(
+    operation: Operation = sent(default="write", choices=get_args(Operation))
+    access: Access = sent(default="contiguous", choices=get_args(Access))
+    access_block_bytes: int = sent(
         former=("block_bytes",),
         default=1000,
         kind=kinds.size_bytes,
-        group=SENT,
-        metavar="SIZE",
         help="of strided and random access",
         only=(Only(when=lambda a: a.access in ("strided", "random"), needs="--access strided or random"),),
     )
-    optimise: bool = option(
-        default=True, group=ROUTED, help="gather the fragments of a call into one message an I/O node (default: yes)"
+    optimise: bool = routed(
+        default=True, help="gather the fragments of a call into one message an I/O node (default: yes)"
     )
-    disable: Sequence[Optimisation] = option(
+    disable: Sequence[Optimisation] = routed(
         former=("without",),
         default=(),
         many=True,
         choices=get_args(Optimisation),
-        group=ROUTED,
         help="disable one optimisation (repeatable)",
     )
-    scheduling: str = option(
+    scheduling: str = routed(
         former=("schedule none liquid",),
         default="none",
         choices=("none", "liquid"),
-        group=ROUTED,
         metavar="METHOD",
         help="order of the transfers: none, liquid",
         only=(*_ONE_MACHINE, Only(when=lambda a: a.schedule is None, needs="a run without --schedule")),
     )
-    schedule: str | Path | None = option(
+    schedule: str | Path | None = routed(
         default=None,
-        group=ROUTED,
         metavar="FILE",
         help="the pairs and time frames that testbed schedule NETWORK --pattern PAIRS --output wrote",
         only=_ONE_MACHINE,
     )
-    switching: Switching | None = option(
+    switching: Switching | None = routed(
         default=None,
         choices=("packet", "circuit"),
-        group=ROUTED,
         help="default: circuit where transfers are scheduled, else packet",
         only=_ONE_MACHINE,
     )
-    repetitions: int = option(
-        former=("repeat",),
-        default=1,
-        kind=kinds.whole(1, 1000),
-        group=SENT,
-        metavar="N",
-        help="carry every operation out N times",
+    repetitions: int = sent(
+        former=("repeat",), default=1, kind=kinds.whole(1, 1000), help="carry every operation out N times"
     )
-    link_rate_bps: float | None = option(
+    link_rate_bps: float | None = ends(
         default=None,
         kind=kinds.rate_bps,
-        group=ENDS,
-        metavar="RATE",
         help="of every link (default 20Mbps, or less where testbed doctor --calibrate found that this machine carries"
         " less)",
     )
-    routing: str | None = option(
-        default=None, group=ROUTED, metavar="METHOD", help="static method (default: the network's own)"
+    routing: str | None = routed(default=None, metavar="METHOD", help="static method (default: the network's own)")
+    host_selection: Order = ends(
+        former=("--placement", "order"), default="first", choices=get_args(Order), help="which hosts take part"
     )
-    host_selection: Order = option(
-        former=("--placement", "order"),
-        default="first",
-        choices=get_args(Order),
-        group=ENDS,
-        help="which hosts take part",
-    )
-    faults: FaultsLike = option(
+    faults: FaultsLike = failing(
         former=("--fault",),
         default=(),
         many=True,
-        group=FAULTS,
         metavar=f"none|{FAULT_WORDS}|FILE",
         help="cut links, as in s1->s2@0.2-3; may be repeated",
         switches_only=lambda words: not all(map(no_faults, words)),
     )
-    kill: Sequence[str | KilledProcess] = option(
+    kill: Sequence[str | KilledProcess] = failing(
         former=("killed",),
         default=(),
         many=True,
-        group=FAULTS,
         metavar="NODE@TIME",
         help="end a listener TIME seconds after the start",
         only=_ONE_MACHINE,
         switches_only=True,
     )
-    solver_time_limit_s: float = option(
+    solver_time_limit_s: float = routed(
         former=("time_limit_s",),
         default="10",
         kind=kinds.search_limit,
-        group=ROUTED,
-        metavar="TIME",
         help="of the search for a schedule",
         only=_ONE_MACHINE,
     )
-    seed: int = option(default=1, kind=kinds.seed, group=RUN, help="seed of everything random")
+    seed: int = running(default=1, kind=kinds.seed, help="seed of everything random")
 
 
 @options
 class StripingRunOptions:
     """Of a run of the command."""
 
-    write_pattern: Path | None = option(
+    write_pattern: Path | None = routed(
         former=("--save-pattern",),
         default=None,
-        group=ROUTED,
         metavar="FILE",
         help="write the pairs of hosts of this run for --pattern, and run nothing",
     )
-    subfile_dir: Path | None = option(
+    subfile_dir: Path | None = sent(
         former=("--root",),
         default=None,
-        group=SENT,
         metavar="DIR",
         help="keep the subfiles there (default: they are removed)",
         only=_ONE_MACHINE,

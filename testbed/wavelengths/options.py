@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
-from testbed.model.options.option import ENDS, ROUTED, RUN, RUNNING, SENT, option, options
+from testbed.model.options.option import RUNNING, ends, option, options, routed, running, sent
 from testbed.wavelengths.plan import Switching
 
 PatternLike = str | Sequence[tuple[str, str]]
@@ -27,62 +27,46 @@ class WavelengthOptions:
         metavar="NETWORK",
         help="a catalogue name (optical-cloud, ring:5, ...) or a file",
     )
-    pattern: PatternLike = option(
+    pattern: PatternLike = sent(
         default="all-to-all",
         kw_only=False,
-        group=SENT,
         metavar="all-to-all|A:B,...|FILE",
         help='pairs of end points, or a file: {"pairs": [["e1", "e2"], ...]}',
     )
-    wavelengths: int | None = option(
-        default=None, kind=kinds.some, group=ENDS, metavar="W", help="per fibre (default: the network's own)"
+    wavelengths: int | None = ends(
+        default=None, kind=kinds.some, metavar="W", help="per fibre (default: the network's own)"
     )
-    switching: str | None = option(
+    switching: str | None = routed(
         former=("--switching wsxc=none wixc=full",),
         default=None,
         flag="--wavelength-conversion",
         choices=tuple(CONVERSIONS),
         metavar="{none,full}",
-        group=ROUTED,
         help="keep wavelengths (wsxc switches) or change them (wixc) (default: the network's own, else none)",
     )
-    method: str = option(
+    method: str = routed(
         default="liquid",
         flag="--scheduling",
         metavar="METHOD",
-        group=ROUTED,
         help="liquid, first-fit, random-fit, most-used or longest-first",
     )
-    time_limit_s: float = option(
-        default="10",
-        flag="--solver-time-limit",
-        kind=kinds.search_limit,
-        group=ROUTED,
-        metavar="TIME",
-        help="of the search",
+    time_limit_s: float = routed(
+        default="10", flag="--solver-time-limit", kind=kinds.search_limit, help="of the search"
     )
-    seed: int = option(default=1, kind=kinds.seed, group=RUN, help="seed of everything random")
+    seed: int = running(default=1, kind=kinds.seed, help="seed of everything random")
 
 
 @options
 class ProbeOptions:
     """What a run sends over the lightpaths of a round."""
 
-    packets: int = option(
-        default=20,
-        flag="--packets-per-path",
-        metavar="N",
-        kind=kinds.some,
-        group=SENT,
-        help="over each path in a run",
-        only=(RUNNING,),
+    packets: int = sent(
+        default=20, flag="--packets-per-path", kind=kinds.some, help="over each path in a run", only=(RUNNING,)
     )
-    wrong: int = option(
+    wrong: int = sent(
         default=2,
         flag="--wrong-wavelength-packets",
-        metavar="N",
         kind=kinds.few,
-        group=SENT,
         help="on wrong wavelengths, twice this number per path",
         only=(RUNNING,),
     )

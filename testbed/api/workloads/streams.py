@@ -12,7 +12,7 @@ from testbed.metapath.options import MetapathOptions, MetapathPlanOptions
 from testbed.metapath.plan import MetapathPlan, MetapathRun
 from testbed.metapath.workload import METAPATH
 from testbed.model.options import kinds
-from testbed.model.options.option import CODE, ENDS, ROUTED, Only, nested, option, options
+from testbed.model.options.option import Only, coded, ends, nested, options, routed
 from testbed.model.progress import ReportProgress
 from testbed.model.workload import How, Workload
 from testbed.stream.options import CODED, NOT_PROBING, PROBING, UNCODED, StreamOptions, StreamRunOptions
@@ -32,40 +32,33 @@ _FT_DRB = Only(when=lambda args: args.routing == "ft-drb", needs="--routing ft-d
 class StreamCommandOptions(StreamOptions):
     """A stream, or several at once, or a run of another kind."""
 
-    also: Sequence[str] = option(
+    also: Sequence[str] = ends(
         flag="--flow",
         default=(),
         many=True,
-        group=ENDS,
         metavar="A:B",
         only=(CODED, NOT_PROBING),
         help="a second stream at once, from A to B; may be repeated",
     )
-    routing: str | None = option(
+    routing: str | None = routed(
         former=("--method",),
         default=None,
-        group=ROUTED,
         metavar="METHOD",
         help="routing method (default capillary; see testbed route); ft-drb and recomputed (capillary, recomputed by "
         "the controller): a stream without a code (emulation)",
     )
-    probe_block_size: bool = option(
-        default=False,
-        group=CODE,
-        only=(CODED,),
-        help="fix N, count decoding failures at N and N-1 over --probe-blocks",
+    probe_block_size: bool = coded(
+        default=False, only=(CODED,), help="fix N, count decoding failures at N and N-1 over --probe-blocks"
     )
-    blocks: int = option(
+    blocks: int = coded(
         flag="--probe-blocks",
         default=10_000,
         kind=kinds.blocks,
-        group=CODE,
         only=(PROBING,),
         help="of --probe-block-size, for each N (default {default})",
     )
-    probe_link: str | None = option(
+    probe_link: str | None = coded(
         default=None,
-        group=CODE,
         metavar="LINK",
         only=(PROBING,),
         help="a->b that is down while probing (default: the most loaded one)",

@@ -10,7 +10,7 @@ or on another option is checked where both are known.
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from testbed.errors import InputError, require_type
@@ -36,7 +36,7 @@ class Kind:
 
     ``units``: what may follow the number, and the factor that it stands for; the empty unit where there is none. A
     ``whole`` kind gives an int, rounded where there are units; others give a float. ``hint`` ends the message of a
-    refusal.
+    refusal. ``metavar``: what stands for the number in a help page, None for the option's own name.
     """
 
     noun: str
@@ -47,6 +47,7 @@ class Kind:
     whole: bool = False
     units: Mapping[str, float] = field(default_factory=dict)
     hint: str = ""
+    metavar: str | None = None
 
     def __call__(self, text: str) -> int | float:
         """The number of a text of the command line. Raises InputError for what is none of the kind."""
@@ -113,17 +114,17 @@ def _short(bound: float) -> str:
 
 def whole(least: int, most: int, noun: str = "a whole number") -> Kind:
     """Whole numbers from ``least`` to ``most``."""
-    return Kind(noun, least, most, whole=True)
+    return Kind(noun, least, most, whole=True, metavar="N")
 
 
 def times(least: float, most: float, *, above: bool = False) -> Kind:
     """Seconds from ``least`` (``above``: more than that) to ``most``."""
-    return Kind("seconds", least, most, above=above, units=TIMES, hint="2.5 or 250ms")
+    return Kind("seconds", least, most, above=above, units=TIMES, hint="2.5 or 250ms", metavar="TIME")
 
 
 def bytes_up_to(most: int) -> Kind:
     """Sizes of 1 to ``most`` bytes."""
-    return Kind("bytes", 1, most, whole=True, units=SIZES, hint="1MB, 500kB or 64KiB")
+    return Kind("bytes", 1, most, whole=True, units=SIZES, hint="1MB, 500kB or 64KiB", metavar="SIZE")
 
 
 any_whole = whole(-MAX_SEED, MAX_SEED)
@@ -131,7 +132,7 @@ any_whole = whole(-MAX_SEED, MAX_SEED)
 any_number = Kind("a number", -1e300, 1e300)
 """What ``type=float`` stands for where an option says no more."""
 
-seed = whole(0, MAX_SEED)
+seed = replace(whole(0, MAX_SEED), metavar=None)
 count = whole(1, 1_000_000)
 few = whole(0, 10_000)
 some = whole(1, 10_000)
@@ -142,7 +143,7 @@ simulated_interval = whole(1, 10**9)
 metapath_paths = whole(1, 32)
 simulated_paths = whole(1, 64)
 diameters = whole(2, 10**6)
-blocks = whole(100, 10_000_000)
+blocks = replace(whole(100, 10_000_000), metavar=None)
 block_packets = whole(1, 254)
 large_block_packets = whole(
     1, 56_403
@@ -154,8 +155,8 @@ virtual_channels = whole(1, 16)
 size_bytes = bytes_up_to(10**18)
 mtu_bytes = Kind("bytes", 576, 9216, whole=True, units=SIZES, hint="1500 or 9000")
 symbol_bytes = Kind("bytes", 4, 8900, whole=True, units=SIZES, hint="256")
-rate_bps = Kind("bits a second", 0, 1e15, above=True, units=RATES, hint="20Mbps")
-rate_pps = Kind("packets a second", 0, 1e6, above=True, units=_THOUSANDS)
+rate_bps = Kind("bits a second", 0, 1e15, above=True, units=RATES, hint="20Mbps", metavar="RATE")
+rate_pps = Kind("packets a second", 0, 1e6, above=True, units=_THOUSANDS, metavar="PPS")
 
 duration = times(0, DAY_S, above=True)
 buffering = times(0, 3600, above=True)
@@ -192,4 +193,4 @@ def loads(text: str) -> tuple[float, ...]:
     return tuple(round(first + k * step, 12) for k in range(count))
 
 
-sending_rate = Kind("packets a second", 0, 1e9, above=True, units=_THOUSANDS)
+sending_rate = Kind("packets a second", 0, 1e9, above=True, units=_THOUSANDS, metavar="PPS")

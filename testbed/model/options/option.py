@@ -15,7 +15,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar, dataclass_transform
 
 from testbed.errors import InputError, require_type
@@ -127,8 +127,16 @@ def option(*, default: Any = MISSING, kw_only: bool = True, kind: Kind | None = 
     value, shown = default, None
     if isinstance(default, str) and kind is not None:
         value, shown = kind(default), default
+    if kind is not None:
+        said.setdefault("metavar", kind.metavar)
     one = Option(default=value, shown=shown, kind=kind, **said)
     return field(default=value, kw_only=kw_only, metadata={"option": one})
+
+
+ends, sent, routed, coded, failing, running = (
+    partial(option, group=group) for group in (ENDS, SENT, ROUTED, CODE, FAULTS, RUN)
+)
+"""An option under one of the headings that every command shares."""
 
 
 def nested(*, default_factory: type[T], prefix: str = "", group: str | None = None, only: tuple[Only, ...] = ()) -> Any:
@@ -139,7 +147,11 @@ def nested(*, default_factory: type[T], prefix: str = "", group: str | None = No
     return field(default_factory=default_factory, kw_only=True, metadata={"nested": said})
 
 
-@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(option, nested))
+@dataclass_transform(
+    kw_only_default=True,
+    frozen_default=True,
+    field_specifiers=(option, ends, sent, routed, coded, failing, running, nested),
+)
 def options(cls: type[T]) -> type[T]:
     """A frozen dataclass whose values are checked when it is built, before its own ``__post_init__``."""
     own: Callable[[T], None] | None = getattr(cls, "__post_init__", None)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from testbed.errors import InputError
 from testbed.model.options import kinds
-from testbed.model.options.option import CODE, Only, option, options
+from testbed.model.options.option import Only, coded, options
 
 Labels = Literal["random", "stratified"]
 _SMALL = Only(when=lambda a: not a.large_blocks, needs="blocks that are not --large-blocks")
@@ -23,40 +23,30 @@ class Coding:
     Raises InputError for a value beyond its bounds, and for stratified large blocks.
     """
 
-    tolerance: float = option(
-        default=0.05,
-        flag="--static-tolerance",
-        kind=kinds.share,
-        group=CODE,
-        metavar="T",
-        help="static tolerance, 0 <= T < 1",
+    tolerance: float = coded(
+        default=0.05, flag="--static-tolerance", kind=kinds.share, metavar="T", help="static tolerance, 0 <= T < 1"
     )
-    source_packets: int = option(
+    source_packets: int = coded(
         default=20,
         short=("--m",),
         kind=kinds.large_block_packets,
-        group=CODE,
         metavar="M",
         help="source packets a block",
         only=(_SMALL,),
     )
-    decoding_error_rate: float = option(
+    decoding_error_rate: float = coded(
         default="1e-5",
         short=("--der",),
         kind=kinds.probability,
-        group=CODE,
         metavar="P",
         help="decoding error rate",
         only=(_SMALL,),
     )
-    large_blocks: bool = option(
-        default=False,
-        group=CODE,
-        help="equation 29: blocks of thousands of packets",
-        presets={True: {"labels": "random"}},
+    large_blocks: bool = coded(
+        default=False, help="equation 29: blocks of thousands of packets", presets={True: {"labels": "random"}}
     )
-    labels: Labels = option(
-        default="random", flag="--label-order", choices=("random", "stratified"), group=CODE, help="of the packets"
+    labels: Labels = coded(
+        default="random", flag="--label-order", choices=("random", "stratified"), help="of the packets"
     )
 
     def __post_init__(self) -> None:
@@ -71,11 +61,10 @@ class RatedCoding(Coding):
     """What ``testbed ror`` and ``testbed demands`` rate routes by: stratified labels, but for large blocks, which know
     of none."""
 
-    labels: Labels = option(
+    labels: Labels = coded(
         default="stratified",
         flag="--label-order",
         choices=("stratified", "random"),
-        group=CODE,
         help="block sizes for these packet labels (default {default}; testbed demands seeks an order of them for every "
         "pair and method, which takes 0.1 to 0.3 s unless another pair has the same; random: at once)",
     )
