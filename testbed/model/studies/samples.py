@@ -69,22 +69,6 @@ def half_width(values: Sequence[float]) -> float:
     return t_quantile(len(values)) * statistics.stdev(values) / math.sqrt(len(values))
 
 
-def ratio_of_sums(above: Sequence[float], below: Sequence[float]) -> tuple[float, float]:
-    """Sum over sum of values that belong together in pairs, and half the width of its 95 % interval.
-
-    The interval is that of the linearized ratio (Cochran 1977, section 6.5; Student's t): of the residuals above -
-    ratio * below, over the mean of ``below``; 0 for fewer than two pairs. NaN where ``below`` sums to 0.
-
-    >>> ratio_of_sums([1.0, 2.0], [2.0, 4.0])
-    (0.5, 0.0)
-    """
-    if not sum(below):
-        return math.nan, math.nan
-    ratio = sum(above) / sum(below)
-    residuals = [a - ratio * b for a, b in zip(above, below, strict=True)]
-    return ratio, half_width(residuals) / statistics.fmean(below)
-
-
 def t_quantile(count: int) -> float:
     """Of Student's t for the 95 % interval of a mean of ``count`` values."""
     from scipy.special import stdtrit  # scipy.stats, whose quantile calls it, takes half a second to import

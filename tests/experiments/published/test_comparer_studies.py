@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from experiments.published import coding, routings
+from experiments.published import routings
 from experiments.published.scheduling import schedules
 from testbed.commands.studies.study_runner import drawn
 from tests.helpers.study_rows import failed, published
 
 ROUTED = published("comparers_routing")
 SCHEDULED = published("comparers_scheduling")
-CODED = published("comparers_coding")
 
 
 def test_a_row_of_routings_measured_now_is_the_published_one() -> None:
@@ -123,46 +122,3 @@ def test_schedules_spoilt_as_the_rival_says_fail(spoil: Callable[[dict[str, Any]
 
 def test_figures_of_schedules_are_drawn_from_rows_alone() -> None:
     assert set(drawn(schedules.STUDY, SCHEDULED)) == {"schedules"}
-
-
-# codes
-
-
-def test_a_row_of_codes_measured_now_is_the_published_one() -> None:
-    row = next(row for row in CODED if row["network"] == "swiss-t1")
-    now = coding.measure({key: row[key] for key in ("network", "link", "share", "seed")})
-    for code, one in now.items():
-        assert one == pytest.approx(row[code]), code
-
-
-def wrong_bytes(row: dict[str, Any]) -> None:
-    row["rlc:46"]["wrong"] = 1
-
-
-def blocks_for_windows(row: dict[str, Any]) -> None:
-    row["rlc:46"] = row["rlc:23"] = row["rs:30,23"]
-
-
-def no_answer(row: dict[str, Any]) -> None:
-    row["adaptive"] = row["rs:30,23"]
-
-
-@pytest.mark.parametrize(
-    ("spoil", "says"),
-    [
-        (wrong_bytes, "other bytes"),
-        (blocks_for_windows, "residual loss of rlc:46"),
-        (blocks_for_windows, "delay of decoded packets"),
-        (no_answer, "adaptive code"),
-    ],
-)
-def test_codes_spoilt_as_the_rival_says_fail(spoil: Callable[[dict[str, Any]], None], says: str) -> None:
-    rows = copy.deepcopy(CODED)
-    for row in rows:
-        spoil(row)
-    assert failed(coding.judge(CODED)) == ""
-    assert says in failed(coding.judge(rows))
-
-
-def test_figures_of_codes_are_drawn_from_rows_alone() -> None:
-    assert set(drawn(coding.STUDY, CODED)) == {"codes"}
