@@ -1,7 +1,5 @@
 """The testbed's errors and the exit code each ends a command with (see docs/guide/commands.md)."""
 
-from __future__ import annotations
-
 from numbers import Integral, Real
 from typing import TYPE_CHECKING
 

@@ -4,8 +4,6 @@ spent; and values as they are written in a catalogue name.
 The builders themselves (``torus.py``, ``swiss_t1.py``, ...) say which nodes and cables a network has.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypedDict, Unpack
 

@@ -1,7 +1,5 @@
 """Errors of topologies: what is wrong, where, and how to fix it, in one line."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

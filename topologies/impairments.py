@@ -18,8 +18,6 @@ Packets pass the words from left to right, and then the link's queue, capacity a
 1963, Hemminger 2005 (netem), Netravali and others 2015 (Mahimahi).
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

@@ -6,8 +6,6 @@ ours, or all names are listed, and goes through the same ``register``. One that 
 a name that is taken is kept as broken, with its package and the reason; it takes nothing else down.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ circle of channels can follow one another nothing can deadlock (Dally and Seitz 
 of a network leads round its failures, or raises NoPathError where the relation has no way left.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

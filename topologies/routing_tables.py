@@ -3,8 +3,6 @@
 ``static_routing(network)`` takes the one that the network names; all are deterministic.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -6,8 +6,6 @@ where all subfiles are there and say that they are one file's; otherwise it wait
 under way, and looks again.
 """
 
-from __future__ import annotations
-
 import errno
 import secrets
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Arrays that are dealt out to processes by blocks, as HPF and MPI_Type_create_darray have them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod

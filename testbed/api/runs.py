@@ -1,7 +1,5 @@
 """``testbed.run``: any workload's plan carried out on either fabric, from an ordinary process."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 from testbed.api.workloads.registry import workload_of

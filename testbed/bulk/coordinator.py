@@ -5,8 +5,6 @@ cut link broke, and ends the run with a reason where it cannot go on. It knows n
 as a whole is told in ``testbed.bulk``.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

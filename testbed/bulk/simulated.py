@@ -4,8 +4,6 @@ Circuit switching: a transfer that holds its links sends at the slowest one's ra
 share the links max-min fairly, which is what senders that adapt to congestion approach at best. Events cost nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction

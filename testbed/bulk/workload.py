@@ -1,8 +1,6 @@
 """Messages from every sending to every receiving host, in time frames, by circuits and by packet switching side by
 side."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,8 +1,6 @@
 """Campaigns as a workload: every unit in this process, one after another; ``testbed campaign`` shares them among
 processes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from testbed.campaigns.description import Campaign, units

@@ -5,8 +5,6 @@ Too little memory is distinguished, in whatever form it comes up: that is the ma
 testbed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -1,7 +1,5 @@
 """A file over many paths to a host behind a slow last mile, which is kept full while links fail."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any

@@ -21,8 +21,6 @@ with its manner for the prompt; what impairments are and which values they take 
 says it as JSON: see ``parse_fault_document``. What comes out is a tuple of ``Fault`` (for ``poisson:``, their law).
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence

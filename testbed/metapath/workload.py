@@ -1,8 +1,6 @@
 """A plain stream, without a code, whose routing answers failures: FT-DRB, one path, or a route that is computed
 again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any

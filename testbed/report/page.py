@@ -1,7 +1,5 @@
 """The report of a run as one self-contained HTML page: no file, font or address outside it is ever requested."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -2,8 +2,6 @@
 time, NAC's moves, and a deadlock as the cycle that it is.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """From options to the plan: the network, its parameters and rates, messages and failures of files."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Packets through routers with finite buffers and credits, with NAC, virtual channels or no deadlock avoidance, seed
 after seed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """A file that is striped over the I/O nodes of a network, written or read by all compute nodes together."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence

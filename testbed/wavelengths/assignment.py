@@ -4,8 +4,6 @@ cross-connects.
 Greedy per-lightpath assignments next to it: first fit, random fit, most used, longest first (Gabrielyan 2007, 3.2.2).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

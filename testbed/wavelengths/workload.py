@@ -1,8 +1,6 @@
 """Lightpaths in rounds as a workload: the plan is an answer by itself; a run lights its rounds and sends packets over
 them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial

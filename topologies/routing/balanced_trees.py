@@ -7,8 +7,6 @@ another next link. So a path may be longer than the shortest where those are ful
 then each part has trees of its own.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """``testbed plugins [list | check NAME]``: list plug-ins and run their conformance tests."""
 
-from __future__ import annotations
-
 import argparse
 import json
 from typing import Any

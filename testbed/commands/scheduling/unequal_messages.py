@@ -1,7 +1,5 @@
 """``--message-sizes``: messages of unequal lengths and links of unequal capacities as chunks over channels."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping
 from typing import Any
 

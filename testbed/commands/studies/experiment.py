@@ -1,8 +1,6 @@
 """``testbed experiment list | run NAME | new NAME``: our studies, found by walking the package, and those of others,
 found as entry points."""
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import json

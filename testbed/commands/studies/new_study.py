@@ -12,8 +12,6 @@ from testbed.errors import InputError
 STUDY = Template('''"""What do rings of switches have for links? (Say here what is asked, of which figure or claim of
 which document: `testbed experiment list` shows this paragraph.)"""
 
-from __future__ import annotations
-
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
 from testbed.model.verdict import Claim, Verdict
 from topologies import load_network

@@ -1,8 +1,6 @@
 """``testbed replicate``: every study one after the other, as far as it is not stored yet, then the book of what is
 stored."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import math

@@ -4,8 +4,6 @@ Packets are dropped at the sending end, before the shaping queue: a user-space s
 before any hook at the receiving end would see them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

@@ -1,8 +1,6 @@
 """``testbed.NAME_plan`` of an options class: a function of its fields that a type checker knows, without a line of its
 own."""
 
-from __future__ import annotations
-
 import inspect
 import warnings
 from collections.abc import Callable, Mapping

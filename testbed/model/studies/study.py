@@ -3,8 +3,6 @@
 It is a value: a command (``testbed experiment run``) measures, stores, judges and draws it.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

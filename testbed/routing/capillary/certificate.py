@@ -3,8 +3,6 @@
 It shares no code with the algorithm that it judges; it works for loads of any origin.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

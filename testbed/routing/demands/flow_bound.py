@@ -1,7 +1,5 @@
 """The least load of the fullest link that any routes can have, however finely messages are parted: the flow bound."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,8 +1,6 @@
 """Demand matrices in files: JSON, CSV, REPETITA's .demands, SNDlib's native format and XML; distinguished by
 content."""
 
-from __future__ import annotations
-
 import csv
 import math
 import re

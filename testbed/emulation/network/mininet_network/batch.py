@@ -4,8 +4,6 @@ Nothing is made before ``flush``: when Mininet starts its switches all at once (
 node first needs what was requested (a command). Once the network runs each request is a small batch of its own.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import socket
