@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from experiments.capillary.mobile_pairs import mobile_pair
 from testbed.errors import InputError
-from testbed.model.studies.samples import half_width, mean_of, sum_of
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
+from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grid, half_width, mean_of, sum_of, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import AMBER, BLUE, GREEN, INK, ORANGE, draw_dots, panels
 from testbed.routing import capillary_route

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from experiments.capillary.mobile_pairs import joined, other_pairs, outermost_pair
 from testbed.campaigns.rows import drawn_pair
 from testbed.errors import InputError
-from testbed.model.studies.samples import half_width, sum_of
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, half_width, sum_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import ORANGE, panels
 from testbed.routing import capillary_route

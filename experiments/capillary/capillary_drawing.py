@@ -7,9 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from experiments.capillary.mobile_pairs import joined, outermost_pair
-from testbed.model.studies.samples import half_width
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
-from testbed.model.verdict import Claim, Verdict
+from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, half_width, where
 from testbed.report.drawing.charts import INK, ORANGE, Axes, Figure, chart
 from testbed.routing import capillary_route
 from testbed.routing.capillary.certificate import check_certificate

@@ -6,8 +6,7 @@ import random
 from collections.abc import Sequence
 from itertools import pairwise
 
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
-from testbed.model.verdict import Claim, Verdict
+from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict
 from testbed.report.drawing.charts import BLUE, GREEN, GREY, ORANGE, panels
 from testbed.routing.redundancy.failures import (
     failure_weights,

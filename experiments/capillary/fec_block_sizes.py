@@ -6,8 +6,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from fec.redundancy.block_size import decoding_failure_probability, fec_block_size
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
-from testbed.model.verdict import Claim, Verdict
+from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict
 from testbed.report.drawing.charts import INK, ORANGE, panels, ticks
 
 RATE = 1e-5

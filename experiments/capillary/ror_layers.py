@@ -20,8 +20,7 @@ from experiments.capillary.mobile_pairs import TOLERANCES, joined
 from testbed.campaigns.rows import drawn_pair
 from testbed.model.code_description import SHORT_AND_LARGE
 from testbed.model.routes import SplitRoute
-from testbed.model.studies.samples import half_width, sum_of
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, half_width, sum_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import INK, Figure, panels
 from testbed.routing import capillary_route

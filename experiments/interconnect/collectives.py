@@ -12,9 +12,7 @@ from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import at_least, delivery_check, performances
 from experiments.interconnect.study_points import POISSON_512, drb_points, seeds_of
 from testbed.model.options.option import option, options
-from testbed.model.studies.samples import grouped, mean_of, spread
-from testbed.model.studies.study import Figures, Points, Results, Rows, Study, where
-from testbed.model.verdict import Verdict
+from testbed.model.studies import Figures, Points, Results, Rows, Study, Verdict, grouped, mean_of, spread, where
 from testbed.report.drawing.charts import draw_lines
 
 CLAIMED = 99.0

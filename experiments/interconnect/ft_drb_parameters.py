@@ -12,9 +12,7 @@ from experiments.interconnect.figures import LATENCY
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import at_least, at_most, delivery_check, of_failures, stands_still
 from experiments.interconnect.study_points import drb_point, seeds_of
-from testbed.model.studies.samples import mean_of, spread
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
-from testbed.model.verdict import Check, Verdict
+from testbed.model.studies import Check, Figures, Points, Results, Row, Rows, Study, Verdict, mean_of, spread, where
 from testbed.report.drawing.charts import draw_bars
 
 NETWORK, LOAD, LINK_RATE, SECONDS = "torus:16x16", 0.2, 2e9 / (512 * 8), 0.064

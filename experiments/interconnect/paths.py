@@ -10,9 +10,7 @@ from experiments.interconnect.figures import LATENCY
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import at_least, delivery_check, of_failures
 from experiments.interconnect.study_points import SYNTHETIC, drb_points, seeds_of
-from testbed.model.studies.samples import grouped, spread
-from testbed.model.studies.study import Figures, Points, Results, Rows, Study
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Rows, Study, Verdict, grouped, spread
 from testbed.report.drawing.charts import draw_lines
 
 NETWORK = "torus:16x16"

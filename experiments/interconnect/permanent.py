@@ -12,8 +12,7 @@ from experiments.interconnect.figures import LATENCY, PERFORMANCE
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import at_least, delivery_check, equal, of_failures, performances
 from experiments.interconnect.study_points import POISSON_512, SYNTHETIC, TEN_PERCENT, drb_points, seeds_of
-from testbed.model.studies.samples import grouped, mean_of, spread
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grouped, mean_of, spread, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_bars, draw_lines
 

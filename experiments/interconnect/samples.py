@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from testbed.model.studies.samples import Reader, grouped, interval, reader, spread, sum_of
-from testbed.model.studies.study import Row, Rows, where
-from testbed.model.verdict import Check, Claim
+from testbed.model.studies import Check, Claim, Row, Rows, grouped, interval, reader, spread, sum_of, where
+from testbed.model.studies.samples import Reader
 
 RUN_KEYS = ("network", "pattern", "seed", "seconds", "rate", "bytes", "routing", "deadlock")
 """What a run without failures depends on."""

@@ -13,8 +13,7 @@ from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import delivery_check, equal, of_failures, stands_still
 from experiments.interconnect.study_points import drb_points, seeds_of
 from experiments.interconnect.turn_model import SHARES, turn_performances, turn_points
-from testbed.model.studies.samples import crossing, grouped, mean_of, spread
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, crossing, grouped, mean_of, spread, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_lines
 

@@ -8,8 +8,7 @@ from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import at_least, delivery_check, of_failures
 from experiments.interconnect.study_points import drb_point, seeds_of
 from testbed.faults.cable_faults import SHAPES, shape_walk
-from testbed.model.studies.study import Figures, Points, Rows, Study
-from testbed.model.verdict import Verdict
+from testbed.model.studies import Figures, Points, Rows, Study, Verdict
 from testbed.report.drawing.charts import INK, RED, Figure, draw_bars, panels
 
 LEG = 5  # links a leg of each shape

@@ -16,9 +16,7 @@ from experiments.interconnect.samples import delivery_check, of_failures
 from experiments.interconnect.study_points import SYNTHETIC, drb_point, seeds_of, trace_of
 from testbed.errors import InputError
 from testbed.model.options.option import option, options
-from testbed.model.studies.samples import half_width, spread
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
-from testbed.model.verdict import Claim, Verdict
+from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, half_width, spread, where
 from testbed.report.drawing.charts import draw_bars
 
 NETWORK = "torus:32x32"

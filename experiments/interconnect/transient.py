@@ -10,9 +10,7 @@ from experiments.interconnect.figures import PERFORMANCE, named
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import at_least, delivery_check, equal, of_failures
 from experiments.interconnect.study_points import POISSON_512, SYNTHETIC, TEN_PERCENT, drb_point, seeds_of
-from testbed.model.studies.samples import spread
-from testbed.model.studies.study import Figures, Points, Results, Rows, Study
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Rows, Study, Verdict, spread
 from testbed.report.drawing.charts import draw_bars, draw_lines
 
 GAINS = {"torus:8x8": 14.0, "torus:16x16": 8.0, "fat-tree:4,3": 12.0}

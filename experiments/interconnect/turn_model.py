@@ -5,8 +5,7 @@ from itertools import product
 
 from experiments.interconnect.routing_comparison import rival_point
 from experiments.interconnect.samples import of_failures
-from testbed.model.studies.samples import grouped, spread
-from testbed.model.studies.study import Points, Rows, where
+from testbed.model.studies import Points, Rows, grouped, spread, where
 
 NETWORK, LOADS, DEAD = "torus:16x16", (0.05, 0.2, 0.24, 0.25, 0.27, 0.3, 0.35, 0.4), 3
 LENGTH_S, SHARES = 0.008, (0.1, 1.0, 2.0)

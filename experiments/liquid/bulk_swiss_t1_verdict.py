@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 from experiments.liquid.swiss_t1_traffic import LARGE, LEAST_GAIN, USUAL_GAIN, usual_gain_check
-from testbed.model.studies.samples import grouped
-from testbed.model.studies.study import Figures, Points, Row, Rows
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.studies import Check, Claim, Figures, Points, Row, Rows, Verdict, grouped
 from testbed.report.drawing.charts import BLUE, GREEN, GREY, ORANGE, Axes, Figure, chart
 from testbed.scheduling.baselines import Order
 

@@ -1,8 +1,7 @@
 """Figure 64: what the greedy colouring of the congestion graph (DSATUR) loses against liquid schedules."""
 
 from experiments.liquid.swiss_t1_traffic import SIZE, points, traffic_of
-from testbed.model.studies.study import Figures, Results, Row, Rows, Study
-from testbed.model.verdict import Claim, Verdict
+from testbed.model.studies import Claim, Figures, Results, Row, Rows, Study, Verdict
 from testbed.report.drawing.charts import GREY, chart
 from testbed.scheduling.baselines import dsatur_frames, networkx_dsatur_frames
 from testbed.scheduling.methods import schedule_by_name

@@ -13,9 +13,7 @@ from experiments.liquid.swiss_t1_traffic import (
     traffic_of,
     usual_gain_check,
 )
-from testbed.model.studies.samples import grouped, sum_of
-from testbed.model.studies.study import Figures, Results, Row, Rows, Study
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.studies import Check, Claim, Figures, Results, Row, Rows, Study, Verdict, grouped, sum_of
 from testbed.report.drawing.charts import BLUE, GREEN, GREY, INK, ORANGE, SKY, Figure, chart
 from testbed.scheduling.baselines import Order, sending_rounds
 from testbed.scheduling.methods import schedule_by_name

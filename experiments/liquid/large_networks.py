@@ -4,9 +4,8 @@ transfers."""
 import time
 
 from experiments.liquid.swiss_t1_traffic import SIZE
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid
+from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid
 from testbed.model.traffic import Traffic
-from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import BLUE, GREEN, GREY, chart
 from testbed.scheduling.methods import schedule_by_name
 from testbed.scheduling.traffic.patterns import all_to_all

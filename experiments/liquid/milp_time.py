@@ -5,10 +5,8 @@ import statistics
 import time
 
 from experiments.liquid.swiss_t1_traffic import draw_times, pattern_chart, pattern_points, traffic_of
-from testbed.model.studies.samples import sum_of
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, sum_of
 from testbed.model.traffic import Traffic
-from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BLUE, GREEN, GREY, ORANGE
 from testbed.scheduling.methods import schedule_by_name
 

@@ -2,8 +2,7 @@
 (63)."""
 
 from experiments.liquid.swiss_t1_traffic import SIZE, pattern_chart, pattern_points, traffic_of
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
-from testbed.model.verdict import Claim, Verdict
+from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict
 from testbed.report.drawing.charts import BLUE, INK, ORANGE, Figure, chart
 
 THROUGHPUT = "liquid throughput (links)"

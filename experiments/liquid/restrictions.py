@@ -13,8 +13,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from experiments.liquid.swiss_t1_traffic import draw_times, pattern_chart, pattern_points, traffic_of
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict
 from testbed.report.drawing.charts import BLUE, GREEN, ORANGE
 from testbed.scheduling.exact.exact_search import ExactOptions, search_exactly
 

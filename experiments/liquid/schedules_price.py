@@ -13,8 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
-from testbed.model.verdict import Claim, Verdict
+from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid, where
 from testbed.report.drawing.charts import draw_bars
 from topologies import load_network
 from topologies.network import LinkId, Network

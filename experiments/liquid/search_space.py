@@ -10,9 +10,7 @@ import time
 from itertools import pairwise
 
 from experiments.liquid.swiss_t1_traffic import traffic_of
-from testbed.model.studies.samples import sum_of
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, sum_of
 from testbed.report.drawing.charts import BLUE, INK, ORANGE, chart
 from testbed.scheduling.exact.full_simultaneities import BLANK, IDLE, NAIVE, SKELETON, search_space
 from testbed.scheduling.traffic.allocation import distinct_allocations

@@ -6,9 +6,8 @@ Source: Gabrielyan 2007, subsection 3.8.1, Figure 41.
 from collections.abc import Sequence
 from typing import Any
 
-from testbed.model.studies.study import Points, Rows
+from testbed.model.studies import Check, Claim, Points, Rows
 from testbed.model.traffic import Traffic
-from testbed.model.verdict import Check, Claim
 from testbed.report.drawing.charts import Axes, Figure, chart
 from testbed.scheduling.traffic.allocation import RatedAllocation, distinct_allocations
 from testbed.scheduling.traffic.patterns import all_to_all

@@ -16,8 +16,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from testbed.model.options.option import option, options
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid, where
 from testbed.report.drawing.charts import BLUE, GREEN, GREY, ORANGE, Figure, chart, panels
 from testbed.wavelengths.burst_switching import STRATEGIES, BurstTraffic, optical_cloud_of, simulate_bursts
 from topologies import load_network

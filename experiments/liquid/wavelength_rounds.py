@@ -3,8 +3,7 @@ round."""
 
 from dataclasses import replace
 
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
-from testbed.model.verdict import Claim, Verdict
+from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, where
 from testbed.report.drawing.charts import BLUE, GREEN, INK, ORANGE, PURPLE, Figure, chart, panels
 from topologies import load_network
 

@@ -6,9 +6,8 @@ Everything is an exact count: loads, frames, the edges of the congestion graph b
 
 import math
 
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, where
 from testbed.model.traffic import Traffic
-from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BLUE, INK, ORANGE, chart
 from testbed.scheduling.baselines import sending_rounds, split_rounds
 from testbed.scheduling.methods import schedule_by_name

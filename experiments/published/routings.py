@@ -14,8 +14,7 @@ from scipy.sparse import csr_array
 
 from testbed.errors import InputError
 from testbed.model.code_description import describe_code
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid
 from testbed.report.drawing.charts import panels
 from testbed.routing.demands.checker import Demand
 from testbed.routing.demands.matrix import DemandMatrix

@@ -5,8 +5,7 @@ from math import log
 
 from experiments.sfio.figures import RING, TOGETHER, finish, lines_by_nodes
 from experiments.sfio.runs import accessed, judged, transferred
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid, where
 from testbed.report.drawing.charts import AMBER, BLUE, GREEN, GREY, INK, Axes, Figure, chart
 
 SIZE = (7, 4.6)

@@ -5,8 +5,7 @@ from itertools import pairwise
 
 from experiments.sfio.comparison import LINK_RATE_BPS, ON_SWITCHES, Comparison
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Figures, Results, Row, Rows, Study
-from testbed.model.verdict import Claim, Verdict
+from testbed.model.studies import Claim, Figures, Results, Row, Rows, Study, Verdict
 from testbed.report.drawing.charts import BELOW
 
 FRAGMENTS = 600

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from experiments.sfio import ior_process
 from experiments.sfio.runs import judged
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
-from testbed.model.verdict import Claim, Verdict
+from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid, where
 from testbed.report.drawing.charts import AMBER, BLUE, GREEN, GREY, panels
 
 PATTERNS = ("segmented", "strided", "random", "file per process")

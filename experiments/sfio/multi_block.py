@@ -2,8 +2,7 @@
 
 from experiments.sfio.comparison import LINK_RATE_BPS, ON_SWITCHES, Comparison
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Figures, Results, Row, Rows, Study
-from testbed.model.verdict import Claim, Verdict
+from testbed.model.studies import Claim, Figures, Results, Row, Rows, Study, Verdict
 from testbed.report.drawing.charts import BELOW, GREY
 
 STRIPE_UNIT, IO_NODES = 1005, 7

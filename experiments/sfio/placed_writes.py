@@ -18,8 +18,7 @@ from experiments.sfio.placements import (
 from experiments.sfio.runs import accessed, judged
 from testbed.model.options import kinds
 from testbed.model.options.option import option, options
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, where
 
 NODES, QUICK_NODES = (8, 16, 24, 31), (8, 24)
 QUICK_PLACEMENTS = 2

@@ -8,9 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from experiments.sfio.figures import TOGETHER, finish
-from testbed.model.studies.samples import grouped
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grouped, where
 from testbed.report.drawing.charts import AMBER, BELOW, BLUE, GREY, INK, Axes, Figure, chart
 from topologies.swiss_t1 import NODES_PER_SWITCH, SWITCHES, core_users
 

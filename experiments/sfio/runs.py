@@ -8,8 +8,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from testbed.model.studies.study import Results, Row, Rows
-from testbed.model.verdict import Check, Claim, Verdict, repeated
+from testbed.model.studies import Check, Claim, Results, Row, Rows, Verdict, repeated
 from testbed.model.workload import Judgement
 
 Pairs = Sequence[tuple[str, str]]

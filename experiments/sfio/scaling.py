@@ -5,8 +5,7 @@ from math import log
 
 from experiments.sfio.figures import TOGETHER, finish
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid, where
 from testbed.report.drawing.charts import AMBER, BLUE, GREY, Figure, chart
 
 LINK_RATE_BPS = 10e6

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from experiments.sfio.figures import RING, TOGETHER, finish, lines_by_nodes
 from experiments.sfio.placements import STEPS, filled_in_pairs
 from experiments.sfio.runs import accessed, judged, transferred
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, where
 from testbed.report.drawing.charts import AMBER, BLUE, GREEN, GREY, INK, Figure, chart
 from topologies.swiss_t1 import NODES_PER_SWITCH, SWITCHES
 

@@ -12,8 +12,7 @@ from dataclasses import replace
 from fec.adapters.raptorq_blocks import RaptorQBlocks
 from fec.code.block_codes import ReedSolomonBlocks
 from fec.redundancy.block_size import fec_block_size
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
-from testbed.model.verdict import Claim, Verdict
+from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, where
 from testbed.report.drawing.charts import BLUE, INK, ORANGE, chart, ticks
 from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import spray

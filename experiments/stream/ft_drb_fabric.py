@@ -17,8 +17,7 @@ from testbed.faults.fault import Fault, FaultKind
 from testbed.metapath.analysis import MessageDeliveries, latency_of
 from testbed.metapath.judgement import MAX_LOST_S
 from testbed.metapath.plan import SLACK_S, MetapathRun
-from testbed.model.studies.samples import sum_of
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, verdict_of, where
+from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, sum_of, verdict_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.model.workload import How, Judgement
 from testbed.report.drawing.charts import BELOW, INK, Figure, chart, panels

@@ -6,8 +6,7 @@ The plan is replaced after links vanished without warning, or before they do; ra
 from dataclasses import asdict
 
 from testbed.faults.schedules import PoissonFaults
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, verdict_of, where
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, verdict_of, where
 from testbed.report.drawing.charts import BELOW, INK, chart
 
 

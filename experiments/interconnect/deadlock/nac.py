@@ -20,8 +20,7 @@ from experiments.interconnect.study_points import (
     ring_point,
     seeds_of,
 )
-from testbed.model.studies.samples import grouped, mean_of, spread, sum_of
-from testbed.model.studies.study import Figures, Points, Row, Rows, Study, where
+from testbed.model.studies import Figures, Points, Row, Rows, Study, grouped, mean_of, spread, sum_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import COMPARED, GREEN, GREY, INK, ORANGE, PURPLE, Figure, chart
 

@@ -12,8 +12,7 @@ from experiments.interconnect.deadlock.flapping import measure_batch
 from testbed.interconnect.model_checking.exploration import explore
 from testbed.interconnect.model_checking.small_networks import SmallNetwork, one_way_ring, small_network, two_rings
 from testbed.interconnect.model_checking.transition_system import LAGGING, NacTransitionSystem, Rules
-from testbed.model.studies.samples import reader, sum_of
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, reader, sum_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import chart
 

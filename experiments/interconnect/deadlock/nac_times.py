@@ -19,8 +19,7 @@ from testbed.interconnect.results import NAC_EVENTS, SimulationResult
 from testbed.interconnect.simulation import simulate
 from testbed.interconnect.traffic.injection import InjectionProcess, Injections, build_injections, burst_at
 from testbed.interconnect.traffic.patterns import build_pattern
-from testbed.model.studies.samples import grouped, spread, sum_of
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grouped, spread, sum_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import Figure, draw_lines
 

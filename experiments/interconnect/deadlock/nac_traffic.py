@@ -12,9 +12,8 @@ from experiments.interconnect.figures import draw_surfaces, maps_around_burst
 from experiments.interconnect.runs import measure_ring
 from experiments.interconnect.samples import COUNTED, at_most
 from experiments.interconnect.study_points import BURST_AT_S, BURST_MESSAGES, POISSON, SLOT_S, ring_point, seeds_of
-from testbed.model.studies.samples import grouped, half_width, mean_of, spread, sum_of
+from testbed.model.studies import Check, Claim, Verdict, grouped, half_width, mean_of, spread, sum_of
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
-from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import Figure, Mark, draw_bars
 
 RATES = (400.0, 500.0, 600.0)

@@ -10,8 +10,7 @@ from itertools import product
 import numpy as np
 
 from experiments.interconnect.samples import at_least, at_most
-from testbed.model.studies.samples import mean_of, spread, sum_of
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, mean_of, spread, sum_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BLUE, GREEN, RED, Figure, chart
 from testbed.routers.measurements import RouterRun, find_cycle

@@ -11,8 +11,7 @@ from typing import Any
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import at_most, delivery_check
 from experiments.interconnect.study_points import drb_point, seeds_of
-from testbed.model.studies.samples import grouped, mean_of, sum_of
-from testbed.model.studies.study import Figures, Points, Row, Rows, Study, where
+from testbed.model.studies import Figures, Points, Row, Rows, Study, grouped, mean_of, sum_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import Figure, draw_bars
 

@@ -17,9 +17,7 @@ from testbed.interconnect.results import summarize
 from testbed.interconnect.simulation import simulate
 from testbed.interconnect.traffic.injection import InjectionProcess, build_injections
 from testbed.interconnect.traffic.patterns import build_pattern
-from testbed.model.studies.samples import spread, sum_of
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
-from testbed.model.verdict import Claim, Verdict
+from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, spread, sum_of, where
 from testbed.report.drawing.charts import draw_bars
 
 NETWORK, LINK_BPS = "torus:8x8", 2e9

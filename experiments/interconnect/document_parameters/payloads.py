@@ -11,9 +11,7 @@ from experiments.interconnect.figures import PERFORMANCE, named
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import at_least, delivery_check, of_failures
 from experiments.interconnect.study_points import SYNTHETIC, TEN_PERCENT, drb_points, seeds_of
-from testbed.model.studies.samples import grouped, spread
-from testbed.model.studies.study import Figures, Points, Results, Rows, Study, where
-from testbed.model.verdict import Claim, Verdict
+from testbed.model.studies import Claim, Figures, Points, Results, Rows, Study, Verdict, grouped, spread, where
 from testbed.report.drawing.charts import draw_bars
 
 NETWORKS = ("torus:8x8", "fat-tree:4,3")

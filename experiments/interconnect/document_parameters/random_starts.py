@@ -8,9 +8,7 @@ from experiments.interconnect.permanent import above_95, at_ten_percent, escapes
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import delivery_check, of_failures
 from experiments.interconnect.study_points import POISSON_512, SYNTHETIC, TEN_PERCENT, drb_points, seeds_of
-from testbed.model.studies.samples import mean_of, spread
-from testbed.model.studies.study import Figures, Points, Results, Rows, Study, where
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Rows, Study, Verdict, mean_of, spread, where
 
 SEEDS = {"torus:8x8": 10, "fat-tree:4,3": 10, "torus:16x16": 5}
 FIGURES = {"torus:8x8": "A.18", "torus:16x16": "A.19", "fat-tree:4,3": "A.20"}

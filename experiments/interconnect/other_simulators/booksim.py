@@ -13,8 +13,7 @@ from typing import Any
 from experiments.interconnect.figures import named
 from experiments.interconnect.other_simulators import booksim_runs
 from experiments.interconnect.samples import COUNTED
-from testbed.model.studies.samples import grouped, half_width, spread, sum_of
-from testbed.model.studies.study import Figures, Points, Row, Rows, Study, where
+from testbed.model.studies import Figures, Points, Row, Rows, Study, grouped, half_width, spread, sum_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_lines
 

@@ -9,8 +9,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from experiments.liquid.swiss_t1_traffic import SIZE, pattern_chart, points, traffic_of
-from testbed.model.studies.study import Figures, Results, Row, Rows, Study
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.studies import Check, Claim, Figures, Results, Row, Rows, Study, Verdict
 from testbed.report.drawing.charts import AMBER, BLUE, GREEN, INK, ORANGE, Figure, chart, ticks
 from testbed.scheduling.baselines import sending_rounds
 from testbed.scheduling.methods import schedule_by_name

@@ -11,8 +11,7 @@ from typing import Any
 
 from experiments.liquid.switching.valid_exchange import ATTEMPTS
 from testbed.errors import InvalidRunError
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
-from testbed.model.verdict import Claim, Verdict, repeated
+from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid, repeated, where
 from testbed.report.drawing.charts import BLUE, ORANGE, chart
 from topologies.builder_values import Draft
 from topologies.network import Network

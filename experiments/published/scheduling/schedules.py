@@ -10,9 +10,8 @@ import math
 import statistics
 import time
 
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, where
 from testbed.model.traffic import Traffic
-from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import GREY, chart
 from topologies import load_network
 

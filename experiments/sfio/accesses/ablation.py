@@ -4,8 +4,7 @@
 from collections.abc import Mapping
 
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid, where
 from testbed.report.drawing.charts import AMBER, BLUE, panels
 
 ALL, NONE = "all", "none"

@@ -3,8 +3,7 @@ section 2.9)."""
 
 from experiments.sfio.figures import TOGETHER, finish, plot_throughput
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
-from testbed.model.verdict import Claim, Verdict
+from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid, where
 from testbed.report.drawing.charts import AMBER, BLUE, GREEN, GREY, chart, ticks
 
 LINK_RATE_BPS = 10e6

@@ -4,8 +4,7 @@ import tempfile
 from pathlib import Path
 
 from experiments.sfio.runs import accessed, judged
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid
-from testbed.model.verdict import Claim, Verdict
+from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid
 from testbed.report.drawing.charts import AMBER, BELOW, BLUE, GREEN, GREY, chart
 
 RATE_BPS, FAST_BPS = 20e6, 400e6

@@ -13,8 +13,7 @@ from experiments.stream.failures.failing_streams import simulated_figures
 from experiments.stream.networks import NETWORKS, points_over
 from testbed.faults.schedules import PoissonFaults
 from testbed.model.code_description import describe_code
-from testbed.model.studies.samples import grouped, sum_of
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, verdict_of
+from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grouped, sum_of, verdict_of
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import Axes, panels, ticks
 from testbed.stream.plan import StreamPlan

@@ -10,8 +10,7 @@ from dataclasses import asdict
 
 from experiments.stream.failures.failing_streams import cost_figures
 from testbed.faults.schedules import PoissonFaults
-from testbed.model.studies.samples import grouped, sum_of
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, verdict_of
+from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grouped, sum_of, verdict_of
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BELOW, chart
 

@@ -17,8 +17,7 @@ import numpy as np
 from experiments.stream.failures.failing_streams import PLAYBACK_S, SIMULATED_PPS, cost_figures, failing_plan
 from experiments.stream.networks import points_over
 from testbed.model.code_description import describe_code
-from testbed.model.studies.samples import grouped, mean_of, sum_of
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, where
+from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grouped, mean_of, sum_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import panels, ticks
 from testbed.stream.plan import StreamParameters

@@ -20,9 +20,7 @@ import numpy as np
 from experiments.stream.real_time.adaptive_figures import outcome_figures
 from testbed.faults.fault import Fault
 from testbed.faults.schedules import PoissonFaults
-from testbed.model.studies.samples import mean_of, sum_of
-from testbed.model.studies.study import Points, Results, Row, Rows, Study, grid
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.studies import Check, Claim, Points, Results, Row, Rows, Study, Verdict, grid, mean_of, sum_of
 from testbed.stream.endpoints import build_sender
 from testbed.stream.judgement.fault_results import size_range
 from testbed.stream.options import LabelOrder

@@ -6,8 +6,7 @@ from itertools import product
 from testbed.download.judgement import judge_download
 from testbed.download.simulated import simulate_download
 from testbed.download.workload import download_plan
-from testbed.model.studies.samples import grouped
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, verdict_of, where
+from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grid, grouped, verdict_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import panels
 

@@ -10,8 +10,7 @@ import numpy as np
 from testbed.download.planning import with_last_kilometre
 from testbed.faults.fault import Fault
 from testbed.faults.impaired_link import queue_bytes
-from testbed.model.studies.samples import interval
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, verdict_of, where
+from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, interval, verdict_of, where
 from testbed.model.verdict import Check, Claim, Verdict, repeated
 from testbed.report.drawing.charts import chart
 from testbed.stream.judgement.timing_errors import MAX_LAG

@@ -5,8 +5,7 @@ from dataclasses import replace
 from itertools import product
 
 from testbed.faults.fault import Fault
-from testbed.model.studies.samples import grouped, sum_of
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, verdict_of, where
+from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grouped, sum_of, verdict_of, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import chart
 from testbed.stream.fabric import open_fabric

@@ -12,9 +12,7 @@ import numpy as np
 
 from testbed.faults.fault import Fault
 from testbed.faults.schedules import cables_of
-from testbed.model.studies.samples import sum_of
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid, sum_of, where
 from testbed.report.drawing.charts import panels
 from testbed.stream.endpoints import label_sequence
 from testbed.stream.plan import StreamParameters, StreamPlan

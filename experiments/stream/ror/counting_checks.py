@@ -7,8 +7,7 @@ import math
 from collections.abc import Iterator
 
 from fec.redundancy.block_size import binomial_interval
-from testbed.model.studies.study import Row, Rows, where
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.studies import Check, Claim, Row, Rows, Verdict, where
 
 RATES = (1e-1, 1e-2, 1e-3)
 """Decoding error rates that can be counted."""

@@ -5,9 +5,7 @@ import math
 
 from experiments.stream.ror.measured_routes import LABELS, RouteRor, allowed, beyond_notes, carried, mean_ror
 from experiments.stream.ror.sender_checks import sender_checks
-from testbed.model.studies.samples import grouped
-from testbed.model.studies.study import Row, Rows, where
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.studies import Check, Claim, Row, Rows, Verdict, grouped, where
 
 FULL = 0
 """Stands for all layers."""

@@ -11,8 +11,7 @@ from experiments.stream.networks import NETWORKS
 from testbed.errors import InvalidRunError
 from testbed.faults.fault import Fault
 from testbed.faults.fault_times import FaultTimes
-from testbed.model.studies.study import Results, Row, Rows
-from testbed.model.verdict import repeated
+from testbed.model.studies import Results, Row, Rows, repeated
 from testbed.routing.baselines import disjoint_paths
 from testbed.stream.fabric import open_fabric
 from testbed.stream.judgement.analysis import SessionAnalysis

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 
 from experiments.stream.ror.measured_routes import LABELS, allowed, beyond_notes, carried, mean_ror, route_ror
 from experiments.stream.ror.sender_checks import sender_checks
-from testbed.model.studies.samples import sum_of
-from testbed.model.studies.study import Row, Rows, where
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.studies import Check, Claim, Row, Rows, Verdict, sum_of, where
 
 METHODS = ("single", "disjoint-2", "ecmp", "max-flow", "capillary", "least-fec:0.05")
 MEASURE = "capillary"

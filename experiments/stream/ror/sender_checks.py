@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 
 from experiments.stream.ror.measured_routes import LABELS, mean_ror, off_in_tolerances, route_allowed, route_ror
-from testbed.model.studies.samples import sum_of
-from testbed.model.studies.study import Row, Rows, where
-from testbed.model.verdict import Check, Claim
+from testbed.model.studies import Check, Claim, Row, Rows, sum_of, where
 
 
 def sender_checks(rows: Rows, others: Rows, other_is: str) -> list[Check]:

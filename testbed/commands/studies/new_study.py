@@ -12,8 +12,7 @@ from testbed.errors import InputError
 STUDY = Template('''"""What do rings of switches have for links? (Say here what is asked, of which figure or claim of
 which document: `testbed experiment list` shows this paragraph.)"""
 
-from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study
-from testbed.model.verdict import Claim, Verdict
+from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict
 from topologies import load_network
 
 SIZES, QUICK_SIZES = (4, 8, 16, 32), (4, 8)
