@@ -3,8 +3,6 @@
 Everything else in the project is computed from this value; it knows no file format, routing or switch.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -335,7 +333,7 @@ class Network:
         """Indices into ``links`` of the links between switches."""
         return tuple(i for i, link in enumerate(self.links) if {link.source, link.target} <= self.switch_ids.keys())
 
-    def to_networkx(self) -> nx.MultiDiGraph:
+    def to_networkx(self) -> "nx.MultiDiGraph":
         """A networkx view (a copy): node attribute ``kind``, link attributes ``capacity_bps``, ``delay_s``,
         ``index``."""
         import networkx as nx  # loaded when first requested: a fifth of a second that most commands need not spend

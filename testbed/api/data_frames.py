@@ -1,7 +1,5 @@
 """Results as tables of pandas, which the extra ``notebooks`` installs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +13,7 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 
-def data_frame(result: Any) -> pandas.DataFrame:
+def data_frame(result: Any) -> "pandas.DataFrame":
     """The table of a result: a route (a row a loaded link), a schedule (a row a transfer), a run (a row a fault, an
     operation, a round), a session's counters (a row a link), a network (a row a link).
 

@@ -9,8 +9,6 @@ Each process reports ``Ready`` once, when its receivers listen or its connection
 that cannot go on reports ``AgentFailed``.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from collections.abc import Iterator
@@ -48,7 +46,7 @@ class MessageHeader:
         return bare + _TRAILER.pack(zlib.crc32(bare))
 
     @staticmethod
-    def decode(data: bytes) -> MessageHeader:
+    def decode(data: bytes) -> "MessageHeader":
         """MessageError for anything that ``encode`` did not write."""
         magic, version, attempt, _, transfer, length, check = _HEADER.unpack(data)
         if magic != _MAGIC or version != _VERSION or zlib.crc32(data[:-4]) != check:
@@ -165,7 +163,7 @@ class Payloads:
         self._bytes = message_bytes
         self._places = len(block) - message_bytes + 1
 
-    def __reduce__(self) -> tuple[type[Payloads], tuple[bytes, int]]:
+    def __reduce__(self) -> "tuple[type[Payloads], tuple[bytes, int]]":
         return Payloads, (bytes(self._block), self._bytes)
 
     def payload(self, transfer: int) -> memoryview:

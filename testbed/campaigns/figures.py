@@ -1,8 +1,6 @@
 """Figures of a campaign: mean redundancy requirement against the tolerance, a line a method, drawn from the summary
 alone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +13,7 @@ if TYPE_CHECKING:
 MARKS = "osD^vP*Xh<>d"
 
 
-def campaign_figures(summary: Sequence[Row]) -> dict[str, Figure]:
+def campaign_figures(summary: Sequence[Row]) -> "dict[str, Figure]":
     """Name -> matplotlib figure, one for each M, DER and equation; methods that are never finite are named in the
     legend."""
     import matplotlib.pyplot as plt

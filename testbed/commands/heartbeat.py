@@ -5,8 +5,6 @@ The line is on stderr, and is gone before anything else is written. In a pipe, a
 another program, there is none.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys
@@ -27,7 +25,7 @@ _ERASE = "\r\x1b[2K"
 class _Watched:
     """A stream that tells the heartbeat of every write; all else is the stream's own."""
 
-    def __init__(self, stream: TextIO, heartbeat: Heartbeat) -> None:
+    def __init__(self, stream: TextIO, heartbeat: "Heartbeat") -> None:
         self._stream, self._heartbeat = stream, heartbeat
 
     def __getattr__(self, name: str) -> object:

@@ -5,8 +5,6 @@ Options under the spellings that they had in 0.2 are taken until 0.4, each with 
 one. An error is never a traceback or half a page of usage. Numbers are those of ``testbed.model.options.kinds``.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import difflib
@@ -161,7 +159,7 @@ class OneLineParser(argparse.ArgumentParser):
 
         return help_text(self, self.example)
 
-    def _chosen(self, found: argparse.Namespace) -> OneLineParser:
+    def _chosen(self, found: argparse.Namespace) -> "OneLineParser":
         """The parser of the command (and of the command's command) that the words chose."""
         for action in self._actions:
             if isinstance(action, argparse._SubParsersAction):
@@ -282,7 +280,7 @@ def _complain(message: str, code: int) -> int:
     return code
 
 
-def read_ends(args: argparse.Namespace, network: Network) -> None:
+def read_ends(args: argparse.Namespace, network: "Network") -> None:
     """Make ``--from`` and ``--to`` of ``args``, where they are given, nodes of the network; InputError where one is
     none."""
     from testbed.model.naming.names import read_node

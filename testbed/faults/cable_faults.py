@@ -4,8 +4,6 @@ A cable is both links between two switches (with their parallels), and it fails 
 never do. The interconnect simulator takes its failures from here.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterable, Sequence
@@ -170,14 +168,14 @@ def _next_that_may_go(network: Network, order: Sequence[Cable], gone: set[Cable]
     )
 
 
-def _drawing(seed: int | Sequence[int]) -> Generator:
+def _drawing(seed: int | Sequence[int]) -> "Generator":
     from numpy.random import default_rng
 
     return default_rng(seed)
 
 
 def _drawn(
-    cable: Cable, start_s: tuple[float, float], duration_s: tuple[float, float] | None, chance: Generator
+    cable: Cable, start_s: tuple[float, float], duration_s: tuple[float, float] | None, chance: "Generator"
 ) -> Fault:
     start = float(chance.uniform(*start_s))
     stop = math.inf if duration_s is None else start + max(float(chance.uniform(*duration_s)), 1e-9)

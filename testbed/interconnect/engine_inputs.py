@@ -5,6 +5,8 @@ import nothing of one another: they meet in the network's tables (``network_mode
 values of this module.
 """
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -11,6 +11,8 @@ ACKs), one of notices a router, and NAC's deadlock avoidance buffer of each link
 packets out of an input: one at a time from all its lanes together.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """A simulation as a value: network, parameters, workload and faults by name."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 class Experiment:
     """What ``testbed simulate`` runs for every seed."""
 
-    network: Network
+    network: "Network"
     parameters: SimulationParameters
     pattern: str = "uniform"
     """Of the messages; the name of their file where there is one."""
@@ -31,7 +29,7 @@ class Experiment:
     in_phase: bool = False
     faults: str | None = None
     """Failures in the grammar of testbed/faults/grammar.py."""
-    trace: FailureTrace | None = None
+    trace: "FailureTrace | None" = None
     """Failures of a machine besides, its span scaled to ``duration_s``; ``trace_permanent``: none of them is
     repaired."""
     trace_permanent: bool = False

@@ -5,6 +5,8 @@ A **row** is what a packet has come over: a channel (a link between routers and 
 channels, the router at which it starts or where a detour ends.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection
 from dataclasses import replace
 from typing import NamedTuple

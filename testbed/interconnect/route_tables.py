@@ -8,6 +8,8 @@ Bubble flow control (Carrion et al. 1997): a packet that enters a ring, from a h
 one more slot free behind it. So the slots of a ring are never all taken, and what is in it can always move on.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """A schedule: time frames of transfers of which no two share a link, with what is proved of its length."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -40,7 +38,7 @@ class Schedule:
         no_liquid: bool = False,
         optimal: bool | None = None,
         detail: str = "",
-    ) -> Schedule:
+    ) -> "Schedule":
         """Frames that no transfer uses are closed up; what follows from the length alone is filled in."""
         used = np.bincount(frame_of) > 0
         length = int(used.sum())
@@ -68,7 +66,7 @@ class Schedule:
         no_liquid: bool = False,
         optimal: bool | None = None,
         detail: str = "",
-    ) -> Schedule:
+    ) -> "Schedule":
         """From lists of transfer numbers, one a frame; every transfer is in exactly one (the checker says if not)."""
         frame_of = np.full(sum(map(len, frames)), -1, dtype=np.int32)
         for number, frame in enumerate(frames):

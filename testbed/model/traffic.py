@@ -4,8 +4,6 @@ throughput.
 Kept as two integer arrays, so that a million transfers fit. Source: Gabrielyan 2007, section 3.4 (eq. 1 to 3).
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -50,7 +48,7 @@ class Traffic:
         transfers: Iterable[Iterable[Hashable]],
         *,
         known: Iterable[str] | None = None,
-    ) -> Traffic:
+    ) -> "Traffic":
         """From lists of links (any hashable names). InputError: no transfer, one without a link or with a link twice.
 
         ``known``: names of the links that there are; another one is refused.
@@ -86,7 +84,7 @@ class Traffic:
     @classmethod
     def from_paths(
         cls, pairs: Sequence[tuple[str, str]], route: Route, label: Callable[[Any], str], *others: Route
-    ) -> Traffic:
+    ) -> "Traffic":
         """One transfer a pair over its static path; ``route`` gives link ids (source, target, key), ``label`` their
         names. With ``others``, each route carries an equal part of every message.
 

@@ -4,8 +4,6 @@ A plan is a value of a class of the workload's own; that class says which worklo
 ``testbed.api.workloads``; those of other packages come in by the entry-point group ``testbed.workloads``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -93,7 +91,7 @@ class Workload(Generic[P, M]):
     build: Callable[[Any], object] | None = None
     """From the options to the plan, of this workload or of one of ``others``. Refuses bad input before anything is
     built."""
-    others: tuple[Workload[Any, Any], ...] = ()
+    others: "tuple[Workload[Any, Any], ...]" = ()
     """Those that its options may choose instead: how their plans are run, judged and kept."""
     answer: Callable[[P], Json] | None = None
     """From a plan that says something by itself to its document: the command shows it, and runs the plan only with
@@ -141,7 +139,7 @@ class Workload(Generic[P, M]):
             )
         return carry(plan, report_progress)
 
-    def result(self, plan: P, fabric: str, measured: M) -> RunResult[P, M]:
+    def result(self, plan: P, fabric: str, measured: M) -> "RunResult[P, M]":
         """The run that measured this, judged."""
         judged = self.judge(plan, measured)
         return RunResult(

@@ -13,8 +13,6 @@ A run is written to ``<run>.unfinished`` next to its place and renamed when it i
 was interrupted, or is still being written (then its writer holds a lock on ``measurements.jsonl``).
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
@@ -74,7 +72,7 @@ class ResultStore:
         self.root = root
         self._now = now
 
-    def new_run(self, name: str, manifest: Manifest) -> OpenRun:
+    def new_run(self, name: str, manifest: Manifest) -> "OpenRun":
         """A place of its own for a run that starts now; its id is the UTC time and the seed (and a count where taken).
 
         Raises InputError for a name that is no plain directory name, and where the directory cannot be written.

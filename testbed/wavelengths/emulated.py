@@ -4,8 +4,6 @@ counters read.
 What to send and what to make of it is decided in ``probes`` and ``judgement``.
 """
 
-from __future__ import annotations
-
 import selectors
 import socket
 import struct
@@ -112,7 +110,7 @@ def run_round(
     plan: WavelengthPlan,
     number: int,
     probes: Sequence[Probe],
-    ends: Clients,
+    ends: "Clients",
 ) -> RoundMeasurements:
     """Light one round of a ``lit_network``, the one before it being the last that was lit, and measure it."""
     dark = dark_rules(wiring, fibres(plan.network))

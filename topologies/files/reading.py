@@ -1,8 +1,6 @@
 """Networks from files of many formats, distinguished by what is in them and, where that does not say, by how they
 end."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from pathlib import Path
@@ -123,7 +121,7 @@ def _windows_1252(content: bytes) -> str:
         return utf8(content)
 
 
-def _of_xml(root: Element, kind: str) -> dict[str, Any]:
+def _of_xml(root: "Element", kind: str) -> dict[str, Any]:
     if kind != "network":
         raise TopologyError(f"the root element is <{kind[:60]}>, not <graphml> or SNDlib's <network>; {READ}")
     from topologies.files.sndlib import xml_document

@@ -6,8 +6,6 @@ two are joined by a lifeline, a pair of sockets: when the owner's end closes, th
 by itself.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import pickle
@@ -137,7 +135,7 @@ class SandboxProcess:
                 return f": {lines[-1].removeprefix('testbed: ')}"
         return ""
 
-    def __enter__(self) -> SandboxProcess:
+    def __enter__(self) -> "SandboxProcess":
         return self
 
     def __exit__(self, *_: object) -> None:

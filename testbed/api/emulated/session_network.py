@@ -1,7 +1,5 @@
 """A network that a session holds up: switches, a controller, shortest paths, and one measured run at a time over it."""
 
-from __future__ import annotations
-
 import itertools
 import pickle
 import socket
@@ -48,7 +46,7 @@ class SessionNetwork:
         self._aside: set[int] = set()  # of those, what a stream between the same ends has taken out while it runs
         self._stack = ExitStack()
 
-    def __enter__(self) -> SessionNetwork:
+    def __enter__(self) -> "SessionNetwork":
         with ExitStack() as stack:
             self._platform = stack.enter_context(here(self._wiring, mtu=self._mtu, shape=self._shape))
             self.net, self._controller = self._platform.network, self._platform.controller

@@ -3,8 +3,6 @@
 A new workload adds one line here. Nothing of it is imported to say which commands there are.
 """
 
-from __future__ import annotations
-
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -49,7 +47,7 @@ LISTED = {
 """Command -> its workload, in the order of ``testbed --help``."""
 
 
-def load(command: str) -> Workload[Any, Any]:
+def load(command: str) -> "Workload[Any, Any]":
     """The workload of a command of ``LISTED``."""
     workload: Workload[Any, Any] = resolve_name(LISTED[command].value)
     return workload

@@ -1,7 +1,5 @@
 """Bulk transfers on real switches: the network that stays between runs, and what its counters say of one."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -48,7 +46,7 @@ class EmulatedBulkFabric:
         self._stack = ExitStack()
         self._network: Here | None = None
 
-    def __enter__(self) -> EmulatedBulkFabric:
+    def __enter__(self) -> "EmulatedBulkFabric":
         return self
 
     def __exit__(self, *_: object) -> None:

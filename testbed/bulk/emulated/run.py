@@ -5,8 +5,6 @@ while its circuit stands. The run itself is the coordinator's (``testbed.bulk.co
 ``CircuitDriver``.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable
@@ -69,7 +67,7 @@ class BulkRun:
         self._messages = _messages(plan, options)
         self._calibration_messages = iter(range(len(plan.transfers), len(self._messages.ends)))
 
-    def __enter__(self) -> BulkRun:
+    def __enter__(self) -> "BulkRun":
         with ExitStack() as stack:
             self._build(stack)
             self._stack = stack.pop_all()

@@ -1,8 +1,6 @@
 """Bulk transfers on a network over several machines: the same run, its sockets and pipes reached over the machines'
 link."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Sequence
@@ -48,7 +46,7 @@ class SeveralMachinesBulk:
         self._stack = ExitStack()
         self._machines: Machines | None = None
 
-    def __enter__(self) -> SeveralMachinesBulk:
+    def __enter__(self) -> "SeveralMachinesBulk":
         return self
 
     def __exit__(self, *_: object) -> None:

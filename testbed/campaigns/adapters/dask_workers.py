@@ -1,7 +1,5 @@
 """Dask workers for points and units: processes of this machine that end with it, or those of a scheduler elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -20,7 +18,7 @@ LOST_WORKERS = 100
 
 
 @contextmanager
-def dask_client(workers: int, scheduler: str | None, security: Security | None = None) -> Iterator[Client]:
+def dask_client(workers: int, scheduler: str | None, security: "Security | None" = None) -> "Iterator[Client]":
     """A client of ``workers`` processes here, or of the scheduler at that address. Raises CapabilityError where it
     cannot be reached.
 

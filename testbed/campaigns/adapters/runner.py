@@ -3,8 +3,6 @@
 Whatever order workers finish in, and however often they or this process are killed, the file is the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +28,7 @@ def run_campaign(
     *,
     workers: int,
     scheduler: str | None = None,
-    security: Security | None = None,
+    security: "Security | None" = None,
     report_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[JsonObject]:
     """Compute what is missing of the run, then return all rows in the campaign's order.
@@ -64,7 +62,7 @@ def write_rows(rows: Sequence[Json], path: Path) -> None:
     write_below(path.parent, path.name, content.getvalue().to_pybytes())
 
 
-def _computed(client: Client, campaign: Campaign, missing: Sequence[Unit]) -> Iterator[tuple[int, list[JsonObject]]]:
+def _computed(client: "Client", campaign: Campaign, missing: Sequence[Unit]) -> Iterator[tuple[int, list[JsonObject]]]:
     from distributed import KilledWorker, as_completed
 
     shared = client.scatter(campaign, broadcast=True)

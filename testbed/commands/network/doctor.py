@@ -1,7 +1,5 @@
 """``testbed doctor``: what this machine can do for the testbed, and what to do about each lack."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
@@ -117,12 +115,12 @@ def _calibrate(as_json: bool) -> int:
     return 0
 
 
-def _step_words(step: LoadStep) -> str:
+def _step_words(step: "LoadStep") -> str:
     words = "carried" if step.carried else f"not carried: {step.why}"
     return f"links of {step.rate_bps / 1e6:>3g} Mbit/s, {step.link_bps / 1e6:>5.0f} over all together: {words}"
 
 
-def _show(found: dict[str, Capability], missing: list[str]) -> None:
+def _show(found: "dict[str, Capability]", missing: list[str]) -> None:
     from rich.table import Table
     from rich.text import Text
 

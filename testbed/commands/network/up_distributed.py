@@ -1,7 +1,5 @@
 """``testbed up --machines``: what is said of a network over several machines, and how its prompt ends with them."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
 _LOOK_S = 0.2
 
 
-def banner(spread: DistributedNetwork, seconds: float, name: str) -> str:
+def banner(spread: "DistributedNetwork", seconds: float, name: str) -> str:
     """What is up, which part each machine has, and how a host is entered."""
     wiring = spread.wiring
     lines = [
@@ -46,7 +44,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 @contextmanager
-def ended_with_machines(spread: DistributedNetwork, close: Callable[[], None]) -> Iterator[None]:
+def ended_with_machines(spread: "DistributedNetwork", close: Callable[[], None]) -> Iterator[None]:
     """Meanwhile a machine that dies ends the prompt: the doors close, and whatever this thread waits for is
     interrupted."""
     ended, lost = threading.Event(), list[MachineDiedError]()

@@ -1,7 +1,5 @@
 """``testbed demo``: the whole idea on three networks: Swiss-T1, an optical cloud, a frame of a mobile network."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys
@@ -56,7 +54,7 @@ def _rate_pps(fabric: str) -> float:
     return rate_pps
 
 
-def demo_streams(*, quick: bool, seed: int, rate_pps: float = 1000.0) -> Titled:
+def demo_streams(*, quick: bool, seed: int, rate_pps: float = 1000.0) -> "Titled":
     """The demo's streams; six links (two when quick) fail on each network.
 
     Playback buffer and hold grow as the rate falls: they are told in blocks.

@@ -4,8 +4,6 @@ other.
 A connection that closes early, by Ctrl-C or a kill, cancels its request.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket
@@ -101,7 +99,7 @@ class Recording:
                 receive_reply(sock)
         return self.path
 
-    def __enter__(self) -> Recording:
+    def __enter__(self) -> "Recording":
         return self
 
     def __exit__(self, *_: object) -> None:

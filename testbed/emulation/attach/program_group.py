@@ -4,8 +4,6 @@ left of them.
 What a program is does not matter here: a child of this process, or one on another machine (``StartedProgram``).
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select
@@ -93,7 +91,7 @@ class ProgramGroup:
             for stream, target in ((program.stdout, sys.stdout), (program.stderr, sys.stderr))
         ]
 
-    def __enter__(self) -> ProgramGroup:
+    def __enter__(self) -> "ProgramGroup":
         return self
 
     def __exit__(self, *_: object) -> None:

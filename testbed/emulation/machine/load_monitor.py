@@ -6,8 +6,6 @@ wake every few milliseconds. None of these figures knows what the run was to ach
 says which are too high.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import threading
@@ -137,7 +135,7 @@ class LoadMonitor:
         self._thread = threading.Thread(target=self._beat, daemon=True)
         self.strain: MachineLoad | None = None
 
-    def __enter__(self) -> LoadMonitor:
+    def __enter__(self) -> "LoadMonitor":
         self._before = read_counts(only_below=self._only_below)
         self._thread.start()
         return self

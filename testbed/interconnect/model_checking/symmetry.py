@@ -1,7 +1,5 @@
 """States that differ only by a turn or a mirror image of the network are one: the least of them stands for all."""
 
-from __future__ import annotations
-
 import itertools
 from dataclasses import dataclass
 
@@ -12,7 +10,7 @@ MOST_ROUTERS = 6
 """Their orders are tried one by one."""
 
 
-def state_images(model: NacTransitionSystem) -> list[Image]:
+def state_images(model: NacTransitionSystem) -> "list[Image]":
     """From the orders of the routers under which links, flows, cables and tables stay what they are; the first moves
     nothing."""
     return [_image(model, order) for order in symmetries(model.network)]

@@ -3,6 +3,8 @@
 A traffic is fixed before a simulation starts, so that two engines, and two routings, meet the very same messages.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -8,8 +8,6 @@ Other machines are asked by a thread. Verdicts and figures of what is made of po
 are made between two points, by the process that measures, and never take more than a twentieth of the time.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import socket
@@ -173,7 +171,7 @@ class LiveReport:
         self._ask: ReadCounters | None = None
         self._asking: tuple[threading.Event, threading.Thread] | None = None
 
-    def __enter__(self) -> LiveReport:
+    def __enter__(self) -> "LiveReport":
         return self
 
     def __exit__(self, *_: object) -> None:

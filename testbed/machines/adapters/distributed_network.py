@@ -4,8 +4,6 @@ are.
 Times are given and returned on the coordinator's monotonic clock.
 """
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -82,7 +80,7 @@ class DistributedNetwork:
         self._starts: tuple[float, ...] = ()
 
     @property
-    def network(self) -> DistributedNetwork:
+    def network(self) -> "DistributedNetwork":
         return self
 
     def machine_of(self, node: str) -> int:

@@ -6,8 +6,6 @@ platform is given and answers is told on our monotonic clock; what a request is 
 which performs it.
 """
 
-from __future__ import annotations
-
 import os
 import socket
 import time
@@ -115,7 +113,7 @@ class Here:
         """Time zero on the machine's clock."""
         return self._start_s
 
-    def after_start(self, machine: int, times_s: FloatArray) -> FloatArray:
+    def after_start(self, machine: int, times_s: "FloatArray") -> "FloatArray":
         """Seconds after time zero on the machine's clock as seconds after it on ours; when the run is over."""
         return times_s
 

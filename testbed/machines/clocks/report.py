@@ -4,8 +4,6 @@ poor.
 A figure that rests on two machines' stamps is known to within both their uncertainties; nothing here guesses.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -48,7 +46,7 @@ class ClockReport:
         return asdict(self) | {"drift": list(self.drift)}
 
 
-def clock_report(clock: RemoteClock, *, requested: int, from_s: float, to_s: float) -> ClockReport:
+def clock_report(clock: "RemoteClock", *, requested: int, from_s: float, to_s: float) -> ClockReport:
     """The clock's figures for a run between two of its own stamps, in which ``asked`` exchanges were begun."""
     trips = [each.round_trip_s for each in clock.exchanges]
     return ClockReport(

@@ -4,8 +4,6 @@ pixels.
 Where nodes lie relative to each other is decided in ``node_places``.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,12 +26,12 @@ class Box:
     right: float
     bottom: float
 
-    def meets(self, other: Box) -> bool:
+    def meets(self, other: "Box") -> bool:
         return (
             self.left < other.right and other.left < self.right and self.top < other.bottom and other.top < self.bottom
         )
 
-    def holds(self, other: Box) -> bool:
+    def holds(self, other: "Box") -> bool:
         return (
             self.left <= other.left
             and other.right <= self.right

@@ -1,8 +1,6 @@
 """Runs a plan's routers as one process each, watches them for progress, and collects what they measured; inside the
 sandbox."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import select
@@ -53,7 +51,7 @@ def run_routers(plan: RouterPlan) -> RouterRun:
     return collect(plan, reports, seconds=seconds, stuck_for_s=stuck_for_s)
 
 
-def _watch(plan: RouterPlan, processes: Sequence[_RouterProcess], start_s: float) -> float:
+def _watch(plan: RouterPlan, processes: "Sequence[_RouterProcess]", start_s: float) -> float:
     """Seconds for which nothing had moved when it was given up; 0 where everything arrived."""
     reported, heard_at_s = [(0, 0)] * plan.routers, [start_s] * plan.routers
     by_pipe: dict[object, int] = {process.pipe: number for number, process in enumerate(processes)}

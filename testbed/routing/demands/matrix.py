@@ -1,7 +1,5 @@
 """A demand matrix: how many bits a second each ordered pair of nodes sends; uniform, by gravity, or given."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -61,7 +59,7 @@ class DemandMatrix:
         """Bits a second, shape (pairs,)."""
         return np.array(self.rates_bps)
 
-    def scaled_to(self, total_bps: float) -> DemandMatrix:
+    def scaled_to(self, total_bps: float) -> "DemandMatrix":
         """The same shares of another total."""
         if not (math.isfinite(total_bps) and total_bps > 0):
             raise InputError(f"demand matrix {self.name!r}: total {total_bps!r} bits a second; give one above 0")

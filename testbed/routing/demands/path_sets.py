@@ -1,8 +1,6 @@
 """Sets of paths for each pair, with weights, made without a look at the demands: the k shortest paths; from weights to
 shares, and the weights that are best for the demands (semi-oblivious routing, Kumar et al. 2018)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -35,7 +33,7 @@ class PathSet:
         """The demands routed by the weights."""
         return routed_by_paths(self, method, np.array([weight for own in self.weights for weight in own]))
 
-    def heaviest(self, most: int) -> PathSet:
+    def heaviest(self, most: int) -> "PathSet":
         """At most so many paths a pair, those of the greatest weight (the first of equals), with weights in the same
         proportions."""
         paths, weights = [], []

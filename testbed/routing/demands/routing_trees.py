@@ -11,8 +11,6 @@ undirected networks the greatest utilisation is within O(log n) of the optimum's
 ways of a cable differ the construction still works, without that promise.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +35,7 @@ MAX_TREES = 500
 class _Cluster:
     centre: int
     members: tuple[int, ...]
-    parts: tuple[_Cluster, ...]
+    parts: "tuple[_Cluster, ...]"
 
 
 def tree_path_set(matrix: DemandMatrix, seed: int = 1) -> PathSet:
@@ -87,7 +85,7 @@ def _members(graph: LinkGraph, matrix: DemandMatrix) -> list[int]:
     return members
 
 
-def _drawn_trees(graph: LinkGraph, members: Sequence[int], rng: random.Random) -> list[tuple[float, _TreePaths]]:
+def _drawn_trees(graph: LinkGraph, members: Sequence[int], rng: random.Random) -> "list[tuple[float, _TreePaths]]":
     """Trees and the share that each takes of every flow, of sum 1."""
     links = len(graph.tail)
     twin = [graph.network.link_index.get(reverse_of(link.id), at) for at, link in enumerate(graph.network.links)]

@@ -3,8 +3,6 @@
 A network that does not fit would be ended by the kernel in the middle of its set-up, or take other programs with it.
 """
 
-from __future__ import annotations
-
 import resource
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -32,7 +30,7 @@ class NetworkSize:
     known: int
 
     @classmethod
-    def of(cls, wiring: Wiring, here: Collection[str], talking: Sequence[WiredHost]) -> NetworkSize:
+    def of(cls, wiring: Wiring, here: Collection[str], talking: Sequence[WiredHost]) -> "NetworkSize":
         """Of the devices ``here`` of a wiring; a cable is counted with one end here too."""
         return cls(
             hosts=sum(host.name in here for host in wiring.hosts),

@@ -5,8 +5,6 @@ One system call carries hundreds of settings and says which one failed; a shell 
 each.
 """
 
-from __future__ import annotations
-
 import array
 import errno
 import fcntl
@@ -186,7 +184,7 @@ class Netlink:
     def close(self) -> None:
         self._sock.close()
 
-    def __enter__(self) -> Netlink:
+    def __enter__(self) -> "Netlink":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -4,8 +4,6 @@ These requests alone are how a topology is read that is never built, and how a n
 another process. ``batch.Batch`` carries them out.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,7 +43,7 @@ class Requests:
     targets of their controllers; ``messages``: host (None: next to the switches) and a setting of its interfaces.
     """
 
-    current: ClassVar[Requests | None] = None
+    current: "ClassVar[Requests | None]" = None
     """Of nodes that Mininet makes now."""
     takes_settings = True
     name_bytes = 15
