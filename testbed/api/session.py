@@ -60,17 +60,9 @@ class InstalledRoute:
     seconds: float
 
 
-def session(
-    network: NetworkLike,
-    *,
-    name: str | None = None,
-    ends: Sequence[str] | None = None,
-    mtu: int = 1500,
-    shape: bool = True,
-    progress: ReportProgress | None = None,
-) -> Session:
-    """Build the network and hold it up until the with block ends; every pair of hosts can talk at once, over shortest
-    paths.
+class Session:
+    """Builds the network and holds it up until the with block ends; every pair of hosts can talk at once, over shortest
+    paths. Nodes are called by the network's own names, links ``a->b``. Thread-safe.
 
     ``name``: by which ``testbed exec NAME HOST -- CMD`` and ``testbed attach NAME`` reach it. ``ends``: switches that
     get a host of their own outside the model, over which routes between switches are streamed (None: all, where there
@@ -81,11 +73,6 @@ def session(
             session.fail("s1->s2")
             print(session.exec("t0", ["ip", "address"]).stdout)
     """
-    return Session(network, name=name, ends=ends, mtu=mtu, shape=shape, progress=progress)
-
-
-class Session:
-    """See ``session``. Nodes are called by the network's own names, links ``a->b``. Thread-safe."""
 
     def __init__(
         self,
@@ -317,3 +304,7 @@ class Session:
         if node not in self._nodes:
             raise InputError(f"no host {node!r} in {self.network.name!r}; {nearest(node, self._nodes)}")
         return self._nodes[node]
+
+
+session = Session
+"""A session of that network, as ``testbed.session(...)``."""

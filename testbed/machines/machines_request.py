@@ -1,9 +1,9 @@
 """What a user asks of a run over several machines: which, how many, and where the nodes lie; pure."""
 
-import json
 from dataclasses import dataclass
 
 from testbed.errors import InputError
+from testbed.model.json_values import parse_json
 from topologies.text.json_types import Json, JsonObject
 
 MAX_LOCAL_MACHINES = 16
@@ -68,10 +68,7 @@ def parse_machines(text: str) -> MachinesRequest:
 
 def parse_placement_text(text: str, where: str) -> JsonObject:
     """The document of ``--machine-placement``. InputError where it is none."""
-    try:
-        document: object = json.loads(text)
-    except ValueError as error:
-        raise InputError(f"{where}: not JSON ({error})") from None
+    document = parse_json(text, where)
     if not isinstance(document, dict):
         raise InputError(f'{where}: give {{"machines": [[node, ...], ...]}}, one list a machine')
     return document

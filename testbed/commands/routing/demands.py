@@ -216,8 +216,6 @@ def _link_list(routed: RoutedDemands, required: bool) -> dict[str, Any]:
 
 
 def _print_tables(document: dict[str, Any]) -> None:
-    from rich.table import Table
-
     from testbed.model.code_description import describe_code
     from testbed.report.terminal import Terminal
     from topologies.network import label_of
@@ -229,21 +227,19 @@ def _print_tables(document: dict[str, Any]) -> None:
         + (f", {document['left_out']} pairs that no path joins left out" if document["left_out"] else ""),
         soft_wrap=True,
     )
-    table = Table()
-    for heading in ("method", "MLU", "/optimum", "fair", "exposed", "ROR", "s"):
-        table.add_column(heading, justify="left" if heading == "method" else "right")
-    for one in document["methods"]:
-        ror = f"∞ ({one['ror_of_others']:.1f})" if one["ror"] is None else f"{one['ror']:.1f}"
-        table.add_row(
+    rows = [
+        (
             one["method"],
             f"{one['utilisation']:.4f}",
             f"{one['over_optimum']:.3f}",
             f"{one['throughput_bps'] / total * best['utilisation']:.3f}",
             str(one["exposed_pairs"]),
-            ror,
+            f"∞ ({one['ror_of_others']:.1f})" if one["ror"] is None else f"{one['ror']:.1f}",
             f"{one['seconds']:.2f}",
         )
-    console.print(table)
+        for one in document["methods"]
+    ]
+    console.print_table(("method", "MLU", "/optimum", "fair", "exposed", "ROR", "s"), rows)
     console.print(
         f"optimum {best['utilisation']:.6f}, proved lower bound {best['bound']:.6f}; shares and loads checked"
         if best["proved"]

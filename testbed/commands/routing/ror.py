@@ -242,25 +242,20 @@ def _code(document: dict[str, Any]) -> str:
 
 
 def _print_table(document: dict[str, Any]) -> None:
-    from rich.table import Table
-
     from testbed.report.terminal import Terminal
     from topologies.network import label_of
 
     console = Terminal()
     title = f"{document['method']} route {document['source']} -> {document['sink']} over {document['network']}"
-    table = Table(title=title)
-    table.add_column("link")
-    stratified = document["labels"] == "stratified"
-    for heading in ("load", "block size N", *(("least any order needs",) if stratified else ()), "overhead"):
-        table.add_column(heading, justify="right")
+    stratified, rows = document["labels"] == "stratified", []
     for entry in document["per_link"]:
         size = "" if entry["block_size"] is None else str(entry["block_size"])
         overhead = "infinite" if entry["overhead"] is None else f"{entry['overhead']:.4f}"
         bound = ("" if entry["bound"] is None else str(entry["bound"]),) if stratified else ()
         name = label_of((entry["source"], entry["target"], entry["key"]))
-        table.add_row(name, f"{entry['load_float']:.4f}", size, *bound, overhead)
-    console.print(table)
+        rows.append((name, f"{entry['load_float']:.4f}", size, *bound, overhead))
+    least = ("least any order needs",) if stratified else ()
+    console.print_table(("link", "load", "block size N", *least, "overhead"), rows, title)
     ror = f"infinite: {_whole_flow(document['infinite_links'])}" if document["ror"] is None else ""
     console.print(
         f"ROR {ror or format(document['ror'], '.4f')}   ({_code(document)}; FEC_t {document['fec_tolerance']:.6g})",

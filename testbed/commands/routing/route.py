@@ -13,8 +13,6 @@ from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, ROUTED, RUN, Only
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from testbed.model.routes import SplitRoute
     from topologies.network import Network
 
@@ -178,30 +176,25 @@ def _certify(route: SplitRoute) -> dict[str, Any]:
 
 
 def _print_table(document: dict[str, Any]) -> None:
-    from rich.table import Table
-
     from testbed.report.terminal import Terminal
     from topologies.network import label_of
 
     console = Terminal()
-    table = Table(
-        title=f"{document['method']} route {document['source']} -> {document['sink']} over {document['network']}"
-    )
-    table.add_column("link")
-    for heading in ("load", "load", "utilisation"):
-        table.add_column(heading, justify="right")
-    if document["layers"]:
-        table.add_column("layer", justify="right")
+    title = f"{document['method']} route {document['source']} -> {document['sink']} over {document['network']}"
+    rows = []
     for entry in document["links"]:
         label = label_of((entry["source"], entry["target"], entry["key"]))
         exact = entry["load"] if len(entry["load"]) <= MAX_DIGITS else "..."
         cells = [label, exact, _short(entry["load_float"]), _short(entry["utilisation"])]
-        if document["layers"]:
-            cells.append(str(entry["layer"]) if entry["layer"] else "rest")
-        table.add_row(*cells)
-    console.print(table)
+        rows.append([*cells, str(entry["layer"]) if entry["layer"] else "rest"] if document["layers"] else cells)
+    columns = ("link", "load", "load", "utilisation", *(("layer",) if document["layers"] else ()))
+    console.print_table(columns, rows, title)
     if document["layers"]:
-        console.print(_layer_table(document["layers"]))
+        layers = [
+            (str(number), layer["load"], _short(layer["load_float"]), layer["factor"], str(len(layer["bottlenecks"])))
+            for number, layer in enumerate(document["layers"], 1)
+        ]
+        console.print_table(("layer", "utilisation", "utilisation", "factor F", "bottlenecks"), layers, "layers")
     if document["note"]:
         console.print(f"note: {document['note']}")
     if "certificate" in document:
@@ -209,19 +202,6 @@ def _print_table(document: dict[str, Any]) -> None:
         console.print(f"certificate: {'holds' if certificate['valid'] else 'REFUSED'} ({certificate['levels']} levels)")
         for violation in certificate["violations"]:
             console.print(f"  {violation}", soft_wrap=True)
-
-
-def _layer_table(layers: list[dict[str, Any]]) -> Table:
-    from rich.table import Table
-
-    table = Table(title="layers")
-    for heading in ("layer", "utilisation", "utilisation", "factor F", "bottlenecks"):
-        table.add_column(heading, justify="right")
-    for number, layer in enumerate(layers, 1):
-        table.add_row(
-            str(number), layer["load"], _short(layer["load_float"]), layer["factor"], str(len(layer["bottlenecks"]))
-        )
-    return table
 
 
 def _short(value: float) -> str:

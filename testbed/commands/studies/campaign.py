@@ -163,8 +163,6 @@ def _show(
             )
         )
         return
-    from rich.table import Table
-
     from testbed.commands.runs import show_checks
     from testbed.report.terminal import Terminal
 
@@ -185,13 +183,9 @@ def _show(
     values = {name: {columns[name](row) for row in summary} for name in ("labels", "M", "DER", "equation")}
     constant = {name: found.pop() for name, found in values.items() if len(found) == 1}
     title = ", ".join(f"{name} {value}" for name, value in constant.items())
-    table = Table(title=f"{campaign.name}: mean ROR" + (f" ({title})" if title else ""))
     shown = [name for name in columns if name not in constant]
-    for name in shown:
-        table.add_column(name, justify="left" if name == "method" else "right", no_wrap=name == "method")
-    for row in summary:
-        table.add_row(*(columns[name](row) for name in shown))
-    Terminal().print(table)
+    cells = [[columns[name](row) for name in shown] for row in summary]
+    Terminal().print_table(shown, cells, f"{campaign.name}: mean ROR" + (f" ({title})" if title else ""))
     show_checks(verdict)
     print(f"rows:    {file}")
     print(f"page:    {directory / 'page.html'}")

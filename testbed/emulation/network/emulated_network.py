@@ -308,37 +308,39 @@ class EmulatedNetwork:
         ``both``: the cable loses its carrier, as when it is pulled. ``forward``: a carrier is lost both ways or not at
         all, so that a cut of one direction is a blackhole of that direction.
         """
-        return self._running_links.set_up(link, up, direction)
+        return self.link_control.set_up(link, up, direction)
 
     def set_loss(self, link: LinkId, fraction: float, direction: Direction = "both") -> float:
         """Lose each packet that enters the link with that probability (0: none); returns when that was in force."""
         if not 0 <= fraction <= 1:
             raise InputError(f"loss of {fraction} on {label_of(link)}; give 0 to 1")
-        return self._running_links.set_loss(link, fraction, direction)
+        return self.link_control.set_loss(link, fraction, direction)
 
     def prepare_impairments(self, faults: Sequence[Fault]) -> None:
         """Make ready what the impairing ones among these faults will need, so that each begins as quickly as a
         blackhole."""
-        self._running_links.prepare_impairments([(f.link, f.impaired_by, f.direction) for f in faults if f.impairments])
+        self.link_control.prepare_impairments([(f.link, f.impaired_by, f.direction) for f in faults if f.impairments])
 
     def set_impairments(self, link: LinkId, impairments: Impairments, direction: Direction = "both") -> float:
         """Impair the packets that enter the link, next to what the network says that it always does (none: that alone);
         returns when that was in force. Held packets of before still go their way. The kernel's netem does it where
         there is one that can, else a relay."""
-        return self._running_links.set_impairments(link, impairments, direction)
+        return self.link_control.set_impairments(link, impairments, direction)
 
     def impairment_reports(self) -> Mapping[str, LaneReport]:
         """Link and words -> what the relay did with its packets, and how late it was; nothing of what netem does."""
-        return self._running_links.impairment_reports()
+        return self.link_control.impairment_reports()
 
     @property
     def link_control(self) -> LinkControl:
-        """What else can be set and asked of the links."""
-        return self._running_links
+        """All that can be set and asked of the links."""
+        if self._links is None:
+            raise InputError(_NOT_RUNNING)
+        return self._links
 
     def link_counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
         """Link -> (packets, bytes, drops): sent onto the cable that way; dropped by a full queue, not by a fault."""
-        return self._running_links.counters()
+        return self.link_control.counters()
 
     def switch_drops(self) -> int:
         """Frames that found the socket of a user-space switch's port full (it waited for a processor), since the
@@ -347,7 +349,7 @@ class EmulatedNetwork:
 
     def link_meter(self) -> LinkMeter:
         """Reads the links' bytes and carriers without touching what the run uses, in a forked process too."""
-        return self._running_links.meter()
+        return self.link_control.meter()
 
     def links_down(self) -> tuple[LinkId, ...]:
         """Links without a carrier, but for those between two hosts."""
@@ -355,19 +357,13 @@ class EmulatedNetwork:
 
     def arrival_counters(self) -> Mapping[LinkId, int]:
         """Link -> packets that came over it, as its receiving interface counts them."""
-        return self._running_links.arrivals()
+        return self.link_control.arrivals()
 
     def start_capture(self, link: LinkId, path: str | Path) -> Capture:
         """Record into a pcap file what arrives over the link (that direction only) until ``stop``."""
-        capture = Capture(*self._running_links.receiving_end(link), Path(path))
+        capture = Capture(*self.link_control.receiving_end(link), Path(path))
         self._captures.append(capture)
         return capture
-
-    @property
-    def _running_links(self) -> LinkControl:
-        if self._links is None:
-            raise InputError(_NOT_RUNNING)
-        return self._links
 
     @property
     def namespaces(self) -> HostNamespaces:
