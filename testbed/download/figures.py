@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from testbed.report.drawing.charts import AMBER, BLUE, INK, RED, Figure, panels
+
 BINS = 120
 """Of the arrivals: packets are told as a rate over so many equal parts of the download."""
 
@@ -21,7 +23,7 @@ def arrival_rates(arrivals_s: Sequence[float], seconds: float) -> list[float]:
     return [count * BINS / seconds for count in counts]
 
 
-def download_figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def download_figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
     """Name -> matplotlib figure, for the row of one download; none where nothing arrived."""
     (row,) = rows
     if not row["arrivals_pps"]:
@@ -29,33 +31,24 @@ def download_figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"last-kilometre": _last_kilometre(row)}
 
 
-def _last_kilometre(row: Mapping[str, Any]) -> Any:
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(9, 3.4), layout="constrained")
+def _last_kilometre(row: Mapping[str, Any]) -> Figure:
+    figure, (axes,) = panels(9, 3.4)
     width_s = row["drawn_s"] / len(row["arrivals_pps"])
     edges = [k * width_s for k in range(len(row["arrivals_pps"]) + 1)]
-    axes.stairs(row["arrivals_pps"], edges, fill=True, color="#9db9d6", label="packets that arrived")
-    axes.axhline(row["last_kilometre_pps"], color="black", linewidth=1, linestyle=":", label="the last mile, full")
+    axes.stairs(row["arrivals_pps"], edges, fill=True, color=BLUE, alpha=0.4, label="packets that arrived")
+    axes.axhline(row["last_kilometre_pps"], color=INK, linewidth=1, linestyle=":", label="the last mile, full")
     for number, fault in enumerate(row["faults"]):
         stop_s = min(fault["stop_s"] if fault["stop_s"] is not None else math.inf, row["drawn_s"])
-        axes.axvspan(
-            fault["start_s"], stop_s, color="#f2dfae", alpha=0.6, zorder=0, label=None if number else "a link is broken"
-        )
-    for name, at_s, style in (
-        ("predicted", row["seconds"]["predicted"], "--"),
-        ("measured", row["seconds"]["measured"], "-"),
-    ):
+        broken = None if number else "a link is broken"
+        axes.axvspan(fault["start_s"], stop_s, color=AMBER, alpha=0.2, zorder=0, label=broken)
+    for name, style in (("predicted", "--"), ("measured", "-")):
+        at_s = row["seconds"][name]
         if at_s is not None and math.isfinite(at_s):
-            axes.axvline(
-                at_s, color="#a3241b", linewidth=1.2, linestyle=style, label=f"the file is there, {name}: {at_s:.2f} s"
-            )
-    axes.set_xlabel("time since the first packet, s")
-    axes.set_ylabel("packets a second")
-    axes.set_ylim(bottom=0)
-    axes.set_xlim(0, 1.02 * row["drawn_s"])
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")
+            label = f"the file is there, {name}: {at_s:.2f} s"
+            axes.axvline(at_s, color=RED, linewidth=1.2, linestyle=style, label=label)
+    axes.set(xlabel="time since the first packet, s", ylabel="packets a second")
+    axes.set(xlim=(0, 1.02 * row["drawn_s"]), ylim=(0, None))
+    figure.legend(loc="outside lower center", ncols=3)
     broken = ", ".join(f"{fault['link']} {fault['kind']}" for fault in row["faults"])
     figure.set_label(
         f"Packets that arrived over the last mile of {row['last_rate_bps'] / 1e6:g} Mbit/s in a download of "

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
+from testbed.report.drawing.charts import Axes, Figure, panels
 from topologies.text.json_types import Json
 
 NAMES = {
@@ -31,33 +30,20 @@ def metapath_figures(rows: Sequence[Json]) -> dict[str, Figure]:
     return {f"{row['link']}-{row['kind']}": fault_figure([row], [NAMES[row["routing"]]]) for row in rows}
 
 
-def fault_figure(rows: Sequence[Json], names: Sequence[str], title: str | None = None) -> Any:
+def fault_figure(rows: Sequence[Json], names: Sequence[str], title: str | None = None) -> Figure:
     """Packets lost (sum since the fault) and, below, the 95th percentile of latency in each 20 ms; left the first 0.3
     s, right all of it."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(2, 2, sharex="col", sharey="row", figsize=(9.5, 5.6), width_ratios=(1, 1.6))
-    figure.subplots_adjust(wspace=0.05, hspace=0.08)
+    figure, axes = panels(9.5, 5.6, 2, 2, sharex="col", sharey="row", width_ratios=(1, 1.6))
     lasts_s = rows[0]["stop_s"] - rows[0]["start_s"]
-    for column in range(2):
+    for above, below in zip(axes[:2], axes[2:], strict=True):
         for number, (row, name) in enumerate(zip(rows, names, strict=True)):
-            colour = COLOURS.get(name, f"C{5 + number}")
-            _draw(axes[0, column], axes[1, column], row, name, colour)
-        _finish(axes[0, column], axes[1, column], rows[0], lasts_s)
-    for below in axes[1]:
+            _draw(above, below, row, name, COLOURS.get(name, f"C{5 + number}"))
+        _finish(above, below, rows[0], lasts_s)
         below.set_xlabel("time since the fault, s")
-    for row_of_axes in axes:
-        row_of_axes[0].set_xlim(-0.1, min(0.3, lasts_s))
-    axes[0, 0].set_ylabel("packets lost since the fault")
-    axes[1, 0].set_ylabel("latency, ms\n(95th percentile of 20 ms)")
-    figure.suptitle(title or f"Around a fault: {rows[0]['link']} {rows[0]['kind']}", y=0.94)
-    figure.legend(
-        *axes[0, 1].get_legend_handles_labels(),
-        loc="upper center",
-        bbox_to_anchor=(0.5, 0.02),
-        ncols=4,
-        fontsize="small",
-    )
+    axes[0].set(xlim=(-0.1, min(0.3, lasts_s)), ylabel="packets lost since the fault")
+    axes[2].set_ylabel("latency, ms\n(95th percentile of 20 ms)")
+    figure.suptitle(title or f"Around a fault: {rows[0]['link']} {rows[0]['kind']}")
+    figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 
 
@@ -82,8 +68,6 @@ def _finish(above: Axes, below: Axes, row: Json, lasts_s: float) -> None:
     below.set_yscale("log")
     below.yaxis.set_major_formatter("{x:g}")
     below.yaxis.set_minor_formatter("")
-    for axes in (above, below):
-        axes.grid(alpha=0.3)
 
 
 def _reached(line: Mapping[str, Sequence[Any]], at_s: float) -> int:

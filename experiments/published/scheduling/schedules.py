@@ -12,7 +12,7 @@ import time
 
 from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, where
 from testbed.model.traffic import Traffic
-from testbed.report.drawing.charts import GREY, chart
+from testbed.report.drawing.charts import draw_bars
 from topologies import load_network
 
 NETWORKS = ("swiss-t1", "optical-cloud", "torus:4x4", "torus:8x8", "fat-tree:4,2", "manet:nodes=30,seed=3")
@@ -125,19 +125,14 @@ def _notes(rows: Rows) -> list[str]:
 
 def figures(rows: Rows) -> Figures:
     """Frames over the bottleneck load of the static routes, by network and method."""
-    figure, axes = chart(
-        "All-to-all: below 1 only other routes can go",
-        size=(10, 4.6),
-        ylabel="frames over the static routes' bottleneck load",
-    )
-    series = [(f"{method}", "static", method) for method in METHODS] + [("balanced routes, liquid", "flow", "liquid")]
-    for place, (label, kind, method) in enumerate(series):
-        values = [row[kind][method]["frames"] / row["bottleneck_load"] for row in rows]
-        axes.bar([x + (place - 2.5) * 0.14 for x in range(len(rows))], values, 0.13, label=label)
-    axes.axhline(1, color=GREY, linewidth=1, linestyle=":")
-    axes.set_xticks(range(len(rows)), [row["network"] for row in rows], fontsize=8)
-    axes.legend()
-    return {"schedules": figure}
+    series = [(method, "static", method) for method in METHODS] + [("balanced routes, liquid", "flow", "liquid")]
+    samples = {
+        (label, row["network"]): [row[kind][method]["frames"] / row["bottleneck_load"]]
+        for label, kind, method in series
+        for row in rows
+    }
+    y, claim = "frames over the static routes' bottleneck load", (1.0, "the bottleneck load itself")
+    return {"schedules": draw_bars("All-to-all: below 1 only other routes can go", samples, y=y, claim=claim)}
 
 
 STUDY = Study.of_module(

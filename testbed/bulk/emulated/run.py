@@ -26,7 +26,7 @@ from testbed.bulk.messages import ConnectionBroke, MessageDone, MessageSet, Payl
 from testbed.bulk.plan import BulkPlan
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.machine.load_monitor import LoadMonitor
-from testbed.emulation.network.kernel.link_meter import LinkMeter
+from testbed.emulation.network.kernel.link_meter import read_counters
 from testbed.errors import InputError, InvalidRunError
 from testbed.machines.adapters.platform import Platform
 from testbed.model.progress import CounterReading, Progress, ReportProgress
@@ -144,7 +144,7 @@ class BulkRun:
         retransmitted, changes = self._endpoints.retransmitted(), self._switchboard.changes
         self._switchboard.slowest_change_s = self._switchboard.changing_s = 0.0
         meter = self._platform.network.link_meter()
-        look = partial(_look, meter) if meter.sent else None  # links of other machines cannot be read here
+        look = partial(read_counters, meter) if meter.sent else None  # links of other machines cannot be read here
         self._report_progress(Progress(done_s=0, total_s=1, doing="sending", read_local=look))
         with LoadMonitor() as gauge:
             driven = _DrivenRun(self._platform, self._coordinator, self._switchboard, self._endpoints)
@@ -238,10 +238,6 @@ class _DrivenRun:
             where = self._platform.machine_of(pair[0])
             path = next(t.path for t in self._plan.transfers if (t.source, t.sink) == pair)
             self.injected = int(self._platform.call(where, inject, pair, path, self._to_inject).result(30))
-
-
-def _look(meter: LinkMeter) -> CounterReading:
-    return CounterReading(link_bytes=meter.carried_bytes(), down=meter.without_carrier())
 
 
 def _messages(plan: BulkPlan, options: RunOptions) -> MessageSet:
