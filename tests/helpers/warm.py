@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from testbed.emulation.sandbox.sandbox import sandbox_command
+from tests.helpers.outlines import are_outlined
 
 TESTBED = (sys.executable, "-P", "-m", "testbed.cli")
 
@@ -44,7 +45,7 @@ def _server(_process: int) -> socket.socket:
 class WarmProcess(subprocess.Popen[Any]):
     """A ``subprocess.Popen`` of ``[sys.executable, "-P", "-m", MODULE, ...]`` (or ``-c``, or a file; without ``-P`` the
     folder is imported from), or of that in a ``sandbox_command``, but a child of the server's. It heeds SIGINT, SIGTERM
-    and SIGHUP."""
+    and SIGHUP, and draws figures in full where we do."""
 
     def _execute_child(self, args: Any, executable: Any, preexec_fn: Any, close_fds: Any, pass_fds: Any, cwd: Any,
                        env: Any, startupinfo: Any, creationflags: Any, shell: Any, *files: Any) -> None:  # fmt: skip
@@ -58,7 +59,7 @@ class WarmProcess(subprocess.Popen[Any]):
         if words[1:4] == sandbox_command([])[1:4]:
             words, sandbox = words[5:], json.loads(words[4])
         request = {"program": _program(words, folder, environment), "numbers": list(numbers), "folder": folder}
-        request |= {"environment": environment, "session": session, "sandbox": sandbox}
+        request |= {"environment": environment, "session": session, "sandbox": sandbox, "outlined": are_outlined()}
         try:
             socket.send_fds(_server(os.getpid()), [json.dumps(request).encode()], [*descriptors, theirs])
         finally:

@@ -7,6 +7,7 @@ takes long. Started by ``tests.helpers.warm``, which says what is asked of it.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import fcntl
 import gc
 import importlib
@@ -24,6 +25,7 @@ import types
 from typing import Any
 
 from testbed.emulation.sandbox.sandbox_entry import enter
+from tests.helpers.outlines import figures_outlined
 
 FIRST = 400
 """Lowest number of a descriptor of this program's own: those below are for the programs."""
@@ -86,7 +88,8 @@ def _become(request: dict[str, Any], given: list[int]) -> None:
         if request["sandbox"] is not None:
             enter(request["sandbox"])
             tempfile.tempdir = None
-        _run(**request["program"])
+        with figures_outlined() if request["outlined"] else contextlib.nullcontext():
+            _run(**request["program"])
         code = 0
     except SystemExit as end:
         code = end.code if end.code is not None else 0
