@@ -88,8 +88,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
-    """Figures are drawn in full by the tests of drawing, by commands in processes of their own, and in `make soak`;
-    else they are laid out only."""
+    """Figures are drawn in full by the tests of drawing, by commands that are started as a user does, and in `make
+    soak`; else they are laid out only."""
     from tests.helpers.outlines import figures_outlined
 
     drawn = SOAK or "figures" in item.path.name or item.path.parent.name in DRAWN

@@ -20,6 +20,7 @@ from fractions import Fraction
 from functools import cache, lru_cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fec.errors import FecError
 from fec.redundancy.block_size import Interval, stratified_tolerance_block_size
@@ -152,10 +153,15 @@ def _layouts(groups: Groups, m: int, tolerance: float) -> Callable[[LabelRule], 
         raise FecError("a group of links carries every label: nothing arrives while one of them is down, no N suffices")
     windows = WorstWindows([intervals for intervals, _ in groups], m)
 
+    def bounds_of(shares: NDArray[np.float64]) -> NDArray[np.int64]:
+        return np.array([max(bound, block_size_bound(float(share), m)) for share in shares], dtype=np.int64)
+
+    bounds = bounds_of(loads)
+
     def layout(rule: LabelRule) -> LabelLayout:
         sizes = np.maximum(bound, windows.sizes(rule))
-        bounds = [max(bound, block_size_bound(float(share), m)) for share in windows.shares(rule)]
-        excess = (sizes - np.array(bounds, dtype=np.int64)) * counts
+        # an order by a multiplier has every label once a period
+        excess = (sizes - (bounds if isinstance(rule, int) else bounds_of(windows.shares(rule)))) * counts
         return LabelLayout(
             multiplier=rule if isinstance(rule, int) else 0,
             slots=() if isinstance(rule, int) else rule,

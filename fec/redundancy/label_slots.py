@@ -167,17 +167,24 @@ _cost_of = compiled(_reckon)
 
 def _shift(link: int, out: int, into: int, windows: Numbers, most: Numbers, in_use: Numbers) -> int:
     """Move one loss of a link from a place to another; returns by how much its excess grows."""
-    places, limit, change = in_use.shape[1], most[link], 0
-    for back in range(windows[link]):
-        place = (out - back) % places
-        if in_use[link, place] > limit:
+    places, limit, change, count = in_use.shape[1], most[link], 0, windows[link]
+    ahead = (into - out) % places
+    steps = min(count, ahead, places - ahead)
+    if steps < count:  # windows that hold both places keep their losses: only those with one of them change
+        if steps == ahead:
+            out = (out - count + steps) % places
+        else:
+            into = (into - count + steps) % places
+    for _ in range(steps):  # no remainders in here: a division would take longer than the rest
+        if in_use[link, out] > limit:
             change -= 1
-        in_use[link, place] -= 1
-    for back in range(windows[link]):
-        place = (into - back) % places
-        in_use[link, place] += 1
-        if in_use[link, place] > limit:
+        in_use[link, out] -= 1
+        out = out - 1 if out else places - 1
+    for _ in range(steps):
+        in_use[link, into] += 1
+        if in_use[link, into] > limit:
             change += 1
+        into = into - 1 if into else places - 1
     return change
 
 

@@ -82,7 +82,7 @@ def _walk(places: Numbers, first: Numbers, members: Numbers, m: int, retained: N
     tail = np.zeros(count, dtype=np.int64)
     most = np.zeros(count, dtype=np.int64)
     for index in range(len(places) + room + m):  # windows across the end of the period included
-        place = places[index % len(places)]
+        place = places[index if index < len(places) else index % len(places)]
         for at in range(first[place], first[place + 1]):
             number = members[at]
             arrived = index - tail[number]  # before this loss, up to a constant

@@ -8,18 +8,23 @@ from pathlib import Path
 from tests.helpers.paths import ROOT
 
 
-def as_ordinary_user(words: list[str]) -> list[str]:
+def as_ordinary_user(words: list[str], compiled: Path | None = None) -> list[str]:
     """Run as a user without rights, who may open /dev/net/tun as distributions let him; the machine stays as it is.
 
     Where Python or the project lie in a closed directory (/root), a copy of the path that is open hides it.
+    ``compiled``: a folder of compiled code, of which he gets a copy.
     """
     steps = ["mount -t tmpfs none /mnt", "mknod -m 666 /mnt/tun c 10 200", "mount --bind /mnt/tun /dev/net/tun"]
     steps += ["mkdir -m 777 /mnt/home"]
+    own = "HOME=/mnt/home"
+    if compiled is not None:
+        steps += [f"cp -pr {compiled} /mnt/compiled && chmod -R a+rwX /mnt/compiled"]
+        own += " NUMBA_CACHE_DIR=/mnt/compiled"
     needed = sorted({str(ROOT), sys.prefix, sys.base_prefix})
     closed = {d for path in needed for d in map(str, Path(path).parents) if not Path(d).stat().st_mode & 0o001}
     hidden = [path for path in needed if closed & set(map(str, Path(path).parents))]
     steps += [f"mkdir /mnt/{n} && mount --bind {path} /mnt/{n}" for n, path in enumerate(hidden)]
     steps += [f"mount -t tmpfs -o mode=755 none {d}" for d in sorted(closed)]
     steps += [f"mkdir -p {path} && mount --bind /mnt/{n} {path}" for n, path in enumerate(hidden)]
-    drop = "setpriv --reuid 54321 --regid 54321 --clear-groups --inh-caps=-all --bounding-set=-all env HOME=/mnt/home"
+    drop = f"setpriv --reuid 54321 --regid 54321 --clear-groups --inh-caps=-all --bounding-set=-all env {own}"
     return ["unshare", "-m", "sh", "-c", " && ".join([*steps, f'cd {ROOT} && exec {drop} "$@"']), "sh", *words]

@@ -33,6 +33,11 @@ def outline(figure: Figure, kind: str, caption: str | None = None, **options: An
     return f'<svg {space} width="400" height="300" viewBox="0 0 400 300">{told}{rows}</svg>\n'.encode()
 
 
+def are_outlined() -> bool:
+    """Whether figures are outlines at this moment."""
+    return svg_figures.saved_figure is outline
+
+
 @contextmanager
 def figures_outlined() -> Iterator[None]:
     """While this holds, figures on pages are outlines, and none is made a PDF."""

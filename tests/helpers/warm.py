@@ -19,32 +19,52 @@ from types import SimpleNamespace
 from typing import Any
 
 from testbed.emulation.sandbox.sandbox import sandbox_command
+from tests.helpers.outlines import are_outlined
+from tests.helpers.paths import ROOT
 
 TESTBED = (sys.executable, "-P", "-m", "testbed.cli")
 
 
 @functools.cache
 def _server(_process: int) -> socket.socket:
-    """The way to this process's server (``tests.helpers.warm_server``), which ends when we do."""
-    from tests.helpers.paths import ROOT
-
+    """The way to the server of forks (``tests.helpers.warm_server``), which ends with the last that ask it: ours, or,
+    among the workers of one test run, that of all."""
+    doors: list[socket.socket] = []
+    if "PYTEST_XDIST_TESTRUNUID" in os.environ:
+        door = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        name = f"\0testbed-tests-{os.environ['PYTEST_XDIST_TESTRUNUID']}"
+        try:
+            door.bind(name)
+            door.listen()
+            doors.append(door)
+        except OSError:  # another worker's server is there
+            door.connect(name)
+            return _widened(door)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
-    with theirs:
-        subprocess.Popen(
-            [sys.executable, "-P", "-m", "tests.helpers.warm_server", str(theirs.fileno())],
-            stdin=subprocess.DEVNULL,
-            pass_fds=(theirs.fileno(),),
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
-    return ours
+    doors.insert(0, theirs)
+    numbers = [one.fileno() for one in doors]
+    subprocess.Popen(
+        [sys.executable, "-P", "-m", "tests.helpers.warm_server", *map(str, numbers)],
+        stdin=subprocess.DEVNULL,
+        pass_fds=numbers,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    for one in doors:
+        one.close()
+    return _widened(ours)
+
+
+def _widened(asking: socket.socket) -> socket.socket:
+    """For long requests."""
+    asking.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+    return asking
 
 
 class WarmProcess(subprocess.Popen[Any]):
     """A ``subprocess.Popen`` of ``[sys.executable, "-P", "-m", MODULE, ...]`` (or ``-c``, or a file; without ``-P`` the
     folder is imported from), or of that in a ``sandbox_command``, but a child of the server's. It heeds SIGINT, SIGTERM
-    and SIGHUP."""
+    and SIGHUP, and draws figures in full where we do."""
 
     def _execute_child(self, args: Any, executable: Any, preexec_fn: Any, close_fds: Any, pass_fds: Any, cwd: Any,
                        env: Any, startupinfo: Any, creationflags: Any, shell: Any, *files: Any) -> None:  # fmt: skip
@@ -58,7 +78,7 @@ class WarmProcess(subprocess.Popen[Any]):
         if words[1:4] == sandbox_command([])[1:4]:
             words, sandbox = words[5:], json.loads(words[4])
         request = {"program": _program(words, folder, environment), "numbers": list(numbers), "folder": folder}
-        request |= {"environment": environment, "session": session, "sandbox": sandbox}
+        request |= {"environment": environment, "session": session, "sandbox": sandbox, "outlined": are_outlined()}
         try:
             socket.send_fds(_server(os.getpid()), [json.dumps(request).encode()], [*descriptors, theirs])
         finally:

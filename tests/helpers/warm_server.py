@@ -1,12 +1,15 @@
 """Python programs in processes of their own that need not import: each is a fork of this one, which has imported what
 takes long. Started by ``tests.helpers.warm``, which says what is asked of it.
 
-    python -P -m tests.helpers.warm_server DESCRIPTOR
+    python -P -m tests.helpers.warm_server DESCRIPTOR [LISTENING]
+
+DESCRIPTOR: who asks first. LISTENING: where others of the same user may come to ask.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import fcntl
 import gc
 import importlib
@@ -16,6 +19,7 @@ import runpy
 import select
 import signal
 import socket
+import struct
 import sys
 import tempfile
 import threading
@@ -24,11 +28,13 @@ import types
 from typing import Any
 
 from testbed.emulation.sandbox.sandbox_entry import enter
+from tests.helpers.outlines import figures_outlined
 
 FIRST = 400
 """Lowest number of a descriptor of this program's own: those below are for the programs."""
 _PRELOADED = (
-    "matplotlib.backends.backend_svg", "matplotlib.pyplot", "networkx", "os_ken.ofproto.ofproto_v1_3_parser",
+    "distributed", "matplotlib.backends.backend_svg", "matplotlib.pyplot", "networkx",
+    "os_ken.ofproto.ofproto_v1_3_parser",
     "scipy.optimize", "scipy.sparse.csgraph", "scipy.spatial.transform", "testbed.api.emulated.sandbox_server",
     "testbed.bulk.emulated.machine_ends", "testbed.cli", "testbed.conformance",
     "testbed.interconnect.compiled.compiled_run", "testbed.report.page", "testbed.stream.emulated.fabric",
@@ -36,27 +42,44 @@ _PRELOADED = (
 )  # fmt: skip
 
 
-def main(requests: socket.socket) -> None:
+def main(first: socket.socket, listening: socket.socket | None) -> None:
     """Fork for every request, and tell the end of every child; until nobody asks any more."""
     children = dict[int, tuple[int, int]]()
-    asked = requests.fileno()
-    while True:
-        for ready in select.select([asked, *children], [], [])[0]:
-            if ready in children:
+    asking = {first.fileno(): first}
+    while asking:
+        for ready in select.select([*asking, *children, *([listening] if listening else [])], [], [])[0]:
+            if ready is listening:
+                _admit(ready, asking)
+            elif ready in children:
                 pid, status = children.pop(ready)
                 os.write(status, str(os.waitpid(pid, 0)[1]).encode())
                 os.close(status)
                 os.close(ready)
-                continue
-            text, received, _, _ = socket.recv_fds(requests, 1 << 20, 64)
-            if not text:
-                return
-            given = [_moved(number) for number in received]
-            if (child := os.fork()) == 0:
-                _become(json.loads(text), given)
-            for number in given[:-1]:
-                os.close(number)
-            children[_moved(os.pidfd_open(child))] = child, given[-1]
+            elif not _serve(asking[ready], children):
+                asking.pop(ready).close()
+                if listening and not asking and select.select([listening], [], [], 0)[0]:
+                    _admit(listening, asking)
+
+
+def _admit(listening: socket.socket, asking: dict[int, socket.socket]) -> None:
+    """Another worker of the tests; no other user's program."""
+    came = socket.socket(fileno=_moved(listening.accept()[0].detach()))
+    if struct.unpack("3i", came.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1] == os.geteuid():
+        asking[came.fileno()] = came
+
+
+def _serve(requests: socket.socket, children: dict[int, tuple[int, int]]) -> bool:
+    """Fork for one request; whether there was one."""
+    text, received, _, _ = socket.recv_fds(requests, 1 << 20, 64)
+    given = [_moved(number) for number in received]
+    if not text:
+        return False
+    if (child := os.fork()) == 0:
+        _become(json.loads(text), given)
+    for number in given[:-1]:
+        os.close(number)
+    children[_moved(os.pidfd_open(child))] = child, given[-1]
+    return True
 
 
 def _moved(number: int) -> int:
@@ -86,7 +109,8 @@ def _become(request: dict[str, Any], given: list[int]) -> None:
         if request["sandbox"] is not None:
             enter(request["sandbox"])
             tempfile.tempdir = None
-        _run(**request["program"])
+        with figures_outlined() if request["outlined"] else contextlib.nullcontext():
+            _run(**request["program"])
         code = 0
     except SystemExit as end:
         code = end.code if end.code is not None else 0
@@ -139,7 +163,7 @@ def _end(code: object) -> None:
 
 
 if __name__ == "__main__":
-    door = socket.socket(fileno=_moved(int(sys.argv[1])))
+    doors = [socket.socket(fileno=_moved(int(word))) for word in sys.argv[1:]]
     for name in _PRELOADED:
         importlib.import_module(name)
     from fec.redundancy.worst_windows import WorstWindows
@@ -149,4 +173,4 @@ if __name__ == "__main__":
     find_capabilities()  # what stored streams say of the machine, tried once a process
     gc.collect()
     gc.freeze()
-    main(door)
+    main(doors[0], doors[1] if doors[1:] else None)

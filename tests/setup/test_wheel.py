@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -15,14 +14,12 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from numba.core.caching import _CacheLocator
 from packaging.requirements import Requirement
 
-from fec.jit import own_cache
 from testbed.extras import DISTRIBUTION, EXTRA_OF
+from tests.helpers.compiled_code import PACKAGES, hand_over_compiled_code
 from tests.helpers.paths import ROOT
 
-PACKAGES = ("topologies", "fec", "sfio_emu", "testbed", "experiments")
 SOURCES = ("pyproject.toml", "README.md", *PACKAGES)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
@@ -61,22 +58,6 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run([sys.executable, "-m", *words], check=True, timeout=240, cwd=out)
     (built,) = out.glob("*.whl")
     return built
-
-
-def hand_over_compiled_code(site: Path, cache: Path) -> None:
-    """What is compiled for the checkout, as if it had been compiled for the wheel's files, which are the same: half a
-    minute of compiling is no part of what is tested."""
-    kept = Path(os.environ.get("NUMBA_CACHE_DIR") or own_cache())
-    for package in PACKAGES:
-        for folder in {path.parent for path in (site / package).rglob("*.py")}:
-            here = ROOT / folder.relative_to(site)
-            compiled = kept / _CacheLocator.get_suitable_cache_subpath(str(here / "module.py"))
-            if not compiled.is_dir():
-                continue
-            shutil.copytree(compiled, cache / _CacheLocator.get_suitable_cache_subpath(str(folder / "module.py")))
-            for path in folder.glob("*.py"):  # numba asks for the time and the size of what it has compiled
-                if path.read_bytes() == (here / path.name).read_bytes():
-                    shutil.copystat(here / path.name, path)
 
 
 @pytest.fixture(scope="module")

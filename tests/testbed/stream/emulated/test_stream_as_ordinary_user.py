@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from testbed.emulation.sandbox.sandbox import probe_sandbox
+from tests.helpers.compiled_code import hand_over_compiled_code
 from tests.helpers.ordinary_user import as_ordinary_user
+from tests.helpers.paths import ROOT
 
 OBSTACLE = probe_sandbox(clock_offset_s=1)
 STREAM = [
@@ -35,14 +37,16 @@ STREAM = [
 ]
 
 
-def ordinary(words: list[str]) -> list[str]:
-    """The command as a user without rights; skips, with the reason, where this machine cannot start one."""
+def ordinary(words: list[str], compiled: Path) -> list[str]:
+    """The command as a user without rights, who has what is compiled; skips, with the reason, where this machine cannot
+    start one."""
+    hand_over_compiled_code(ROOT, compiled)
     if os.geteuid() != 0:
-        return words
+        return ["env", f"NUMBA_CACHE_DIR={compiled}", *words]
     missing = next((name for name in ("setpriv", "unshare") if shutil.which(name) is None), None)
     if missing is not None:
         pytest.skip(f"{missing} is missing (util-linux): no other user can be taken on")
-    found = as_ordinary_user(words)
+    found = as_ordinary_user(words, compiled)
     started = subprocess.run(
         [*found[: -len(words)], "id", "-u"], capture_output=True, text=True, timeout=60, check=False
     )
@@ -55,7 +59,7 @@ def ordinary(words: list[str]) -> list[str]:
 def test_an_ordinary_user_streams_over_switches_with_a_verdict(tmp_path: Path, valid_run: Callable[..., Any]) -> None:
     words = [sys.executable, "-m", "testbed.cli", *STREAM]
     code = 'cd $HOME && exec "$@" --results $HOME/results'
-    command = ordinary(["sh", "-c", code, "sh", *words])
+    command = ordinary(["sh", "-c", code, "sh", *words], tmp_path / "compiled")
     own = {**os.environ, "HOME": str(tmp_path)}  # a user that is taken on has a home of its own
     done = valid_run(lambda: subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=own))
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
@@ -75,7 +79,7 @@ def test_an_ordinary_user_streams_over_two_machines(tmp_path: Path, valid_run: C
     own_fault = ["--faults", "s0->s1@1-2", "--duration", "4", "--machines", "2"]
     words = [sys.executable, "-m", "testbed.cli", *(w for w in STREAM if w not in ("--max-faults", "1")), *own_fault]
     code = 'cd $HOME && exec "$@" --results $HOME/results'
-    command = ordinary(["sh", "-c", code, "sh", *words])
+    command = ordinary(["sh", "-c", code, "sh", *words], tmp_path / "compiled")
     own = {**os.environ, "HOME": str(tmp_path)}
     done = valid_run(lambda: subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=own))
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
