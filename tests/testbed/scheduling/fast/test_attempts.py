@@ -49,7 +49,7 @@ def test_links_times_frames_beyond_memory_are_left_out(monkeypatch, most: int, t
     monkeypatch.setattr(portfolio, "compiled", notice)
     monkeypatch.setattr(portfolio, "_fitted", lambda *_: fitted)
     for step in (
-        lambda: portfolio._by_twins(traffic, 1, budget) or [],
+        lambda: list(portfolio._by_twins(traffic, 1, budget)),
         lambda: list(portfolio._by_ejection(traffic, 1, budget, fitted)),
         lambda: list(portfolio._lengthened(traffic, 1, budget)),
     ):
