@@ -19,6 +19,8 @@ from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+import numpy as np
+
 from fec.jit import compiled
 from testbed.arrays import Records
 
@@ -46,8 +48,11 @@ def compiled_entry(entry: Step, **options: Any) -> Step:
 
     ``options``: numba's, of the entry and of the steps.
     """
+    from numba import config
     from numba.extending import register_jitable
 
+    if config.DISABLE_JIT:
+        return cast(Step, lambda *tables: entry(*map(as_records, tables)))
     register_references()
     register_prefetch()
     register_first_bit()
@@ -59,6 +64,13 @@ def compiled_entry(entry: Step, **options: Any) -> Step:
     named = FunctionType(entry.__code__, entry.__globals__, entry.__name__)
     named.__qualname__ = f"{entry.__name__}_{fingerprint(steps)}"
     return cast(Step, compiled(named, **options))
+
+
+def as_records(tables: Any) -> Any:
+    """The same arrays, alone or in named tuples: Python then reads fields of records by name, as compiled code does."""
+    if isinstance(tables, np.ndarray):
+        return tables.view(np.recarray) if tables.dtype.names else tables
+    return tables._make(map(as_records, tables)) if hasattr(tables, "_make") else tables
 
 
 def steps_of(entry: Callable[..., Any]) -> list[FunctionType]:

@@ -50,10 +50,10 @@ unfinished=$venv/.testbed-unfinished
 
 # --- what there is ---------------------------------------------------------------------------------------------------
 
-# program:package, both as Debian 12 and Ubuntu 24.04 name them
+# program:package, as Debian 12, Debian 13 and Ubuntu 24.04 name them alike
 needed=(ovs-vswitchd:openvswitch-switch ovsdb-tool:openvswitch-common mnexec:mininet ifconfig:net-tools ip:iproute2 tc:iproute2 pasta:passt
     nft:nftables tcpdump:tcpdump ethtool:ethtool iperf:iperf iperf3:iperf3 ping:iputils-ping sysctl:procps modprobe:kmod
-    unshare:util-linux setpriv:util-linux mount:mount)
+    unshare:util-linux nsenter:util-linux setpriv:util-linux mount:mount losetup:mount mkfs.ext4:e2fsprogs)
 
 missing_packages() {
     local pair name

@@ -40,9 +40,9 @@ class Schedule:
         detail: str = "",
     ) -> "Schedule":
         """Frames that no transfer uses are closed up; what follows from the length alone is filled in."""
-        used = np.bincount(frame_of) > 0
-        length = int(used.sum())
-        closed = frame_of if used.all() else (np.cumsum(used) - 1)[frame_of]
+        used = np.bincount(frame_of)
+        length = int(np.count_nonzero(used))
+        closed = frame_of if length == len(used) else (np.cumsum(used > 0) - 1)[frame_of]
         liquid = length == bottleneck_load
         proved: Proof = "liquid" if liquid else "no-liquid-schedule" if no_liquid else "unknown"
         best = True if liquid or (no_liquid and length == bottleneck_load + 1) else optimal

@@ -19,14 +19,12 @@ def check_schedule(traffic: Traffic, schedule: Schedule) -> None:
     frame_of = np.asarray(schedule.frame_of)
     if frame_of.shape != (len(traffic),):
         raise InputError(f"schedule of {frame_of.size} transfers for a traffic of {len(traffic)}")
-    outside = np.flatnonzero((frame_of < 0) | (frame_of >= schedule.length))
-    if outside.size:
-        raise InputError(
-            f"transfer {int(outside[0])} is in frame {int(frame_of[outside[0]])}, there are {schedule.length}"
-        )
-    empty = np.flatnonzero(np.bincount(frame_of, minlength=schedule.length) == 0)
-    if empty.size:
-        raise InputError(f"frame {int(empty[0])} is empty")
+    if frame_of.min() < 0 or frame_of.max() >= schedule.length:
+        outside = int(((frame_of < 0) | (frame_of >= schedule.length)).argmax())
+        raise InputError(f"transfer {outside} is in frame {int(frame_of[outside])}, there are {schedule.length}")
+    used = np.bincount(frame_of, minlength=schedule.length)
+    if not used.all():
+        raise InputError(f"frame {int(used.argmin())} is empty")
     lengths = np.diff(traffic.offsets)
     slots = np.repeat(frame_of.astype(np.int64) * len(traffic.links), lengths) + traffic.indices
     places = schedule.length * len(traffic.links)

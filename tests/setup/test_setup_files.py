@@ -456,3 +456,10 @@ def test_the_devcontainer_names_what_there_is() -> None:
     script, _, extras = document["postCreateCommand"].partition(" && ")[0].split()
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert os.access(ROOT / script, os.X_OK) and set(extras.split(",")) <= set(known)
+
+
+def test_every_program_of_a_paced_disk_is_installed() -> None:
+    """A minimal Debian 13 has no e2fsprogs."""
+    started = set(re.findall(r'_run\("([\w.]+)"', (ROOT / "testbed/emulation/machine/paced_disk.py").read_text()))
+    named = set(re.findall(r"[\s(]([\w.-]+):[a-z0-9-]+", PROVISION.read_text()))
+    assert {"mkfs.ext4", "losetup", "mount"} <= started and started - {"umount"} <= named

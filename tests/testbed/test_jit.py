@@ -60,3 +60,22 @@ def test_a_table_handed_on_by_reference_is_read_and_written_as_in_python() -> No
         (compiled.inner.grid, plain.inner.grid),
     ):
         assert np.array_equal(ours, theirs)
+
+
+class Pair(NamedTuple):
+    kept: np.ndarray
+    plain: np.ndarray
+
+
+def count_up(pair: Pair) -> None:
+    pair.kept[0].status += pair.plain[0]
+
+
+def test_without_compilation_records_are_read_by_name_and_written_in_place(monkeypatch) -> None:
+    """As with NUMBA_DISABLE_JIT=1."""
+    from numba import config
+
+    monkeypatch.setattr(config, "DISABLE_JIT", 1)
+    pair = Pair(np.zeros(2, dtype=[("status", "i8")]), np.array([3]))
+    compiled_entry(count_up)(pair)
+    assert pair.kept["status"].tolist() == [3, 0]

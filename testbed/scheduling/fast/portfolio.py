@@ -1,4 +1,4 @@
-"""The fast method: cyclic shifts, first fit, classes with edge colouring, weighted ejection, CP-SAT last; and CP-SAT
+"""The fast method: classes with edge colouring, cyclic shifts, first fit, weighted ejection, CP-SAT last; and CP-SAT
 alone.
 
 A heuristic's failure is never taken for a proof: "no-liquid-schedule" comes from an exhausted search or an infeasible
@@ -15,7 +15,7 @@ from testbed.errors import require_type
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
 from testbed.scheduling.checker import check_schedule, is_schedule
-from testbed.scheduling.fast.kernel import compiled
+from testbed.scheduling.fast.kernel import compiled, entries_for
 from testbed.scheduling.fast.phases import torus_phases
 from testbed.scheduling.fast.steps import LinkSets, seeded_state
 from testbed.scheduling.fast.unit_ejection import UnitTable, unit_table
@@ -25,6 +25,8 @@ Frames = npt.NDArray[np.int32]
 PRICES_A_SECOND = 20_000_000
 """Positions weighed a second, roughly; what a time limit is counted in where no clock is given."""
 FIRST_STEPS, MAX_STEPS = 3_000, 400_000
+MAX_FOR_TWINS_FIRST = 4_096
+"""Transfers of which classes are found sooner than their ends are sorted."""
 MAX_FOR_PROOF, MAX_FOR_EXACT = 60_000, 40
 MAX_STORED = 1 << 28
 """Places (links times frames) that weighted ejection is tried on: a gigabyte."""
@@ -86,13 +88,16 @@ def _attempts(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule
     bound = traffic.bottleneck_load
     if (phases := torus_phases(traffic)) is not None and phases.liquid and is_schedule(traffic, phases):
         yield phases
+    twins = _by_twins(traffic, seed, budget)
+    if len(traffic) <= MAX_FOR_TWINS_FIRST:
+        yield next(twins, None)
     orders, fits = [], []
     for order in _orders(traffic):
         orders.append(order)
         fits.append(_fitted(traffic, order, bound))
         if fits[-1].min() >= 0:
             yield Schedule.of(fits[-1], bound, method="liquid", detail="first fit")
-    yield _by_twins(traffic, seed, budget)
+    yield from twins
     if traffic.symmetries:
         yield from _by_orbits(traffic, seed, budget)
     yield from _by_ejection(traffic, seed, budget, fits[-1])
@@ -106,22 +111,24 @@ def _sets(traffic: Traffic) -> LinkSets:
     return LinkSets(traffic.offsets, traffic.indices, len(traffic.links))
 
 
-def _by_twins(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None:
-    """By classes of transfers over links that may change places."""
+def _by_twins(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule | None]:
+    """By classes of transfers over links that may change places, attempt after attempt."""
     if len(traffic.links) * traffic.bottleneck_load > MAX_STORED:
-        return None
+        return
     bound, steps, attempt = traffic.bottleneck_load, FIRST_STEPS, 0
     until = budget.used_s() + max(0.0, budget.left_s()) / 4
     while steps <= MAX_STEPS and (attempt == 0 or budget.used_s() < until):
-        state, frame_of = compiled().search_twins(_sets(traffic), bound, steps, seed * 1000 + attempt)
+        entries = compiled() if attempt else entries_for(len(traffic))
+        state, frame_of = entries.search_twins(_sets(traffic), bound, steps, seed * 1000 + attempt)
         if state < 0:
-            return None
+            return
         if state == 1:
-            return Schedule.of(frame_of, bound, method="liquid", detail="classes")
+            yield Schedule.of(frame_of, bound, method="liquid", detail="classes")
+            return
         budget.spend(steps * bound)
         attempt += 1
         steps = steps * 3 // 2
-    return None
+        yield None
 
 
 def _orders(traffic: Traffic) -> Iterator[npt.NDArray[np.int64]]:

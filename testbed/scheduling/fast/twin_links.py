@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from testbed.scheduling.fast.class_ejection import ClassNeeds, UnitList, schedule_units
-from testbed.scheduling.fast.steps import UNPLACED, Ints, LinkSets, Pools, ascending, colour_edges
+from testbed.scheduling.fast.steps import UNPLACED, Ints, LinkSets, Pools, colour_edges
 
 MAX_CLASS_FRAMES = 1 << 26
 """Classes times frames that are searched: half a gigabyte."""
@@ -35,27 +35,29 @@ class TwinClasses(NamedTuple):
 
 
 def mixed(number: Any) -> Any:
-    """A number of 64 bits that looks random (SplitMix64; Steele, Lea and Flood 2014)."""
-    x = np.uint64(number) + np.uint64(0x9E3779B97F4A7C15)
+    """Numbers of 64 bits that look random (SplitMix64; Steele, Lea and Flood 2014)."""
+    x = number + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
 
 
 def numbered(keys: npt.NDArray[np.uint64]) -> Pools:
-    """Equal keys in one pool, the pools numbered as they first come."""
-    order = ascending(keys)  # of equals the first comes first
-    first = np.zeros(len(keys), dtype=np.int64)
-    for i in range(len(order)):
-        same = i > 0 and keys[order[i]] == keys[order[i - 1]]
-        first[order[i]] = first[order[i - 1]] if same else order[i]
+    """Equal keys in one pool, the pools numbered as they first come; fast where the keys' lowest bits look random."""
+    slots = 1
+    while slots < 2 * len(keys):
+        slots *= 2
+    first = np.full(slots, UNPLACED, dtype=np.int64)
     number, count, values = np.zeros(len(keys), dtype=np.int64), np.zeros(len(keys), dtype=np.int64), 0
     for i in range(len(keys)):
-        if first[i] == i:
-            number[i] = values
+        slot = np.int64(keys[i] & np.uint64(slots - 1))
+        while first[slot] != UNPLACED and keys[first[slot]] != keys[i]:
+            slot = (slot + 1) % slots
+        if first[slot] == UNPLACED:
+            first[slot], number[i] = i, values
             values += 1
         else:
-            number[i] = number[first[i]]
+            number[i] = number[first[slot]]
         count[number[i]] += 1
     shortened = np.zeros(values, dtype=np.int64)
     for value in range(values):
@@ -70,13 +72,13 @@ def twin_pools(sets: LinkSets) -> Pools:
     ``find_classes``.
     """
     offsets, indices, links = sets
-    keys = np.zeros(links, dtype=np.uint64)
+    keys, own = np.zeros(links, dtype=np.uint64), mixed(np.arange(links).astype(np.uint64))
     for t in range(len(offsets) - 1):
         total = np.uint64(0)
         for k in range(offsets[t], offsets[t + 1]):
-            total += mixed(indices[k])
+            total += own[indices[k]]
         for k in range(offsets[t], offsets[t + 1]):
-            keys[indices[k]] += mixed(total - mixed(indices[k]))
+            keys[indices[k]] += mixed(total - own[indices[k]])
     return numbered(keys)
 
 
@@ -84,10 +86,10 @@ def find_classes(sets: LinkSets, pools: Pools) -> tuple[bool, TwinClasses]:
     """Classes of transfers over the same pools; False where some combination of their links comes more often than
     another."""
     offsets, indices, pool, n = sets.offsets, sets.indices, pools.of, len(sets.offsets) - 1
-    keys = np.zeros(n, dtype=np.uint64)
+    keys, key_of = np.zeros(n, dtype=np.uint64), mixed(pool.astype(np.uint64))
     for t in range(n):
         for k in range(offsets[t], offsets[t + 1]):
-            keys[t] += mixed(pool[indices[k]])
+            keys[t] += key_of[indices[k]]
     kind, demand = numbered(keys)
     own, begin = np.zeros(len(demand) + 1, dtype=np.int64), np.zeros(len(demand) + 1, dtype=np.int64)
     for t in range(n):
@@ -95,9 +97,11 @@ def find_classes(sets: LinkSets, pools: Pools) -> tuple[bool, TwinClasses]:
     for c in range(len(demand)):
         own[c + 1] += own[c]
         begin[c + 1] = begin[c] + demand[c]
-    resources = np.zeros(own[len(demand)], dtype=np.int64)
+    resources, known = np.zeros(own[len(demand)], dtype=np.int64), 0
     for t in range(n):
-        first = own[kind[t]]
+        if kind[t] < known:
+            continue
+        first, known = own[kind[t]], kind[t] + 1
         for k in range(offsets[t + 1] - offsets[t]):
             at = first + k  # insertion: ascending
             while at > first and resources[at - 1] > pool[indices[offsets[t] + k]]:
@@ -112,27 +116,28 @@ def sort_classes(sets: LinkSets, pools: Pools, classes: TwinClasses) -> bool:
     """Fill in ``transfers``; whether every combination of links comes equally often in its class."""
     offsets, indices, pool, size = sets.offsets, sets.indices, pools.of, pools.size
     (own, resources, demand, _), kind, begin, n = classes.needs, classes.kind, classes.begin, len(classes.kind)
-    within, met = np.zeros(len(pool), dtype=np.int64), np.zeros(len(size), dtype=np.int64)
+    within, count = np.zeros(len(pool), dtype=np.int64), np.zeros(len(size), dtype=np.int64)
     for link in range(len(pool)):
-        within[link] = met[pool[link]]
-        met[pool[link]] += 1
-    place, copies, good = np.zeros(n, dtype=np.int64), np.ones(len(demand), dtype=np.int64), True
+        within[link] = count[pool[link]]
+        count[pool[link]] += 1
+    copies, met = np.ones(len(demand), dtype=np.int64), np.zeros(n, dtype=np.int64)
     for t in range(n):
         c = kind[t]
         product, combination = 1, 0
         for j in range(own[c], own[c + 1]):
+            if size[resources[j]] == 1:
+                continue
+            product *= size[resources[j]]
             for k in range(offsets[t], offsets[t + 1]):
                 if pool[indices[k]] == resources[j]:
                     combination = combination * size[resources[j]] + within[indices[k]]
-            product *= size[resources[j]]
         copies[c] = max(1, demand[c] // product)
-        place[t] = begin[c] + combination * copies[c]
-    order = ascending(place)
-    for i in range(n):
-        classes.transfers[i] = order[i]
-        c = kind[order[i]]
-        good = good and place[order[i]] == i - (i - begin[c]) % copies[c]
-    return good
+        place = begin[c] + combination * copies[c]
+        if place >= begin[c + 1] or met[place] == copies[c]:
+            return False
+        classes.transfers[place + met[place]] = t
+        met[place] += 1
+    return True
 
 
 def search_twins(sets: LinkSets, frames: int, steps: int, seed: int) -> tuple[int, npt.NDArray[np.int32]]:
@@ -171,35 +176,34 @@ def give_links(units: UnitList, needs: ClassNeeds, begin: Ints, frames: int) -> 
     The units of a class that have the same links so far are cut into pieces as large as the pool; frames and pieces are
     the multigraph's sides, links its colours: no link twice in a frame, and every link once in a piece.
     """
-    (kind, position), (own, resources, demand, size), n = units, needs, len(units.kind)
+    position, (own, resources, demand, size), n = units.position, needs, len(units.kind)
     done, spread = np.zeros(n, dtype=np.int64), np.ones(len(demand), dtype=np.int64)
+    mine, left, right, colour, met, piece = np.zeros((6, n), dtype=np.int64)
     for p in range(len(size)):
         if size[p] == 1:
             continue
-        uses, many = np.zeros(len(demand), dtype=np.bool_), 0
+        found, pieces = 0, 0
+        met[:] = 0
         for c in range(len(demand)):
+            uses = False
             for k in range(own[c], own[c + 1]):
-                uses[c] = uses[c] or resources[k] == p
-            many += demand[c] if uses[c] else 0
-        mine, found = np.zeros(many, dtype=np.int64), 0
-        for unit in range(n):
-            if uses[kind[unit]]:
-                mine[found] = unit
+                uses = uses or resources[k] == p
+            if not uses:
+                continue
+            alike = demand[c] // spread[c]  # units of the class with the same links so far
+            for unit in range(begin[c], begin[c + 1]):
+                place = begin[c] + done[unit] * alike
+                if met[place] % size[p] == 0:
+                    piece[place] = pieces
+                    pieces += 1
+                mine[found], left[found], right[found] = unit, position[unit], piece[place]
+                met[place] += 1
                 found += 1
-        met = np.zeros(n, dtype=np.int64)
-        left, right = np.zeros(len(mine), dtype=np.int64), np.zeros(len(mine), dtype=np.int64)
-        colour = np.zeros(len(mine), dtype=np.int64)
-        for i in range(len(mine)):
-            unit = mine[i]
-            alike = demand[kind[unit]] // spread[kind[unit]]  # units of the class with the same links so far
-            place = begin[kind[unit]] + done[unit] * alike
-            left[i], right[i] = position[unit], place + met[place] // size[p]
-            met[place] += 1
-        colour_edges(left, right, (frames, n), size[p], colour)
-        for i in range(len(mine)):
+            spread[c] *= size[p]
+        colour_edges(left[:found], right[:found], (frames, pieces), size[p], colour)
+        for i in range(found):
             done[mine[i]] = done[mine[i]] * size[p] + colour[i]
-        for c in range(len(demand)):
-            spread[c] *= size[p] if uses[c] else 1
-    for unit in range(n):
-        done[unit] *= demand[kind[unit]] // spread[kind[unit]]
+    for c in range(len(demand)):
+        for unit in range(begin[c], begin[c + 1]):
+            done[unit] *= demand[c] // spread[c]
     return done

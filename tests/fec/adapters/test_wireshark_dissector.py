@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,10 @@ from fec.adapters.scapy_layer import FrameTemplate
 from fec.protocol.framing import sealed_with
 from fec.protocol.loss_report import LossReport
 from fec.protocol.wire import PacketHeader, protect
+from tests.helpers.ordinary_user import run_dissector
 
 DISSECTOR = Path(scapy_layer.__file__).with_name("stream_dissector.lua")
-TSHARK = shutil.which("tshark")
-pytestmark = pytest.mark.skipif(TSHARK is None, reason="tshark is not installed")
+pytestmark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
 
 
 def dissect(packets: list[bytes], folder: Path) -> list[dict[str, Any]]:
@@ -33,19 +32,7 @@ def dissect(packets: list[bytes], folder: Path) -> list[dict[str, Any]]:
 
 
 def read(file: Path) -> list[dict[str, Any]]:
-    words = [
-        str(TSHARK),
-        "-X",
-        f"lua_script:{DISSECTOR}",
-        "-r",
-        str(file),
-        "-T",
-        "json",
-        "-Y",
-        "testbed_stream",
-        "--no-duplicate-keys",
-    ]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    done = run_dissector(DISSECTOR, file, "--no-duplicate-keys")
     assert done.returncode == 0, done.stderr
     assert "error" not in done.stderr.lower(), done.stderr
     return [_flat(packet["_source"]["layers"]["testbed_stream"]) for packet in json.loads(done.stdout)]

@@ -43,7 +43,7 @@ def test_mixed_numbers_are_those_of_splitmix64() -> None:
         x = number + step & mask
         x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 & mask
         x = (x ^ x >> 27) * 0x94D049BB133111EB & mask
-        assert int(mixed(number)) == x ^ x >> 31
+        assert int(mixed(np.uint64(number))) == x ^ x >> 31
 
 
 @FEW
@@ -87,8 +87,8 @@ def test_classes_are_found_only_where_all_combinations_come_equally_often(data) 
     assert [tuple(needs.resources[a:b].tolist()) for a, b in itertools.pairwise(needs.own)] == list(by_kind)
     assert needs.demand.tolist() == [met.total() for met in by_kind.values()]
     assert classes.begin.tolist() == np.cumsum([0, *needs.demand]).tolist()
-    assert sorted(classes.transfers.tolist()) == list(range(len(paths)))
     if good:
+        assert sorted(classes.transfers.tolist()) == list(range(len(paths)))
         for c, met in enumerate(by_kind.values()):
             own = [tuple(sorted(paths[t])) for t in classes.transfers[classes.begin[c] : classes.begin[c + 1]]]
             assert own == [links for links in sorted(met) for _ in range(met[links])]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +17,7 @@ from fec.adapters import scapy_layer
 from fec.protocol.framing import VERSION, PacketType, peek_type
 from fec.protocol.loss_report import decode_report
 from fec.protocol.wire import decode_header
+from tests.helpers.ordinary_user import run_dissector
 from tests.helpers.warm import TESTBED, run
 
 pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
@@ -62,23 +62,8 @@ def test_packets_on_a_link_are_read_field_by_field(tmp_path: Path, valid_run: Ca
         "symbol_length",
     )
     fields = [f"testbed_stream.{name}" for name in (*names, "timestamp_us", "path", "path_sequence", "report.number")]
-    shown = subprocess.run(
-        [
-            "tshark",
-            "-X",
-            f"lua_script:{DISSECTOR}",
-            "-r",
-            str(file),
-            "-T",
-            "json",
-            "-Y",
-            "testbed_stream",
-            *_each(fields),
-        ],
-        capture_output=True,
-        check=True,
-        timeout=120,
-    )
+    shown = run_dissector(DISSECTOR, file, *_each(fields))
+    assert shown.returncode == 0, shown.stderr
     dissected = [packet["_source"]["layers"] for packet in json.loads(shown.stdout)]
     carried = [
         bytes(packet[UDP].payload) for packet in rdpcap(str(file)) if UDP in packet and packet[UDP].dport == 47000
