@@ -26,7 +26,7 @@ deletes the subfiles of a name first takes a LOCK of it, which ends with the con
 There are three answers. DONE has what was requested. FAILED names a call of the operating system that failed; the
 session goes on. REFUSED says in words what was wrong with a message (`Malformed`): a wrong body or wrong data cost that
 message alone, but behind a wrong head, version or length nobody knows where the next message begins, so that the
-connection ends. HEARTBEAT is no answer: a listener sends it between answers while it waits for its disk.
+connection ends.
 
 Flow control. A client has at most `window` unanswered messages in transit (`Settings`). A listener reads nothing from a
 client while an answer to it waits to be sent, holds at most one message of each, and compares lengths with its limit
@@ -40,7 +40,7 @@ docs/workloads/striping.md has the kinds and bodies as a table.
 import struct
 import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -48,7 +48,7 @@ import numpy as np
 from xxhash import xxh3_64, xxh3_64_intdigest
 
 MAGIC = b"SFIO"
-VERSION = 7
+VERSION = 8
 HEADER = struct.Struct("<4sBBH5I")
 HEADER_BYTES = HEADER.size
 BEFORE_CHECK = struct.Struct("<4sBBH4I")
@@ -60,11 +60,12 @@ TRAILER = struct.Struct("<Q")
 RUN = struct.Struct("<IIQ")
 RUN_BYTES = RUN.size
 RUN_TYPE = np.dtype([("handle", "<u4"), ("size", "<u4"), ("offset", "<u8")])  # the same, of many
+NO_RUNS = np.zeros(0, dtype=RUN_TYPE)
 STRIDED = struct.Struct("<IIQQII")
+STRIDED_TYPE = np.dtype([*RUN_TYPE.descr, ("distance", "<u8"), ("number", "<u4"), ("reserved", "<u4")])
 STRIDED_BYTES = STRIDED.size
 MIN_READ_BODY_BYTES = 8
 MAX_OFFSET = 2**62
-BEAT_S = 0.5  # how often a listener says that it waits for its disk
 MAX_BODY_BYTES = 4096  # of requests other than READ and WRITE, and of a WRITE that is streamed
 MAX_BLOCK_BYTES = 512 << 10
 PAGE_BYTES = 4096
@@ -100,7 +101,6 @@ class Kind(IntEnum):
     DONE = 0x80
     FAILED = 0x81
     REFUSED = 0x82
-    HEARTBEAT = 0x84
 
 
 KINDS = frozenset(int(kind) for kind in Kind)
@@ -258,11 +258,6 @@ def max_strided_runs(limit: int) -> int:
     """How many runs a strided message to a listener with messages of at most `limit` bytes may mean: as many as could
     be listed."""
     return limit // RUN_BYTES
-
-
-def encode_strided(runs: Iterable[Strided]) -> bytes:
-    """The body of WRITE_STRIDED and READ_STRIDED."""
-    return b"".join([STRIDED.pack(*run, 0) for run in runs])
 
 
 def decode_strided(body: memoryview, limit: int) -> list[Strided]:

@@ -1,5 +1,5 @@
 """Reads and writes of a file's bytes: requests prepared, split over the I/O nodes, moved, their faults gathered.
-The optimised way (one message an I/O node) and the plain one (one message a fragment) that it is compared with."""
+A block in one message to each I/O node, and the plain way (one message a fragment) that it is compared with."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from sfio_emu.client.small_access import host_parts, is_small, read_small, write
 from sfio_emu.client.small_calls import BlockPart, block_parts
 from sfio_emu.client.transfer import Call, HostTransfer, Job, packed_for
 from sfio_emu.errors import SfioError
-from sfio_emu.layout.piece import Bytes, Piece, StripedPiece
+from sfio_emu.layout.piece import Bytes, Piece
 from sfio_emu.layout.piece_builder import pieces_of, regular_pieces
 from sfio_emu.layout.requests import Requests, make_requests, prepare
 from sfio_emu.layout.striping import Layout
@@ -24,7 +24,6 @@ from sfio_emu.ports import Direction
 from sfio_emu.settings import Settings, TransferCounters
 from sfio_emu.wire import Kind
 
-PLAIN = Settings(sort=False, merge=False, combine=False, pipeline=False)
 MAX_LOOKS = 16
 Messages = Callable[[str], Iterator[Message]]
 """The messages of a call to a host."""
@@ -169,37 +168,18 @@ class Access:
 
     def write_fragments(self, memory: Bytes, offset: int) -> None:
         """Write a block as one message, one answer and one call of the disk for each fragment."""
-        if not len(memory):
-            return
-        nothing = [0] * len(self.subfiles)
-        with self._counted() as counters:
-            sizes = WrittenSizes()
-            call = Call(memory, PLAIN, counters, sizes=sizes)
-            everywhere = [1] * len(self.subfiles)
-            due = possibly_short_subfiles(self.layout, offset, self._seen(everywhere))
-            self._transfer(call, lambda host: self._write_messages(host, call, (), due), nothing, "write", also=due)
-            for piece, shares in self._fragments(memory, offset):
-
-                def messages(host: str, piece: Piece = piece) -> Iterator[Message]:
-                    return self._write_messages(host, call, [piece], {})
-
-                self._transfer(call, messages, shares, "write")
-            self._settle(offset + len(memory), sizes)
+        with self.session.guard:
+            for part in self.layout.fragments(offset, len(memory)):
+                self.write_block(memory[part.offset - offset :][: part.size], part.offset)
 
     def read_fragments(self, memory: Bytes, offset: int) -> int:
         """Read a block fragment by fragment, as far as the file goes; where the first missing byte lies."""
-        end = [NO_END]
-        with self._counted() as counters:
-            call = Call(memory, PLAIN, counters)
-            for piece, shares in self._fragments(memory, offset):
-
-                def messages(host: str, piece: Piece = piece) -> Iterator[Message]:
-                    return self._read_messages(host, call, [piece], end)
-
-                self._transfer(call, messages, shares, "read")
-                if end[0] != NO_END:
-                    break
-        return end[0]
+        with self.session.guard:
+            for part in self.layout.fragments(offset, len(memory)):
+                end = self.read_block(memory[part.offset - offset :][: part.size], part.offset)
+                if end != NO_END:
+                    return end
+        return NO_END
 
     def ask_each(
         self, kind: Kind, body: Callable[[int, int], bytes], answer: Callable[[memoryview], Result]
@@ -208,13 +188,6 @@ class Access:
         handles = [self.session.handle(one) for one in self.opened]
         questions = [(one.name, kind, body(number, handles[number])) for number, one in enumerate(self.opened)]
         return answered(self.session.ask_each(questions, answer))
-
-    def _fragments(self, memory: Bytes, offset: int) -> Iterator[tuple[Piece, list[int]]]:
-        """The fragments of a block, each with the bytes it has on each subfile."""
-        for part in self.layout.fragments(offset, len(memory)):
-            low, shares = part.local_offset, [0] * len(self.subfiles)
-            shares[part.subfile] = part.size
-            yield StripedPiece(self.layout, part.subfile, low, low + part.size, -offset), shares
 
     @contextmanager
     def _counted(self) -> Iterator[TransferCounters]:

@@ -38,7 +38,7 @@ class Message(NamedTuple):
 
 def check_sequence(header: Header, awaited: int | None) -> None:
     """Raises `Malformed` where an answer is not the one to message `awaited` (None: none is awaited)."""
-    if header.sequence != awaited and header.kind not in (Kind.REFUSED, Kind.HEARTBEAT):
+    if header.sequence != awaited and header.kind != Kind.REFUSED:
         raise Malformed(f"an answer to message {header.sequence}, which is not awaited", fatal=True)
 
 
@@ -61,8 +61,7 @@ class Exchange:
     """The messages of one call to one host: as many as `settings` say are sent before the first is answered.
 
     An answer that says "failed" is kept in `failure` (the first one) and the rest goes on; an answer that breaks the
-    protocol raises `ProtocolError` from `received`, after which the connection is of no more use. `heartbeats`: how
-    often the listener has said meanwhile that it waits for its disk.
+    protocol raises `ProtocolError` from `received`, after which the connection is of no more use.
     """
 
     brief = False
@@ -91,7 +90,6 @@ class Exchange:
         self._offered: list[memoryview] = []
         self._trailer = memoryview(bytearray(wire.TRAILER.size))
         self._answer_sum = wire.Checksum()
-        self.heartbeats = 0
         self.failure: PeerError | None = None
 
     @property
@@ -194,10 +192,6 @@ class Exchange:
             return False
         body = self._inbox[wire.HEADER_BYTES : end]
         wire.check_body(header, body)
-        if header.kind == Kind.HEARTBEAT:
-            self.heartbeats += 1
-            self._next_head(end)
-            return True
         if not header.data_bytes:
             self._finish(header)
             return True

@@ -9,7 +9,7 @@ import numpy as np
 
 from sfio_emu import message_bodies, wire
 from sfio_emu.client.connection import Message, Slice
-from sfio_emu.client.run_lists import Runs, runs_of
+from sfio_emu.client.run_lists import Runs
 from sfio_emu.client.size_check import NO_END, WrittenSizes
 from sfio_emu.errors import SfioError
 from sfio_emu.layout.piece import VECTOR_BYTES, Bytes, Piece
@@ -121,7 +121,8 @@ def packed_for(
 
 def _single_runs(piece: Piece) -> Iterator[Piece]:
     place = 0
-    for size in piece.runs()[1]:
+    piece = piece.listed()
+    for size in piece.rows()["size"].tolist():
         yield piece.slice(place, place + size)
         place += size
 
@@ -160,11 +161,11 @@ class HostTransfer(NamedTuple):
     def write(
         self, pieces: Sequence[Piece], ensured: Sequence[tuple[int, int]] = (), sizes: WrittenSizes | None = None
     ) -> Message:
-        """A WRITE of the pieces, whose data are gathered when it is sent; `ensured` as in `RunList.encode`.
+        """A WRITE of the pieces, whose data are gathered when it is sent; `ensured` as in `Runs.encode`.
 
         `sizes` is told how long each subfile was before, and is now at least.
         """
-        runs = runs_of(pieces, merge=self.merge)
+        runs = Runs(pieces, merge=self.merge)
         size = runs.total_bytes
         offset = runs.single_offset
         blocks = None
@@ -188,17 +189,17 @@ class HostTransfer(NamedTuple):
 
     def read(self, pieces: Sequence[Piece], missing: Callable[[int, int], None]) -> Message:
         """A READ of the pieces, scattered as its answer arrives; `missing(subfile, offset)`: the subfile ends there."""
-        runs = runs_of(pieces, merge=self.merge)
+        runs = Runs(pieces, merge=self.merge)
 
         def places(body: memoryview) -> tuple[int, Iterator[Slice]]:
             _, counts = runs.counts(body)
-            return int(np.sum(counts)), self._scattered(pieces, runs, counts)
+            return int(counts.sum()), self._scattered(pieces, runs, counts)
 
         def finish(body: memoryview) -> None:
             disk_calls, counts = runs.counts(body)
             self._count(pieces, runs)
             self.counters.disk_calls += disk_calls
-            present = int(np.sum(counts))
+            present = int(counts.sum())
             self.counters.bytes_read += present
             for subfile, offset in runs.short(counts) if present < runs.total_bytes else ():
                 missing(subfile, offset)
@@ -232,14 +233,14 @@ class HostTransfer(NamedTuple):
                     place += piece.size
                 yield [stream.data]
 
-    def _scattered(self, pieces: Sequence[Piece], runs: Runs, counts: Sequence[int] | Integers) -> Iterator[Slice]:
+    def _scattered(self, pieces: Sequence[Piece], runs: Runs, counts: Integers) -> Iterator[Slice]:
         """Places for the data of a READ, slice by slice; each is full when the next is requested."""
-        size, required = int(np.sum(counts)), runs.total_bytes
+        size, required = int(counts.sum()), runs.total_bytes
         if size < required:
             self.counters.copies[pieces[0].copy_method] += 1
             stream = np.empty(size, dtype=np.uint8)
             yield [stream.data]
-            _scatter_present(pieces, self.memory, stream, [int(n) for n in runs.sizes], [int(n) for n in counts])
+            _scatter_present(pieces, self.memory, stream, runs.sizes.tolist(), counts.tolist())
         elif vectors := self._vectors(pieces):
             yield vectors
         else:

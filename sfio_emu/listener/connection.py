@@ -116,15 +116,6 @@ class ServerConnection:
         if not self.closed:
             self._queue(answer)
 
-    @property
-    def between_answers(self) -> bool:
-        """Whether no byte of an answer is on its way."""
-        return not self._outgoing and not self.closed
-
-    def interject(self, rest: memoryview) -> None:
-        """Send first what is left of a heartbeat."""
-        self._outgoing.appendleft(rest)
-
     def abandon(self) -> None:
         """The connection is gone: close its files, give back its buffer; an unfinished message changes nothing."""
         self.closed = True

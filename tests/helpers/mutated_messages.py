@@ -4,7 +4,10 @@ asked."""
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from pathlib import Path
+
+import numpy as np
 
 from sfio_emu import message_bodies, wire
 from sfio_emu.adapters.listener_disk import RootedSubfiles
@@ -43,7 +46,7 @@ def valid_message(draw: random.Random, sequence: int) -> bytes:
     streamed = kind in (Kind.READ, Kind.WRITE) and len(runs) == 1 and draw.random() < 0.5
     if kind in (Kind.WRITE_STRIDED, Kind.READ_STRIDED):
         runs = [strided_run(draw) for _ in range(draw.randrange(3))]
-        body = wire.encode_strided(wire.Strided(*run) for run in runs)
+        body = strided_body(runs)
         wanted = min(sum(size * count for _, size, _, _, count in runs), LIMIT_BYTES)
         data = draw.randbytes(wanted) if kind == Kind.WRITE_STRIDED else b""
     elif kind in (Kind.WRITE, Kind.READ):
@@ -54,6 +57,11 @@ def valid_message(draw: random.Random, sequence: int) -> bytes:
     checked = draw.random() < 0.5
     message = wire.encode_header(kind, sequence, body, len(data), checked=checked, streamed=streamed)
     return message + (with_checksums(data, runs[0][2] if streamed else None) if checked else data)
+
+
+def strided_body(runs: Iterable[tuple[int, int, int, int, int]]) -> bytes:
+    """The body of WRITE_STRIDED and READ_STRIDED: handle, size, offset, distance and number of each."""
+    return np.array([(*run, 0) for run in runs], dtype=wire.STRIDED_TYPE).tobytes()
 
 
 def strided_run(draw: random.Random) -> tuple[int, int, int, int, int]:
