@@ -14,12 +14,8 @@ class Conversation(Protocol):
     """One side of a protocol without any I/O: it offers bytes to send and places to receive into.
 
     `outgoing` gives the pieces to send next (empty: nothing now), `incoming` the places of the next bytes (empty: none
-    awaited); `sent` and `received` say how many bytes of them were moved. `finished` when all is answered. `brief`: all
-    is sent before anything is received, and what is received is one small answer.
+    awaited); `sent` and `received` say how many bytes of them were moved. `finished` when all is answered.
     """
-
-    @property
-    def brief(self) -> bool: ...
 
     @property
     def finished(self) -> bool: ...

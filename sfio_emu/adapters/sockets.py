@@ -36,8 +36,6 @@ class TcpConnection:
         self.stream = stream
         self.nonce = os.urandom(NONCE_BYTES)
         self.key = key
-        self.arrival = select.poll()
-        self.arrival.register(stream, select.POLLIN)
 
     def fileno(self) -> int:
         return self.stream.fileno()
@@ -95,46 +93,7 @@ class TcpConnections:
 
     def carry(self, conversations: Sequence[tuple[Connection, Conversation]]) -> Mapping[str, PeerError]:
         """Move bytes until each conversation is finished or broken; what broke, by host."""
-        broken: dict[str, PeerError] = {}
-        if all(conversation.brief for _, conversation in conversations):
-            conversations = self._carry_brief(conversations, broken)
-        if conversations:
-            broken |= _Carriage(conversations, self._timeout_s, self._stall_s).run()
-        return broken
-
-    def _carry_brief(
-        self, conversations: Sequence[tuple[Connection, Conversation]], broken: dict[str, PeerError]
-    ) -> Sequence[tuple[Connection, Conversation]]:
-        """Send each of several small messages at once, then wait for each answer a little; those that are not
-        finished."""
-        started, left = [], []
-        for connection, conversation in conversations:
-            if self._try(connection, conversation, _send, broken):
-                started.append((connection, conversation))
-        wait_ms = _look_s(self._timeout_s) * 1000
-        for connection, conversation in started:
-            assert isinstance(connection, TcpConnection)
-            while not conversation.outgoing() and not conversation.finished and connection.arrival.poll(wait_ms):
-                if not self._try(connection, conversation, _receive, broken):
-                    break
-            if not conversation.finished and connection.host not in broken:
-                left.append((connection, conversation))
-        return left
-
-    @staticmethod
-    def _try(
-        connection: Connection, conversation: Conversation, step: Callable[[socket.socket, Conversation], bool],
-        broken: dict[str, PeerError],
-    ) -> bool:  # fmt: skip
-        """Take one step of a conversation; whether it still stands."""
-        try:
-            step(_stream(connection), conversation)
-        except BlockingIOError:
-            return True
-        except (PeerError, OSError) as fault:
-            broken[connection.host] = fault if isinstance(fault, PeerError) else _lost(connection.host, fault)
-            return False
-        return True
+        return _Carriage(conversations, self._timeout_s, self._stall_s).run()
 
 
 class _Carriage:

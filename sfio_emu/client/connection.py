@@ -64,8 +64,6 @@ class Exchange:
     protocol raises `ProtocolError` from `received`, after which the connection is of no more use.
     """
 
-    brief = False
-
     def __init__(
         self, host: str, messages: Iterator[Message], *, first: int, settings: Settings, counters: TransferCounters
     ) -> None:

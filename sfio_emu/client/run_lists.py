@@ -40,12 +40,13 @@ class Runs:
 
     def encode(self, handles: Mapping[int, int], ensured: Sequence[tuple[int, int]] = ()) -> bytes:
         """The body; `ensured`: (subfile, size) that a write must at least leave, as runs of no bytes."""
-        more = np.zeros(len(ensured), dtype=self._rows.dtype)
+        rows = len(self._rows)
+        table = np.zeros(rows + len(ensured), dtype=self._rows.dtype)
+        table[:rows] = self._rows
         if ensured:
-            more["handle"], more["offset"] = zip(*ensured, strict=True)
+            table["handle"][rows:], table["offset"][rows:] = zip(*ensured, strict=True)
             if self.strided:
-                more["number"] = 1
-        table = np.concatenate([self._rows, more])
+                table["number"][rows:] = 1
         by_subfile = np.zeros(max(handles) + 1, dtype=np.uint32)
         by_subfile[list(handles)] = list(handles.values())
         table["handle"] = by_subfile[table["handle"]]

@@ -95,8 +95,6 @@ class SmallCall:
     A `Conversation`. `finish(body, data)` is given the answer; an answer that says "failed" is kept in `failure`.
     """
 
-    brief = True
-
     def __init__(
         self, host: str, sequence: int, message: bytes, room_bytes: int,
         finish: Callable[[memoryview, memoryview], None], counters: TransferCounters,
