@@ -17,8 +17,8 @@ from sfio_emu.adapters.sockets import VECTORS
 from sfio_emu.listener.connection import ServerConnection
 from sfio_emu.listener.pool import BufferPool
 
-DEFAULT_MEMORY_BYTES = 32 << 20
-DEFAULT_MESSAGE_BYTES = (1 << 20) + 4096
+DEFAULT_MEMORY_BYTES = 64 << 20
+DEFAULT_MESSAGE_BYTES = (2 << 20) + 4096
 MAX_CLIENTS = 8192
 MAX_FILES = 65536
 DESCRIPTORS_RESERVED = 64

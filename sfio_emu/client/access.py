@@ -13,7 +13,7 @@ from sfio_emu.client.session import OpenSubfile, Result, Session, answered
 from sfio_emu.client.size_check import NO_END, WrittenSizes, fit_one_file, min_size, possibly_short_subfiles
 from sfio_emu.client.small_access import host_parts, is_small, read_small, write_small
 from sfio_emu.client.small_calls import BlockPart, block_parts
-from sfio_emu.client.transfer import Call, HostTransfer, Job, packed_for
+from sfio_emu.client.transfer import Call, HostTransfer, Job, pack
 from sfio_emu.errors import SfioError
 from sfio_emu.layout.piece import Bytes, Piece
 from sfio_emu.layout.piece_builder import pieces_of, regular_pieces
@@ -25,6 +25,7 @@ from sfio_emu.settings import Settings, TransferCounters
 from sfio_emu.wire import Kind
 
 MAX_LOOKS = 16
+PIPELINED_BYTES = (1 << 20) + 4096
 Messages = Callable[[str], Iterator[Message]]
 """The messages of a call to a host."""
 
@@ -162,9 +163,10 @@ class Access:
 
     def _messages(self, direction: Direction, host: str, job: Job, call: Call) -> Iterator[Message]:
         pieces = self._pieces(host, job.requests, merge=self.settings.merge)
+        limit_bytes = self._limit_bytes(host, job.requests.total_bytes // len(self.hosts))
         if direction == "write":
-            return self._write_messages(host, call, pieces, job.due)
-        return self._read_messages(host, call, pieces, job.end)
+            return self._write_messages(host, call, pieces, limit_bytes, job.due)
+        return self._read_messages(host, call, pieces, limit_bytes, job.end)
 
     def write_fragments(self, memory: Bytes, offset: int) -> None:
         """Write a block as one message, one answer and one call of the disk for each fragment."""
@@ -252,21 +254,18 @@ class Access:
         return HostTransfer(
             memory=call.memory, handles=handles, stage=self.session.link(host).stage, counters=call.counters,
             merge=call.settings.merge, checked=checked,
-            path=path, limit_bytes=self._limit_bytes(host), block_bytes=self.session.link(host).block_bytes,
+            path=path,
         )  # fmt: skip
 
     def _write_messages(
-        self, host: str, call: Call, pieces: Iterable[Piece], due: Mapping[int, int]
+        self, host: str, call: Call, pieces: Iterable[Piece], limit_bytes: int, due: Mapping[int, int]
     ) -> Iterator[Message]:
         """The messages for a host; the last one also makes its subfiles as long as they must be."""
-        transfer, limit_bytes = (
-            self._host_transfer(host, call, checked=call.settings.check_data),
-            self._limit_bytes(host),
-        )
+        transfer = self._host_transfer(host, call, checked=call.settings.check_data)
         reached = dict.fromkeys(self.hosts[host], 0)
         room = limit_bytes - wire.STRIDED_BYTES * (len(reached) + 1)
         waiting: list[Piece] = []
-        for packed in packed_for(pieces, room, call.settings, writing=True):
+        for packed in pack(pieces, room, combine=call.settings.combine):
             if waiting:
                 yield transfer.write(waiting, sizes=call.sizes)
             waiting = packed
@@ -276,12 +275,11 @@ class Access:
         if waiting or ensured:
             yield transfer.write(waiting, ensured, call.sizes)
 
-    def _read_messages(self, host: str, call: Call, pieces: Iterable[Piece], end: list[int]) -> Iterator[Message]:
-        transfer, limit_bytes = (
-            self._host_transfer(host, call, checked=call.settings.check_reads),
-            self._limit_bytes(host),
-        )
-        for packed in packed_for(pieces, limit_bytes, call.settings, writing=False):
+    def _read_messages(
+        self, host: str, call: Call, pieces: Iterable[Piece], limit_bytes: int, end: list[int]
+    ) -> Iterator[Message]:
+        transfer = self._host_transfer(host, call, checked=call.settings.check_reads)
+        for packed in pack(pieces, limit_bytes, combine=call.settings.combine):
             yield transfer.read(packed, self._ends_at(end))
 
     def _ends_at(self, end: list[int]) -> Callable[[int, int], None]:
@@ -308,8 +306,10 @@ class Access:
             for n in range(count)
         ]
 
-    def _limit_bytes(self, host: str) -> int:
-        return min(self.session.link(host).limit_bytes, self.settings.message_bytes)
+    def _limit_bytes(self, host: str, share_bytes: int) -> int:
+        """Of a message: no more than a quarter of a long call, so that network and disk work at the same time."""
+        most = min(self.session.link(host).limit_bytes, self.settings.message_bytes)
+        return min(most, max(PIPELINED_BYTES, share_bytes // 4))
 
     def _handles(self, host: str) -> dict[int, int]:
         return {number: self.session.handle(self.opened[number]) for number in self.hosts[host]}

@@ -18,8 +18,7 @@ Slice = Sequence[memoryview]
 class Message(NamedTuple):
     """A message and what becomes of its answer.
 
-    `data` gives the `data_bytes` to send in slices: each is requested when the one before has been sent; `blocks`: the
-    sizes of the blocks they are streamed in. Of an answer,
+    `data` gives the `data_bytes` to send in slices: each is requested when the one before has been sent. Of an answer,
     `places` gives the size of its data and places for them, given its body, also in slices: each is requested when the
     one before is full. `finish` takes the body when all has arrived, `failed` the failure that it tells of
     (else the call fails). `path` names the subfile of a handle in an error.
@@ -29,7 +28,6 @@ class Message(NamedTuple):
     body: bytes = b""
     data: Callable[[], Iterator[Slice]] | None = None
     data_bytes: int = 0
-    blocks: Iterator[int] | None = None
     places: Callable[[memoryview], tuple[int, Iterator[Slice]]] | None = None
     finish: Callable[[memoryview], None] | None = None
     failed: Callable[[RemoteFailure], None] | None = None
@@ -75,8 +73,6 @@ class Exchange:
         self._outgoing: deque[memoryview] = deque()
         self._exhausted = False
         self._slices: Iterator[Slice] | None = None
-        self._blocks: Iterator[int] | None = None
-        self._block_left = 0
         self._data_left = 0
         self._sum = wire.Checksum()
         self._inbox = memoryview(bytearray(INBOX_BYTES))
@@ -110,7 +106,6 @@ class Exchange:
         head = wire.encode_header(
             message.kind, self.next_sequence, message.body, message.data_bytes,
             checked=self._check_reads if message.kind in wire.READS else self._check,
-            streamed=message.blocks is not None,
         )  # fmt: skip
         self._outgoing.append(memoryview(head))
         self._waiting.append((self.next_sequence, message))
@@ -119,8 +114,6 @@ class Exchange:
         if message.data is not None:
             self._slices = message.data()
             self._data_left = message.data_bytes
-            self._blocks = message.blocks if self._check else None
-            self._block_left = 0 if self._blocks is None else next(self._blocks)
             self._sum = wire.Checksum()
             self._next_slice(self._slices)
 
@@ -128,28 +121,13 @@ class Exchange:
         """Queue the next data of the message that is being sent, or what closes it."""
         pieces = next(slices, ())
         self._data_left -= sum(map(len, pieces))
-        if self._blocks is not None:
-            for piece in pieces:
-                self._queue_in_blocks(piece, self._blocks)
-        else:
-            self._outgoing.extend(pieces)
-            for piece in pieces if self._check else ():
-                self._sum.add(piece)
+        self._outgoing.extend(pieces)
+        for piece in pieces if self._check else ():
+            self._sum.add(piece)
         if not (self._data_left and pieces):
             self._slices = None
-            if self._check and self._blocks is None:  # with the last data, so that they arrive together
+            if self._check:  # with the last data, so that they arrive together
                 self._outgoing.append(memoryview(self._sum.trailer()))
-
-    def _queue_in_blocks(self, piece: memoryview, blocks: Iterator[int]) -> None:
-        """Queue data that are streamed: behind each block stands the checksum of all so far."""
-        while len(piece):
-            part, piece = piece[: self._block_left], piece[self._block_left :]
-            self._outgoing.append(part)
-            self._sum.add(part)
-            self._block_left -= len(part)
-            if not self._block_left:
-                self._outgoing.append(memoryview(self._sum.trailer()))
-                self._block_left = next(blocks, 0)
 
     def sent(self, count: int) -> None:
         wire.drop_sent(self._outgoing, count)

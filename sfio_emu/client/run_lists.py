@@ -33,11 +33,6 @@ class Runs:
             self.sizes, self.count = self._rows["size"].astype(np.int64), len(self._rows)
         self.total_bytes = sum([piece.size for piece in pieces])
 
-    @property
-    def single_offset(self) -> int | None:
-        """Where the one run of a message begins that may be streamed; None where it may not."""
-        return int(self._rows["offset"][0]) if self.count == 1 and not self.strided else None
-
     def encode(self, handles: Mapping[int, int], ensured: Sequence[tuple[int, int]] = ()) -> bytes:
         """The body; `ensured`: (subfile, size) that a write must at least leave, as runs of no bytes."""
         rows = len(self._rows)

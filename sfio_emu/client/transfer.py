@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfio_emu import message_bodies, wire
+from sfio_emu import message_bodies
 from sfio_emu.client.connection import Message, Slice
 from sfio_emu.client.run_lists import Runs
 from sfio_emu.client.size_check import NO_END, WrittenSizes
@@ -17,7 +17,6 @@ from sfio_emu.layout.requests import Integers, Prepared
 from sfio_emu.settings import Settings, TransferCounters
 
 OVERHEAD_BYTES = 64
-CONTIGUOUS_FACTOR = 8  # a run alone in its message may be so much longer than others: the listener does not hold it
 CHECKED_VECTOR_BYTES = 4 << 10  # each piece is a call of the checksum's
 SLICE_BYTES = 1 << 20  # gathered, or summed, and sent while a cache holds them
 
@@ -69,17 +68,8 @@ class Job:
             self._open[host] -= 1
 
 
-def pack(
-    pieces: Iterable[Piece],
-    limit_bytes: int,
-    *,
-    combine: bool,
-    longest_run: int = 0,
-) -> Iterator[list[Piece]]:
-    """Pieces in messages of at most `limit_bytes`, cut where needed; one run a message unless `combine`.
-
-    A run that no message holds goes alone, in messages of at most `longest_run` bytes, which are streamed.
-    """
+def pack(pieces: Iterable[Piece], limit_bytes: int, *, combine: bool) -> Iterator[list[Piece]]:
+    """Pieces in messages of at most `limit_bytes`, cut where needed; one run a message unless `combine`."""
     room = limit_bytes - OVERHEAD_BYTES
     message: list[Piece] = []
     left = room
@@ -95,8 +85,6 @@ def pack(
                 if not (count or message):  # a run that no message holds
                     rest = rest.listed()
                     count = rest.fitting(left)
-                if not message and rest.single_run and rest.size > room and longest_run > left:
-                    count = rest.fitting(longest_run)
                 if count:
                     message.append(rest if count == rest.size else rest.slice(0, count))
                     left -= message[-1].cost_bytes
@@ -108,15 +96,6 @@ def pack(
                 rest = rest.slice(count, rest.size)
     if message:
         yield message
-
-
-def packed_for(
-    pieces: Iterable[Piece], limit_bytes: int, settings: Settings, *, writing: bool
-) -> Iterator[list[Piece]]:
-    """The pieces in messages; a long run that is written goes alone, unless without a pipeline, where the disk would
-    wait for all of it."""
-    longest_run = CONTIGUOUS_FACTOR * limit_bytes if writing and settings.pipeline else 0
-    return pack(pieces, limit_bytes, combine=settings.combine, longest_run=longest_run)
 
 
 def _single_runs(piece: Piece) -> Iterator[Piece]:
@@ -143,9 +122,8 @@ class HostTransfer(NamedTuple):
     """What the messages of one read or write to one I/O node share.
 
     `memory` is the caller's, `handles` those of the subfiles by number, `stage` the memory for gathered data. `merge`:
-    join runs where pieces meet; `checked`: the data carry a checksum, for which small vectors are too many. A message
-    of more than `limit_bytes` is streamed, a write in blocks of `block_bytes`. `path` names the subfile of a handle in
-    an error.
+    join runs where pieces meet; `checked`: the data carry a checksum, for which small vectors are too many. `path`
+    names the subfile of a handle in an error.
     """
 
     memory: Bytes
@@ -155,8 +133,6 @@ class HostTransfer(NamedTuple):
     merge: bool
     checked: bool
     path: Callable[[int], str]
-    limit_bytes: int = wire.MAX_LIMIT
-    block_bytes: int = wire.MAX_BLOCK_BYTES
 
     def write(
         self, pieces: Sequence[Piece], ensured: Sequence[tuple[int, int]] = (), sizes: WrittenSizes | None = None
@@ -166,11 +142,6 @@ class HostTransfer(NamedTuple):
         `sizes` is told how long each subfile was before, and is now at least.
         """
         runs = Runs(pieces, merge=self.merge)
-        size = runs.total_bytes
-        offset = runs.single_offset
-        blocks = None
-        if offset is not None and size + wire.RUN_BYTES * (1 + len(ensured)) + 2 * wire.TRAILER.size > self.limit_bytes:
-            blocks = wire.block_sizes(offset, size, self.block_bytes)
 
         def finish(body: memoryview) -> None:
             subfiles = list(dict.fromkeys([piece.subfile for piece in pieces] + [subfile for subfile, _ in ensured]))
@@ -183,7 +154,7 @@ class HostTransfer(NamedTuple):
                 sizes.record_end(ensured)
 
         return Message(
-            runs.writes, runs.encode(self.handles, ensured), data_bytes=size, blocks=blocks, finish=finish,
+            runs.writes, runs.encode(self.handles, ensured), data_bytes=runs.total_bytes, finish=finish,
             data=(lambda: self._gathered(pieces, runs)) if pieces else None, path=self.path,
         )  # fmt: skip
 

@@ -37,10 +37,6 @@ class Piece:
         return self.size / self.fragments
 
     @property
-    def single_run(self) -> bool:
-        return self.run_count == 1
-
-    @property
     @abstractmethod
     def bounds(self) -> tuple[int, int]:
         """From where to where in the subfile it reaches."""

@@ -43,7 +43,6 @@ def valid_message(draw: random.Random, sequence: int) -> bytes:
         runs = [(1, draw.randrange(LIMIT_BYTES, 3 * LIMIT_BYTES), draw.randrange(9000)), *runs[: draw.randrange(2)]]
     handles, sizes, offsets = ([run[i] for run in runs] for i in range(3))
     data = b""
-    streamed = kind in (Kind.READ, Kind.WRITE) and len(runs) == 1 and draw.random() < 0.5
     if kind in (Kind.WRITE_STRIDED, Kind.READ_STRIDED):
         runs = [strided_run(draw) for _ in range(draw.randrange(3))]
         body = strided_body(runs)
@@ -55,8 +54,8 @@ def valid_message(draw: random.Random, sequence: int) -> bytes:
     else:
         body = small_body(draw, kind, handle, path)
     checked = draw.random() < 0.5
-    message = wire.encode_header(kind, sequence, body, len(data), checked=checked, streamed=streamed)
-    return message + (with_checksums(data, runs[0][2] if streamed else None) if checked else data)
+    message = wire.encode_header(kind, sequence, body, len(data), checked=checked)
+    return message + (with_checksum(data) if checked else data)
 
 
 def strided_body(runs: Iterable[tuple[int, int, int, int, int]]) -> bytes:
@@ -97,15 +96,11 @@ def small_body(draw: random.Random, kind: Kind, handle: int, path: bytes) -> byt
     return message_bodies.HANDLE.pack(handle)
 
 
-def with_checksums(data: bytes, offset: int | None) -> bytes:
-    """The data followed by their checksum; of what is streamed to an offset, each block by its own."""
-    total, stream, place = wire.Checksum(), b"", 0
-    sizes = [len(data)] if offset is None else wire.block_sizes(offset, len(data), wire.block_bytes(LIMIT_BYTES))
-    for size in sizes if data else ():
-        total.add(data[place : place + size])
-        stream += data[place : place + size] + total.trailer()
-        place += size
-    return stream
+def with_checksum(data: bytes) -> bytes:
+    """The data followed by their checksum."""
+    total = wire.Checksum()
+    total.add(data)
+    return data + total.trailer() if data else b""
 
 
 def mutated(draw: random.Random, message: bytes) -> bytes:

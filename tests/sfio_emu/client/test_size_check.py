@@ -170,7 +170,7 @@ def test_truncations_between_the_parts_of_a_write_are_told() -> None:
     def told(*answers: tuple[int, int]) -> WrittenSizes:
         sizes = WrittenSizes()
         for subfile, cuts in answers:
-            sizes.note_answer([subfile], Written(1, 1, False, (0,), (cuts,)))
+            sizes.note_answer([subfile], Written(1, 1, (0,), (cuts,)))
         return sizes
 
     assert told((0, 5), (1, 5), (2, 5)).of_one_time

@@ -190,7 +190,7 @@ def test_lists_in_small_batches_are_the_same_bytes(
                 stream = np.empty(piece.size, dtype=np.uint8)
                 piece.gather(memory, stream)
                 assert piece.fragment_bytes == piece.size / piece.fragments
-                assert piece.single_run is (len(runs_of(piece)[0]) == 1)
+                assert piece.run_count == len(runs_of(piece)[0])
                 assert piece.bounds == (runs_of(piece)[0][0], runs_of(piece)[0][-1] + runs_of(piece)[1][-1])
                 places = [offset + i for offset, size in zip(*runs_of(piece), strict=True) for i in range(size)]
                 assert not found.keys() & set(places)
