@@ -123,19 +123,20 @@ class Access:
         """One read or write to be carried out, alone or with others."""
         return Job(memory, prepare(requests, self.settings, writing=direction == "write"))
 
-    def carry(self, direction: Direction, jobs: Sequence[Job]) -> None:
+    def carry(self, direction: Direction, jobs: Sequence[Job], part_of: WrittenSizes | None = None) -> None:
         """Carry out reads, or writes, in their order, their messages one behind the other over the windows of all
         hosts.
 
         A job that could not be carried out has a `fault`: the first in the order of hosts when all hosts are served.
+        `part_of`: what the answers say, of a write that others follow before the sizes of the subfiles are looked at.
         """
         settings, alone = self.settings, len(jobs) == 1
         with self._counted() as counters:
-            sizes = WrittenSizes()
+            sizes, extends = part_of or WrittenSizes(), direction == "write" and part_of is None
             calls = [Call(job.memory, settings, counters, sizes) for job in jobs]
             shares = [self._shares(job.requests) for job in jobs]
             due: set[int] = set()
-            for job, share in zip(jobs, shares, strict=True) if direction == "write" else ():
+            for job, share in zip(jobs, shares, strict=True) if extends else ():
                 job.due = possibly_short_subfiles(self.layout, job.requests.end, self._seen(share))
                 due |= set(job.due)
             if not alone:
@@ -152,7 +153,7 @@ class Access:
             all_shares = shares[0] if alone else [sum(each) for each in zip(*shares, strict=True)]
             try:
                 self._transfer(calls[0], messages, all_shares, direction, also=due)
-                if direction == "write":
+                if extends:
                     self._settle(max(job.requests.end for job in jobs), sizes)
             except SfioError as fault:
                 for job in [job for job in jobs if job.unfinished] or jobs:
@@ -170,9 +171,15 @@ class Access:
 
     def write_fragments(self, memory: Bytes, offset: int) -> None:
         """Write a block as one message, one answer and one call of the disk for each fragment."""
+        sizes = WrittenSizes()
         with self.session.guard:
             for part in self.layout.fragments(offset, len(memory)):
-                self.write_block(memory[part.offset - offset :][: part.size], part.offset)
+                job = self.job("write", memory, make_requests([part.offset], [part.offset - offset], [part.size]))
+                self.carry("write", [job], sizes)
+                if job.fault is not None:
+                    raise job.fault
+            if len(memory):
+                self._settle(offset + len(memory), sizes)
 
     def read_fragments(self, memory: Bytes, offset: int) -> int:
         """Read a block fragment by fragment, as far as the file goes; where the first missing byte lies."""
