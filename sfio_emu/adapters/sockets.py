@@ -78,14 +78,12 @@ class TcpConnections:
         """Raises `ListenerLost` within the time limit, `UsageError` where no listener of that name is known."""
         address = self._addresses.get(host)
         if address is None:
-            hint = (
-                f" of the file name: known are {', '.join(self.hosts)}"
-                if self._addresses
-                else (
-                    f": set SFIO_LISTENERS to {host}=ADDRESS:PORT (commas between several), or give a session of your own"
-                    " (sfio_emu.use)"
+            hint = f" of the file name: known are {', '.join(self.hosts)}"
+            if not self._addresses:
+                hint = (
+                    f": set SFIO_LISTENERS to {host}=ADDRESS:PORT (commas between several), or give a session of your"
                 )
-            )
+                hint += " own (sfio_emu.use)"
             raise UsageError(f"no listener is known for the host {host!r}{hint}")
         stream = self._open_socket(host)
         try:
