@@ -24,7 +24,7 @@ OPEN_ANSWER = struct.Struct("<I?QQQQIIQ")
 HANDLE = struct.Struct("<I")
 RESIZE = struct.Struct("<IQQ")
 SIZE_ANSWER = struct.Struct("<Q")
-WRITE_ANSWER = struct.Struct("<QI?")
+WRITE_ANSWER = struct.Struct("<QI")
 BEFORE_BYTES = 16
 FAILURE = struct.Struct("<iBIQ")
 ERRORS_ANSWER = struct.Struct("<15Q")
@@ -211,18 +211,16 @@ def decode_entries(body: memoryview) -> tuple[list[Entry], bool]:
 
 
 class Written(NamedTuple):
-    """The answer to WRITE: bytes, calls of the disk, whether one of the subfiles was truncated while they were written;
-    and of each subfile, in the order in which the runs first name them, its size before in bytes and the truncations
-    that it had been through (their numbers, exclusive or)."""
+    """The answer to WRITE: bytes, calls of the disk, and of each subfile, in the order in which the runs first name
+    them, its size before in bytes and the truncations that it had been through (their numbers, exclusive or)."""
 
     written_bytes: int
     disk_calls: int
-    torn: bool
     sizes: tuple[int, ...]
     cuts: tuple[int, ...]
 
     def encode(self) -> bytes:
-        head = WRITE_ANSWER.pack(self.written_bytes, self.disk_calls, self.torn)
+        head = WRITE_ANSWER.pack(self.written_bytes, self.disk_calls)
         return head + struct.pack(f"<{2 * len(self.sizes)}Q", *self.sizes, *self.cuts)
 
 
@@ -230,9 +228,9 @@ def decode_written(body: memoryview, subfiles: int) -> Written:
     """The answer to a WRITE that names `subfiles` subfiles; raises `Malformed`."""
     if len(body) != WRITE_ANSWER.size + BEFORE_BYTES * subfiles:
         raise Malformed(f"an answer of {len(body)} bytes to a write to {subfiles} subfiles", fatal=False)
-    written, calls, torn = WRITE_ANSWER.unpack_from(body)
+    written, calls = WRITE_ANSWER.unpack_from(body)
     before = struct.unpack_from(f"<{2 * subfiles}Q", body, WRITE_ANSWER.size)
-    return Written(written, calls, torn, before[:subfiles], before[subfiles:])
+    return Written(written, calls, before[:subfiles], before[subfiles:])
 
 
 def unpack(form: struct.Struct, body: memoryview) -> tuple[Any, ...]:

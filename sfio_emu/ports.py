@@ -15,14 +15,7 @@ class Conversation(Protocol):
 
     `outgoing` gives the pieces to send next (empty: nothing now), `incoming` the places of the next bytes (empty: none
     awaited); `sent` and `received` say how many bytes of them were moved. `finished` when all is answered.
-    `heartbeats`: how often the other side has said that it lives and waits for its disk. `brief`: all is sent before
-    anything is received, and what is received is one small answer.
     """
-
-    heartbeats: int
-
-    @property
-    def brief(self) -> bool: ...
 
     @property
     def finished(self) -> bool: ...

@@ -18,8 +18,8 @@ class Settings:
     `sort`: requests of a call in the order of their offsets; `merge`: overlapping and consecutive ones become one;
     `combine`: one message an I/O node instead of one a request; `pipeline`: `window` messages in transit instead of
     one, so that disk and network work at the same time. `message_bytes` bounds a message next to what the listener
-    allows; one long run, which is written as it arrives, may be eight times as long. `check_data` protects what is
-    written by a checksum of its own (XXH3), `check_reads` what is read. Heads and bodies always have checksums.
+    allows. `check_data` protects what is written by a checksum of its own (XXH3), `check_reads` what is read. Heads and
+    bodies always have checksums.
     """
 
     sort: bool = True
@@ -29,7 +29,7 @@ class Settings:
     check_data: bool = True
     check_reads: bool = True
     window: int = 8
-    message_bytes: int = (1 << 20) + 4096
+    message_bytes: int = (2 << 20) + 4096
 
     def __post_init__(self) -> None:
         for name in ("sort", "merge", "combine", "pipeline", "check_data", "check_reads"):

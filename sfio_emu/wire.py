@@ -26,13 +26,11 @@ deletes the subfiles of a name first takes a LOCK of it, which ends with the con
 There are three answers. DONE has what was requested. FAILED names a call of the operating system that failed; the
 session goes on. REFUSED says in words what was wrong with a message (`Malformed`): a wrong body or wrong data cost that
 message alone, but behind a wrong head, version or length nobody knows where the next message begins, so that the
-connection ends. HEARTBEAT is no answer: a listener sends it between answers while it waits for its disk.
+connection ends.
 
 Flow control. A client has at most `window` unanswered messages in transit (`Settings`). A listener reads nothing from a
 client while an answer to it waits to be sent, holds at most one message of each, and compares lengths with its limit
-before it allocates anything; TCP holds back the rest. One run may be longer than the limit, because no buffer holds it,
-where the flag `STREAMED` says so: the data of a WRITE come in blocks (`block_sizes`), each with its own trailer, and
-each is written when it is there.
+before it allocates anything; TCP holds back the rest.
 
 docs/workloads/striping.md has the kinds and bodies as a table.
 """
@@ -40,7 +38,7 @@ docs/workloads/striping.md has the kinds and bodies as a table.
 import struct
 import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -48,26 +46,24 @@ import numpy as np
 from xxhash import xxh3_64, xxh3_64_intdigest
 
 MAGIC = b"SFIO"
-VERSION = 7
+VERSION = 8
 HEADER = struct.Struct("<4sBBH5I")
 HEADER_BYTES = HEADER.size
 BEFORE_CHECK = struct.Struct("<4sBBH4I")
 MIN_LIMIT = 4096
 MAX_LIMIT = 1 << 28
 CHECKED = 1
-STREAMED = 2
 TRAILER = struct.Struct("<Q")
 RUN = struct.Struct("<IIQ")
 RUN_BYTES = RUN.size
 RUN_TYPE = np.dtype([("handle", "<u4"), ("size", "<u4"), ("offset", "<u8")])  # the same, of many
+NO_RUNS = np.zeros(0, dtype=RUN_TYPE)
 STRIDED = struct.Struct("<IIQQII")
+STRIDED_TYPE = np.dtype([*RUN_TYPE.descr, ("distance", "<u8"), ("number", "<u4"), ("reserved", "<u4")])
 STRIDED_BYTES = STRIDED.size
 MIN_READ_BODY_BYTES = 8
 MAX_OFFSET = 2**62
-BEAT_S = 0.5  # how often a listener says that it waits for its disk
-MAX_BODY_BYTES = 4096  # of requests other than READ and WRITE, and of a WRITE that is streamed
-MAX_BLOCK_BYTES = 512 << 10
-PAGE_BYTES = 4096
+MAX_BODY_BYTES = 4096  # of requests other than READ and WRITE
 
 READ_DONE = struct.Struct("<I")
 
@@ -100,7 +96,6 @@ class Kind(IntEnum):
     DONE = 0x80
     FAILED = 0x81
     REFUSED = 0x82
-    HEARTBEAT = 0x84
 
 
 KINDS = frozenset(int(kind) for kind in Kind)
@@ -126,11 +121,10 @@ class Header(NamedTuple):
     data_bytes: int
     body_check: int
     checked: bool
-    streamed: bool = False
 
     @property
     def total_bytes(self) -> int:
-        """What follows the head: the body, the data, their checksum (streamed: the last of their checksums)."""
+        """What follows the head: the body, the data, their checksum."""
         return self.body_bytes + self.data_bytes + self.trailer_bytes
 
     @property
@@ -138,27 +132,22 @@ class Header(NamedTuple):
         return TRAILER.size if self.checked and self.data_bytes else 0
 
 
-def encode_header(
-    kind: int, sequence: int, body: bytes, data_bytes: int = 0, *, checked: bool = False, streamed: bool = False
-) -> bytes:
+def encode_header(kind: int, sequence: int, body: bytes, data_bytes: int = 0, *, checked: bool = False) -> bytes:
     """The head and the body of a message (`encode_head`), as they stand one behind the other."""
-    return encode_head(kind, sequence, body, data_bytes, checked=checked, streamed=streamed) + body
+    return encode_head(kind, sequence, body, data_bytes, checked=checked) + body
 
 
-def encode_head(
-    kind: int, sequence: int, body: bytes | memoryview, data_bytes: int, *, checked: bool, streamed: bool = False
-) -> bytes:
+def encode_head(kind: int, sequence: int, body: bytes | memoryview, data_bytes: int, *, checked: bool) -> bytes:
     """The head of a message; on the stream the body follows, the data and, if `checked`, their checksum.
 
     In a READ `checked` asks for an answer that is.
     """
-    flags = (CHECKED if checked else 0) | (STREAMED if streamed else 0)
-    head = BEFORE_CHECK.pack(MAGIC, VERSION, kind, flags, sequence, len(body), data_bytes, body_check(body))
+    head = BEFORE_CHECK.pack(MAGIC, VERSION, kind, CHECKED * checked, sequence, len(body), data_bytes, body_check(body))
     return head + zlib.crc32(head).to_bytes(4, "little")
 
 
 def decode_header(head: bytes | bytearray | memoryview, limit: int) -> Header:
-    """The head of a message whose body and data together must not exceed `limit` bytes (streamed: those of its body).
+    """The head of a message whose body and data together must not exceed `limit` bytes.
 
     Raises `Malformed` (fatal: what follows cannot be found any more).
     """
@@ -172,29 +161,13 @@ def decode_header(head: bytes | bytearray | memoryview, limit: int) -> Header:
         )
     if check != zlib.crc32(head[: HEADER_BYTES - 4]):
         raise Malformed("the head of a message is corrupted", fatal=True)
-    if kind not in KINDS or flags & ~(CHECKED | STREAMED):
+    if kind not in KINDS or flags & ~CHECKED:
         raise Malformed(f"a message of the unknown kind {kind}, flags {flags}", fatal=True)
-    streamed = bool(flags & STREAMED)
-    long = streamed and kind == Kind.WRITE
-    most_body = MAX_BODY_BYTES if kind in SMALL_KINDS or long else limit
-    for size, most in ((body_bytes, most_body), (body_bytes + data_bytes, MAX_LIMIT if long else limit - TRAILER.size)):
+    most_body = MAX_BODY_BYTES if kind in SMALL_KINDS else limit
+    for size, most in ((body_bytes, most_body), (body_bytes + data_bytes, limit - TRAILER.size)):
         if size > most:
             raise Malformed(f"a message of {size} bytes where {most} are allowed", fatal=True)
-    return Header(kind, sequence, body_bytes, data_bytes, body_check, bool(flags & CHECKED), streamed)
-
-
-def block_bytes(limit: int) -> int:
-    """The longest block of a streamed WRITE to a listener with messages of at most `limit` bytes: a power of two."""
-    return int(min(MAX_BLOCK_BYTES, 1 << (limit // 2).bit_length() - 1))
-
-
-def block_sizes(offset: int, size: int, longest: int) -> Iterator[int]:
-    """The blocks in which bytes [offset, offset + size) of a subfile are streamed: up to borders of pages."""
-    end = offset + size
-    while offset < end:
-        count = min(longest - offset % min(PAGE_BYTES, longest), end - offset)
-        yield count
-        offset += count
+    return Header(kind, sequence, body_bytes, data_bytes, body_check, bool(flags))
 
 
 def body_check(body: bytes | memoryview) -> int:
@@ -209,10 +182,7 @@ def check_body(header: Header, body: memoryview) -> None:
 
 
 class Checksum:
-    """A checksum of data that arrive or leave in parts: XXH3 of 64 bits, at the speed of memory.
-
-    Of what is streamed each trailer is the checksum of all data so far, so that blocks cannot change places either.
-    """
+    """A checksum of data that arrive or leave in parts: XXH3 of 64 bits, at the speed of memory."""
 
     __slots__ = ("_state", "add")
 
@@ -258,11 +228,6 @@ def max_strided_runs(limit: int) -> int:
     """How many runs a strided message to a listener with messages of at most `limit` bytes may mean: as many as could
     be listed."""
     return limit // RUN_BYTES
-
-
-def encode_strided(runs: Iterable[Strided]) -> bytes:
-    """The body of WRITE_STRIDED and READ_STRIDED."""
-    return b"".join([STRIDED.pack(*run, 0) for run in runs])
 
 
 def decode_strided(body: memoryview, limit: int) -> list[Strided]:

@@ -7,8 +7,8 @@ processor time of client and listeners, medians of rounds in which every way has
 - *yardstick*: a plain program sends the same bytes with ``sendmsg`` to a peer that takes them with ``recvmsg_into`` and
   writes them with ``pwrite``; back with ``preadv``, ``sendmsg`` and ``recvmsg_into``; 256 KiB at a time, no checksums.
   User and system time, and the cost of checked striped accesses over the plain one.
-- *ways*: the same access with and without a special way: the message of a small block, long runs that are written in
-  one streamed message, blocks that are alike told as one.
+- *ways*: the same access with and without a special way: the message of a small block, long messages for long calls,
+  blocks that are alike told as one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from benchmarks.striping.bench_sfio_processor import Found, cost, measured, rati
 from sfio_emu import Session, StripedFile
 from sfio_emu.adapters.listener_clients import DEFAULT_MESSAGE_BYTES
 from sfio_emu.adapters.sockets import TcpConnections
-from sfio_emu.client import access, transfer
+from sfio_emu.client import access
 from sfio_emu.layout import piece_builder
 
 PIECE_BYTES = 256 << 10
@@ -164,8 +164,9 @@ def ways(session: Session, server: int, rounds: int, total_bytes: int) -> None:
         add(f"small message, write {size}", size * CALLS, partial(repeated, files[75].pwrite, bytes(size)), off)
         add(f"small message, read {size}", size * CALLS, partial(repeated, files[75].pread, bytearray(size)), off)
     for unit in (75, 65536):
-        off = (transfer, "CONTIGUOUS_FACTOR", 0)
-        add(f"streamed, write, unit {unit}", total_bytes, partial(files[unit].pwrite, data, 0), off)
+        off = (access.Access, "_limit_bytes", lambda *_: access.PIPELINED_BYTES)
+        add(f"long messages, write, unit {unit}", total_bytes, partial(files[unit].pwrite, data, 0), off)
+        add(f"long messages, read, unit {unit}", total_bytes, partial(files[unit].pread, back, 0), off)
     for block in (75, 200, 1005):
         none = ((where, "regular_pieces", lambda *_: None) for where in (access, piece_builder))
         first, second = none

@@ -2,12 +2,12 @@
 SFIO_SIZE, SFIO_GROUP, SFIO_LISTENERS ("p1=10.0.0.1:7000,p2=..."), SFIO_TIMEOUT_S."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from sfio_emu.adapters.sockets import DEFAULT_TIMEOUT_S, TcpConnections
 from sfio_emu.client.session import Session
-from sfio_emu.errors import PeerError, UsageError, whole_number
-from sfio_emu.ports import Connection, Connections, Conversation, ProcessGroup, SoloGroup
+from sfio_emu.errors import UsageError, whole_number
+from sfio_emu.ports import ProcessGroup, SoloGroup
 
 MIN_JOIN_S = 30.0  # processes of one program may start seconds apart on a busy machine
 
@@ -19,25 +19,8 @@ def session_from_environment() -> Session:
     if not 0 <= rank < size:
         raise UsageError(f"SFIO_RANK is {rank} and SFIO_SIZE {size}: the rank must be 0 to size - 1")
     timeout_s = _timeout_s(values)
-    listeners = parse_listeners(values.get("SFIO_LISTENERS", ""))
-    connections: Connections = TcpConnections(listeners, timeout_s=timeout_s) if listeners else _NoListeners()
+    connections = TcpConnections(parse_listeners(values.get("SFIO_LISTENERS", "")), timeout_s=timeout_s)
     return Session(connections, _group(values, rank, size, timeout_s))
-
-
-class _NoListeners:
-    """What stands for connections where the environment names no listener: ranks and groups can be used all the
-    same."""
-
-    hosts: Sequence[str] = ()
-
-    def connect(self, host: str) -> Connection:
-        raise UsageError(
-            f"no listener is known for the host {host!r}: set SFIO_LISTENERS to {host}=ADDRESS:PORT (commas between"
-            " several), or give a session of your own (sfio_emu.use)"
-        )
-
-    def carry(self, conversations: Sequence[tuple[Connection, Conversation]]) -> Mapping[str, PeerError]:
-        return {}
 
 
 def parse_listeners(text: str) -> dict[str, tuple[str, int]]:

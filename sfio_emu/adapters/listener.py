@@ -1,5 +1,5 @@
 """The I/O listener: serves the subfiles below a root to any number of clients, in one thread.
-`python -m sfio_emu.adapters.listener --root DIR --listen [NAME@]HOST:PORT`, or a `Listener` in a thread."""
+`python -m sfio_emu.adapters.listener --subfile-dir DIR --listen [NAME@]HOST:PORT`, or a `Listener` in a thread."""
 
 import argparse
 import errno
@@ -24,7 +24,7 @@ from sfio_emu.adapters.command_line import OneLineParser
 from sfio_emu.adapters.key_files import key_from_environment, read_key
 from sfio_emu.adapters.listener_clients import DEFAULT_MEMORY_BYTES, DEFAULT_MESSAGE_BYTES, Client, Limits
 from sfio_emu.adapters.listener_disk import OpenFiles, RootedSubfiles
-from sfio_emu.adapters.listener_threads import HeartbeatThread, LimitedLog, WorkThreads
+from sfio_emu.adapters.listener_threads import LimitedLog, WorkThreads
 from sfio_emu.adapters.peers.local_users import is_own_user
 from sfio_emu.adapters.sockets import watch_peer
 from sfio_emu.errors import UsageError
@@ -33,13 +33,14 @@ from sfio_emu.listener.operations import Rejections
 from sfio_emu.listener.pool import BufferPool
 from sfio_emu.listener.ports import Answer
 from sfio_emu.message_bodies import NONCE_BYTES
-from sfio_emu.wire import BEAT_S, Kind
+from sfio_emu.wire import Kind
 
 LOG = logging.getLogger("sfio_emu.listener")
 MAX_SILENCE_S = 5.0
 MAX_DRAIN_S = 2.0  # how long a refused client may go on sending
 TURN_S = 0.02  # after so long whoever else has become ready comes first
 TICK_S = 0.25
+SLOW_S = 0.5  # a turn that lasts longer is logged
 
 
 class Listener:
@@ -82,14 +83,11 @@ class Listener:
         self._poll.register(self._wake_reader, select.POLLIN)
         self._spare = _spare_descriptor()
         self._stopping, self._closing = False, threading.Lock()
-        self._serving: Client | None = None
-        self._heart = HeartbeatThread(self._beat)
         self._work = WorkThreads(self._note_worked)
         self._worked: deque[tuple[Client, Answer]] = deque()
 
     def serve_forever(self) -> None:
         """Serve until `close` is called (from any thread); then everything is closed."""
-        self._heart.start()
         try:
             while not self._stopping:
                 waits = self._clients or self._starving or self._draining
@@ -108,7 +106,6 @@ class Listener:
                 os.write(self._wake_writer, b"x")
 
     def _dispose(self) -> None:
-        self._heart.close()
         self._work.close()
         for number in list(self._clients):
             self._drop(number)
@@ -139,8 +136,7 @@ class Listener:
                 self._answer_worked()
 
     def _tick(self) -> None:
-        """What is due now and then: refused clients that go on sending, messages that never end, heartbeats of
-        syncs."""
+        """What is due now and then: refused clients that go on sending, messages that never end."""
         now_s = self._last_tick_s = time.monotonic()
         for number in [number for number, until_s in self._draining.items() if until_s < now_s]:
             self._drop(number)
@@ -148,9 +144,6 @@ class Listener:
             client.used_s *= 0.9
             if number not in self._draining and (why := client.too_slow(self._limits, now_s)):
                 self._lose(number, why)
-            elif client.syncing and now_s - client.beat_s > BEAT_S:
-                client.beat_s = now_s
-                client.beat()
 
     # --- clients come and go ---------------------------------------------------------------------------------------
 
@@ -227,11 +220,9 @@ class Listener:
         if happened & (select.POLLHUP | select.POLLERR) and not client.events:  # it waits here, and nobody there
             self._lose(number, "it has gone before it was answered")
             return
-        self._serving = client
-        self._heart.begin()
         began_s = client.active_s = time.monotonic()
         try:
-            events = client.move(self._pool, self._heart.lock, gone=bool(happened & select.POLLRDHUP))
+            events = client.move(self._pool, gone=bool(happened & select.POLLRDHUP))
             if client.connection.closed and not events:  # refused, and told so
                 client.stream.shutdown(socket.SHUT_WR)
                 self._draining[number] = time.monotonic() + MAX_DRAIN_S
@@ -243,8 +234,10 @@ class Listener:
             LOG.exception("a connection is ended: its request could not be carried out")
             events = 0
         finally:
-            self._heart.end()
-            client.used_s += time.monotonic() - began_s
+            lasted_s = time.monotonic() - began_s
+            client.used_s += lasted_s
+            if lasted_s > SLOW_S:
+                self._log.warn("served", client.peer, f"it took {lasted_s:.1f} s: the disk is slow, or was stopped")
         self._after_serving(number, client, events)
 
     def _after_serving(self, number: int, client: Client, events: int) -> None:
@@ -253,7 +246,7 @@ class Listener:
             self._log.warn("refused a message of", client.peer, connection.refusal)
             connection.refusal = ""
         if connection.sync or connection.work:
-            client.syncing, client.beat_s = True, client.active_s
+            client.syncing = True
             if connection.sync:
                 self._work.sync(client, connection.sync)
             if connection.work:
@@ -299,12 +292,6 @@ class Listener:
             self._drop(number)
 
     # --- next to the one thread ---------------------------------------------------------------------------------------
-
-    def _beat(self) -> None:
-        """Called by the heart, which holds its lock: tell those who wait for an answer that the disk is slow."""
-        for client in list(self._clients.values()):
-            if client.waits or client is self._serving:
-                client.beat()
 
     def _note_worked(self, client: object, answer: Answer) -> None:
         """Called by the threads that work."""
@@ -372,9 +359,10 @@ def _size(text: str, *, most: int = wire.MAX_LIMIT) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(prog="python -m sfio_emu.adapters.listener", description=__doc__)
-    parser.add_argument("--root", type=Path, required=True, help="directory of the subfiles; no path leaves it")
+    parser.add_argument("--subfile-dir", "--root", dest="root", type=Path, required=True,
+                        help="directory of the subfiles; no path leaves it", metavar="DIR")  # fmt: skip
     parser.add_argument("--listen", type=_parse_listen, action="append", required=True,
-                        help="address to serve; with a name its files lie in ROOT/NAME; port 0: any free one",
+                        help="address to serve; with a name its files lie in DIR/NAME; port 0: any free one",
                         metavar="[NAME@]HOST:PORT")  # fmt: skip
     parser.add_argument("--memory", type=partial(_size, most=2**62), default=DEFAULT_MEMORY_BYTES, metavar="BYTES",
                         help="bound of the buffers of all messages together (default: %(default)s)")  # fmt: skip

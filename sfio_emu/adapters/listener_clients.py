@@ -10,23 +10,18 @@ import struct
 import termios
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from threading import Lock
 
-from sfio_emu import wire
 from sfio_emu.adapters.sockets import VECTORS
 from sfio_emu.listener.connection import ServerConnection
 from sfio_emu.listener.pool import BufferPool
-from sfio_emu.wire import Kind
 
-DEFAULT_MEMORY_BYTES = 32 << 20
-DEFAULT_MESSAGE_BYTES = (1 << 20) + 4096
+DEFAULT_MEMORY_BYTES = 64 << 20
+DEFAULT_MESSAGE_BYTES = (2 << 20) + 4096
 MAX_CLIENTS = 8192
 MAX_FILES = 65536
 DESCRIPTORS_RESERVED = 64
-HEARTBEAT = memoryview(wire.encode_header(Kind.HEARTBEAT, 0, b""))
 STEPS = 4  # head, body, answer, and the beginning of what follows
 
 
@@ -67,20 +62,11 @@ class Client:
         self.stream, self.connection, self.peer = stream, connection, peer
         self.events = select.POLLIN
         self.received_s = self.active_s = time.monotonic()
-        self.used_s = self.beat_s = 0.0
+        self.used_s = 0.0
         self.greeted = self.syncing = False
         self._began_s: float | None = None  # the message that is arriving
         self._arrived_bytes = 0
         self._lowat = 1
-
-    @property
-    def waits(self) -> bool:
-        """Whether it has sent something that is not answered yet."""
-        if self.connection.mid_message or self.syncing:
-            return True
-        with suppress(OSError):
-            return _readable_bytes(self.stream) > 0
-        return False
 
     def too_slow(self, limits: Limits, now_s: float) -> str:
         """Why it is not to be waited for any longer; "" where it is."""
@@ -95,18 +81,17 @@ class Client:
                 return f"its message arrives too slowly: {arrived} bytes in {taken_s:.0f} s"
         return ""
 
-    def move(self, pool: BufferPool, lock: Lock, *, gone: bool) -> int:
+    def move(self, pool: BufferPool, *, gone: bool) -> int:
         """Receive, serve and answer what can be now; the events to wait for, 0 at the end or where a buffer is missing.
 
-        After one message the others have their turn. `gone`: nothing more will come. `lock` is held while bytes are
-        sent.
+        After one message the others have their turn. `gone`: nothing more will come.
         """
         connection = self.connection
         for _ in range(STEPS):
             answered = bool(connection.outgoing())
             while connection.outgoing():
                 try:
-                    self._send(connection.outgoing(), lock)
+                    self._send(connection.outgoing())
                 except BlockingIOError:
                     return select.POLLOUT
             if answered and self._lowat == 1 and not connection.closed:
@@ -125,14 +110,6 @@ class Client:
             connection.received(count)
             self._note_arrived(count)
         return select.POLLOUT if connection.outgoing() else select.POLLIN
-
-    def beat(self) -> None:
-        """Send a heartbeat, unless an answer is on its way; by whoever holds the lock of `move`."""
-        if self.connection.between_answers:
-            with suppress(OSError):
-                sent = self.stream.send(HEARTBEAT)
-                if sent < len(HEARTBEAT):
-                    self.connection.interject(HEARTBEAT[sent:])
 
     def _note_arrived(self, count: int) -> None:
         if self.connection.mid_message:
@@ -162,10 +139,9 @@ class Client:
             self.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, count)
             self._lowat = count
 
-    def _send(self, pieces: Sequence[memoryview], lock: Lock) -> None:
+    def _send(self, pieces: Sequence[memoryview]) -> None:
         """Send what can be sent by one call."""
-        with lock:
-            count = self.stream.send(pieces[0]) if len(pieces) == 1 else self.stream.sendmsg(islice(pieces, VECTORS))
+        count = self.stream.send(pieces[0]) if len(pieces) == 1 else self.stream.sendmsg(islice(pieces, VECTORS))
         self.connection.sent(count)
 
 

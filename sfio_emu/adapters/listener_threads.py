@@ -1,19 +1,14 @@
-"""What a listener does next to its one thread: it says that it lives while a call of the disk stands still, and syncs
-files.
-
-The thread of the listener owns everything; the others only send heartbeats between answers, and call fsync. What the
-listener says of refused messages and lost clients is limited, so that no client can fill a disk with it.
-"""
+"""What a listener does next to its one thread: it syncs files and reads folders. The thread of the listener owns
+everything; the others only work for it. What it says of refused messages and lost clients is limited, so that no client
+can fill a disk with it."""
 
 import logging
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from sfio_emu.listener.ports import Answer, CallFailed, FileSync, failed
-from sfio_emu.wire import BEAT_S
 
 LOG = logging.getLogger("sfio_emu.listener")
 LINES_AT_ONCE = 5
@@ -43,51 +38,6 @@ class LimitedLog:
         period[1] += 1
         if period[1] <= LINES_AT_ONCE:
             LOG.warning("%s %s: %s", kind, peer, text)
-
-
-class HeartbeatThread:
-    """Calls `beat` every BEAT_S seconds while one turn of the listener lasts longer than that: its disk stands still.
-
-    `lock` is held meanwhile. Who takes a turn calls `begin` and `end`; `end` waits for a beat under way.
-    """
-
-    def __init__(self, beat: Callable[[], None]) -> None:
-        self._thread = threading.Thread(target=self._run, daemon=True, name="heartbeats")
-        self.lock = threading.Lock()
-        self._beat = beat
-        self._since_s = 0.0
-        self._closing = threading.Event()
-
-    def begin(self) -> None:
-        self._since_s = time.monotonic()
-
-    def end(self) -> None:
-        with self.lock:
-            self._since_s = 0.0
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def _run(self) -> None:
-        slow_since_s, wait_s = 0.0, BEAT_S
-        while not self._closing.wait(wait_s):
-            wait_s = BEAT_S
-            with self.lock:
-                since_s = self._since_s
-                lasts_s = time.monotonic() - since_s if since_s else 0.0
-                if not since_s:
-                    continue
-                if lasts_s < BEAT_S:  # look again when it will have lasted so long
-                    wait_s = BEAT_S - lasts_s
-                    continue
-                if slow_since_s != since_s:
-                    LOG.warning("a call of the disk has taken more than %g s: clients are told to wait", BEAT_S)
-                slow_since_s = since_s
-                self._beat()
-
-    def close(self) -> None:
-        self._closing.set()
-        self._thread.join()
 
 
 class WorkThreads:

@@ -1,8 +1,8 @@
 """Connections to listeners over TCP, and the loop that moves the bytes of several conversations at once.
 
-Three kinds of silence are distinguished. A *way that is dead*: the kernel sends and nothing comes back, not even for a
+Two kinds of silence are distinguished. A *way that is dead*: the kernel sends and nothing comes back, not even for a
 window that is closed; given up within the time limit. A *listener that stands still*: its host answers, the listener
-does not. A *disk that stands still*: the listener says so (HEARTBEAT). The last two are waited for 15 times as long.
+does not, because its disk is slow or it was stopped; waited for 15 times as long.
 """
 
 import errno
@@ -18,10 +18,8 @@ from sfio_emu.adapters.key_files import key_from_environment
 from sfio_emu.errors import ListenerLost, PeerError, UsageError, whole_number
 from sfio_emu.message_bodies import NONCE_BYTES
 from sfio_emu.ports import Connection, Conversation
-from sfio_emu.wire import BEAT_S
 
 VECTORS = 1024
-BEATS = 3  # after so many that did not come a listener says no more that its disk stands still
 DEFAULT_TIMEOUT_S = 2.0
 STALL_FACTOR = 15.0
 MIN_BURST_BYTES = 16 << 10
@@ -38,8 +36,6 @@ class TcpConnection:
         self.stream = stream
         self.nonce = os.urandom(NONCE_BYTES)
         self.key = key
-        self.arrival = select.poll()
-        self.arrival.register(stream, select.POLLIN)
 
     def fileno(self) -> int:
         return self.stream.fileno()
@@ -82,8 +78,13 @@ class TcpConnections:
         """Raises `ListenerLost` within the time limit, `UsageError` where no listener of that name is known."""
         address = self._addresses.get(host)
         if address is None:
-            known = ", ".join(self.hosts) or "none"
-            raise UsageError(f"no listener is known for the host {host!r} of the file name: known are {known}")
+            hint = f" of the file name: known are {', '.join(self.hosts)}"
+            if not self._addresses:
+                hint = (
+                    f": set SFIO_LISTENERS to {host}=ADDRESS:PORT (commas between several), or give a session of your"
+                )
+                hint += " own (sfio_emu.use)"
+            raise UsageError(f"no listener is known for the host {host!r}{hint}")
         stream = self._open_socket(host)
         try:
             stream.settimeout(self._timeout_s)
@@ -97,46 +98,7 @@ class TcpConnections:
 
     def carry(self, conversations: Sequence[tuple[Connection, Conversation]]) -> Mapping[str, PeerError]:
         """Move bytes until each conversation is finished or broken; what broke, by host."""
-        broken: dict[str, PeerError] = {}
-        if all(conversation.brief for _, conversation in conversations):
-            conversations = self._carry_brief(conversations, broken)
-        if conversations:
-            broken |= _Carriage(conversations, self._timeout_s, self._stall_s).run()
-        return broken
-
-    def _carry_brief(
-        self, conversations: Sequence[tuple[Connection, Conversation]], broken: dict[str, PeerError]
-    ) -> Sequence[tuple[Connection, Conversation]]:
-        """Send each of several small messages at once, then wait for each answer a little; those that are not
-        finished."""
-        started, left = [], []
-        for connection, conversation in conversations:
-            if self._try(connection, conversation, _send, broken):
-                started.append((connection, conversation))
-        wait_ms = _look_s(self._timeout_s) * 1000
-        for connection, conversation in started:
-            assert isinstance(connection, TcpConnection)
-            while not conversation.outgoing() and not conversation.finished and connection.arrival.poll(wait_ms):
-                if not self._try(connection, conversation, _receive, broken):
-                    break
-            if not conversation.finished and connection.host not in broken:
-                left.append((connection, conversation))
-        return left
-
-    @staticmethod
-    def _try(
-        connection: Connection, conversation: Conversation, step: Callable[[socket.socket, Conversation], bool],
-        broken: dict[str, PeerError],
-    ) -> bool:  # fmt: skip
-        """Take one step of a conversation; whether it still stands."""
-        try:
-            step(_stream(connection), conversation)
-        except BlockingIOError:
-            return True
-        except (PeerError, OSError) as fault:
-            broken[connection.host] = fault if isinstance(fault, PeerError) else _lost(connection.host, fault)
-            return False
-        return True
+        return _Carriage(conversations, self._timeout_s, self._stall_s).run()
 
 
 class _Carriage:
@@ -156,12 +118,12 @@ class _Carriage:
         self._poll = select.poll()
         self._timeout_s, self._stall_s = timeout_s, stall_s
         self._required: dict[int, int] = {}
-        self._silence: dict[int, _Silence] = {}
+        self._moved_s = dict.fromkeys(self._live, time.monotonic())  # when something came or was sent last
+        self._dead_s: dict[int, float] = {}  # since when the kernel has sent what is not acknowledged
         self._broken: dict[str, PeerError] = {}
 
     def run(self) -> dict[str, PeerError]:
         live = self._live
-        self._silence = {number: _Silence(time.monotonic(), live[number][2].heartbeats) for number in live}
         look_s = _look_s(self._timeout_s)
         looked_s = time.monotonic()
         ready = [(number, select.POLLOUT) for number in live]
@@ -171,7 +133,7 @@ class _Carriage:
             now_s = time.monotonic()
             for number, _ in ready:
                 if number in live:
-                    self._silence[number].broken(now_s, live[number][2].heartbeats)
+                    self._moved_s[number] = now_s
                     self._await(number, live[number][2])
             if not live:
                 break
@@ -186,17 +148,13 @@ class _Carriage:
     def _look(self, number: int, now_s: float) -> None:
         """Give up a conversation that has been silent for too long, or whose way is dead."""
         _, stream, _ = self._live[number]
-        silence = self._silence[number]
-        if now_s - silence.since_s > self._stall_s:
-            if now_s - silence.beat_s < max(self._timeout_s, BEATS * BEAT_S):
-                self._drop(number, f"its disk has stood still for {self._stall_s:g} s (its listener says so)")
-            else:
-                self._drop(number, f"its listener has moved no byte for {self._stall_s:g} s")
+        if now_s - self._moved_s[number] > self._stall_s:
+            self._drop(
+                number, f"its listener has moved no byte for {self._stall_s:g} s: its disk is slow, or it was stopped"
+            )
         elif not _unanswered(stream):
-            silence.dead_since_s = None
-        elif silence.dead_since_s is None:
-            silence.dead_since_s = now_s
-        elif now_s - silence.dead_since_s >= 0.6 * self._timeout_s:
+            self._dead_s.pop(number, None)
+        elif now_s - self._dead_s.setdefault(number, now_s) >= 0.6 * self._timeout_s:
             self._drop(number, "no answer from it any more (what is sent to it is not acknowledged)")
 
     def _move(self, numbers: list[int], step: Callable[[socket.socket, Conversation], bool]) -> None:
@@ -289,25 +247,6 @@ def _describe(fault: OSError) -> str:
     if fault.errno in (errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH):
         return f"no answer from it any more ({fault.strerror})"
     return f"the connection to its listener broke: {fault}"
-
-
-class _Silence:
-    """How long a conversation has moved nothing but heartbeats, when the last of them came, and since when the kernel
-    has sent what is not acknowledged."""
-
-    __slots__ = ("beat_s", "beats", "dead_since_s", "since_s")
-
-    def __init__(self, now_s: float, beats: int) -> None:
-        self.since_s, self.beats = now_s, beats
-        self.beat_s = -1e9
-        self.dead_since_s: float | None = None
-
-    def broken(self, now_s: float, beats: int) -> None:
-        """Something came or was sent; `beats`: heartbeats so far."""
-        if beats != self.beats:
-            self.beats, self.beat_s = beats, now_s
-        else:
-            self.since_s = now_s
 
 
 def _unanswered(stream: socket.socket) -> bool:

@@ -1,5 +1,5 @@
 """Reads and writes of a file's bytes: requests prepared, split over the I/O nodes, moved, their faults gathered.
-The optimised way (one message an I/O node) and the plain one (one message a fragment) that it is compared with."""
+A block in one message to each I/O node, and the plain way (one message a fragment) that it is compared with."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,9 +13,9 @@ from sfio_emu.client.session import OpenSubfile, Result, Session, answered
 from sfio_emu.client.size_check import NO_END, WrittenSizes, fit_one_file, min_size, possibly_short_subfiles
 from sfio_emu.client.small_access import host_parts, is_small, read_small, write_small
 from sfio_emu.client.small_calls import BlockPart, block_parts
-from sfio_emu.client.transfer import Call, HostTransfer, Job, packed_for
+from sfio_emu.client.transfer import Call, HostTransfer, Job, pack
 from sfio_emu.errors import SfioError
-from sfio_emu.layout.piece import Bytes, Piece, StripedPiece
+from sfio_emu.layout.piece import Bytes, Piece
 from sfio_emu.layout.piece_builder import pieces_of, regular_pieces
 from sfio_emu.layout.requests import Requests, make_requests, prepare
 from sfio_emu.layout.striping import Layout
@@ -24,8 +24,8 @@ from sfio_emu.ports import Direction
 from sfio_emu.settings import Settings, TransferCounters
 from sfio_emu.wire import Kind
 
-PLAIN = Settings(sort=False, merge=False, combine=False, pipeline=False)
 MAX_LOOKS = 16
+PIPELINED_BYTES = (1 << 20) + 4096
 Messages = Callable[[str], Iterator[Message]]
 """The messages of a call to a host."""
 
@@ -123,19 +123,20 @@ class Access:
         """One read or write to be carried out, alone or with others."""
         return Job(memory, prepare(requests, self.settings, writing=direction == "write"))
 
-    def carry(self, direction: Direction, jobs: Sequence[Job]) -> None:
+    def carry(self, direction: Direction, jobs: Sequence[Job], part_of: WrittenSizes | None = None) -> None:
         """Carry out reads, or writes, in their order, their messages one behind the other over the windows of all
         hosts.
 
         A job that could not be carried out has a `fault`: the first in the order of hosts when all hosts are served.
+        `part_of`: what the answers say, of a write that others follow before the sizes of the subfiles are looked at.
         """
         settings, alone = self.settings, len(jobs) == 1
         with self._counted() as counters:
-            sizes = WrittenSizes()
+            sizes, extends = part_of or WrittenSizes(), direction == "write" and part_of is None
             calls = [Call(job.memory, settings, counters, sizes) for job in jobs]
             shares = [self._shares(job.requests) for job in jobs]
             due: set[int] = set()
-            for job, share in zip(jobs, shares, strict=True) if direction == "write" else ():
+            for job, share in zip(jobs, shares, strict=True) if extends else ():
                 job.due = possibly_short_subfiles(self.layout, job.requests.end, self._seen(share))
                 due |= set(job.due)
             if not alone:
@@ -152,7 +153,7 @@ class Access:
             all_shares = shares[0] if alone else [sum(each) for each in zip(*shares, strict=True)]
             try:
                 self._transfer(calls[0], messages, all_shares, direction, also=due)
-                if direction == "write":
+                if extends:
                     self._settle(max(job.requests.end for job in jobs), sizes)
             except SfioError as fault:
                 for job in [job for job in jobs if job.unfinished] or jobs:
@@ -163,43 +164,31 @@ class Access:
 
     def _messages(self, direction: Direction, host: str, job: Job, call: Call) -> Iterator[Message]:
         pieces = self._pieces(host, job.requests, merge=self.settings.merge)
+        limit_bytes = self._limit_bytes(host, job.requests.total_bytes // len(self.hosts))
         if direction == "write":
-            return self._write_messages(host, call, pieces, job.due)
-        return self._read_messages(host, call, pieces, job.end)
+            return self._write_messages(host, call, pieces, limit_bytes, job.due)
+        return self._read_messages(host, call, pieces, limit_bytes, job.end)
 
     def write_fragments(self, memory: Bytes, offset: int) -> None:
         """Write a block as one message, one answer and one call of the disk for each fragment."""
-        if not len(memory):
-            return
-        nothing = [0] * len(self.subfiles)
-        with self._counted() as counters:
-            sizes = WrittenSizes()
-            call = Call(memory, PLAIN, counters, sizes=sizes)
-            everywhere = [1] * len(self.subfiles)
-            due = possibly_short_subfiles(self.layout, offset, self._seen(everywhere))
-            self._transfer(call, lambda host: self._write_messages(host, call, (), due), nothing, "write", also=due)
-            for piece, shares in self._fragments(memory, offset):
-
-                def messages(host: str, piece: Piece = piece) -> Iterator[Message]:
-                    return self._write_messages(host, call, [piece], {})
-
-                self._transfer(call, messages, shares, "write")
-            self._settle(offset + len(memory), sizes)
+        sizes = WrittenSizes()
+        with self.session.guard:
+            for part in self.layout.fragments(offset, len(memory)):
+                job = self.job("write", memory, make_requests([part.offset], [part.offset - offset], [part.size]))
+                self.carry("write", [job], sizes)
+                if job.fault is not None:
+                    raise job.fault
+            if len(memory):
+                self._settle(offset + len(memory), sizes)
 
     def read_fragments(self, memory: Bytes, offset: int) -> int:
         """Read a block fragment by fragment, as far as the file goes; where the first missing byte lies."""
-        end = [NO_END]
-        with self._counted() as counters:
-            call = Call(memory, PLAIN, counters)
-            for piece, shares in self._fragments(memory, offset):
-
-                def messages(host: str, piece: Piece = piece) -> Iterator[Message]:
-                    return self._read_messages(host, call, [piece], end)
-
-                self._transfer(call, messages, shares, "read")
-                if end[0] != NO_END:
-                    break
-        return end[0]
+        with self.session.guard:
+            for part in self.layout.fragments(offset, len(memory)):
+                end = self.read_block(memory[part.offset - offset :][: part.size], part.offset)
+                if end != NO_END:
+                    return end
+        return NO_END
 
     def ask_each(
         self, kind: Kind, body: Callable[[int, int], bytes], answer: Callable[[memoryview], Result]
@@ -208,13 +197,6 @@ class Access:
         handles = [self.session.handle(one) for one in self.opened]
         questions = [(one.name, kind, body(number, handles[number])) for number, one in enumerate(self.opened)]
         return answered(self.session.ask_each(questions, answer))
-
-    def _fragments(self, memory: Bytes, offset: int) -> Iterator[tuple[Piece, list[int]]]:
-        """The fragments of a block, each with the bytes it has on each subfile."""
-        for part in self.layout.fragments(offset, len(memory)):
-            low, shares = part.local_offset, [0] * len(self.subfiles)
-            shares[part.subfile] = part.size
-            yield StripedPiece(self.layout, part.subfile, low, low + part.size, -offset), shares
 
     @contextmanager
     def _counted(self) -> Iterator[TransferCounters]:
@@ -279,21 +261,18 @@ class Access:
         return HostTransfer(
             memory=call.memory, handles=handles, stage=self.session.link(host).stage, counters=call.counters,
             merge=call.settings.merge, checked=checked,
-            path=path, limit_bytes=self._limit_bytes(host), block_bytes=self.session.link(host).block_bytes,
+            path=path,
         )  # fmt: skip
 
     def _write_messages(
-        self, host: str, call: Call, pieces: Iterable[Piece], due: Mapping[int, int]
+        self, host: str, call: Call, pieces: Iterable[Piece], limit_bytes: int, due: Mapping[int, int]
     ) -> Iterator[Message]:
         """The messages for a host; the last one also makes its subfiles as long as they must be."""
-        transfer, limit_bytes = (
-            self._host_transfer(host, call, checked=call.settings.check_data),
-            self._limit_bytes(host),
-        )
+        transfer = self._host_transfer(host, call, checked=call.settings.check_data)
         reached = dict.fromkeys(self.hosts[host], 0)
         room = limit_bytes - wire.STRIDED_BYTES * (len(reached) + 1)
         waiting: list[Piece] = []
-        for packed in packed_for(pieces, room, call.settings, writing=True):
+        for packed in pack(pieces, room, combine=call.settings.combine):
             if waiting:
                 yield transfer.write(waiting, sizes=call.sizes)
             waiting = packed
@@ -303,12 +282,11 @@ class Access:
         if waiting or ensured:
             yield transfer.write(waiting, ensured, call.sizes)
 
-    def _read_messages(self, host: str, call: Call, pieces: Iterable[Piece], end: list[int]) -> Iterator[Message]:
-        transfer, limit_bytes = (
-            self._host_transfer(host, call, checked=call.settings.check_reads),
-            self._limit_bytes(host),
-        )
-        for packed in packed_for(pieces, limit_bytes, call.settings, writing=False):
+    def _read_messages(
+        self, host: str, call: Call, pieces: Iterable[Piece], limit_bytes: int, end: list[int]
+    ) -> Iterator[Message]:
+        transfer = self._host_transfer(host, call, checked=call.settings.check_reads)
+        for packed in pack(pieces, limit_bytes, combine=call.settings.combine):
             yield transfer.read(packed, self._ends_at(end))
 
     def _ends_at(self, end: list[int]) -> Callable[[int, int], None]:
@@ -335,8 +313,10 @@ class Access:
             for n in range(count)
         ]
 
-    def _limit_bytes(self, host: str) -> int:
-        return min(self.session.link(host).limit_bytes, self.settings.message_bytes)
+    def _limit_bytes(self, host: str, share_bytes: int) -> int:
+        """Of a message: no more than a quarter of a long call, so that network and disk work at the same time."""
+        most = min(self.session.link(host).limit_bytes, self.settings.message_bytes)
+        return min(most, max(PIPELINED_BYTES, share_bytes // 4))
 
     def _handles(self, host: str) -> dict[int, int]:
         return {number: self.session.handle(self.opened[number]) for number in self.hosts[host]}

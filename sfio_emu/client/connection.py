@@ -18,8 +18,7 @@ Slice = Sequence[memoryview]
 class Message(NamedTuple):
     """A message and what becomes of its answer.
 
-    `data` gives the `data_bytes` to send in slices: each is requested when the one before has been sent; `blocks`: the
-    sizes of the blocks they are streamed in. Of an answer,
+    `data` gives the `data_bytes` to send in slices: each is requested when the one before has been sent. Of an answer,
     `places` gives the size of its data and places for them, given its body, also in slices: each is requested when the
     one before is full. `finish` takes the body when all has arrived, `failed` the failure that it tells of
     (else the call fails). `path` names the subfile of a handle in an error.
@@ -29,7 +28,6 @@ class Message(NamedTuple):
     body: bytes = b""
     data: Callable[[], Iterator[Slice]] | None = None
     data_bytes: int = 0
-    blocks: Iterator[int] | None = None
     places: Callable[[memoryview], tuple[int, Iterator[Slice]]] | None = None
     finish: Callable[[memoryview], None] | None = None
     failed: Callable[[RemoteFailure], None] | None = None
@@ -38,7 +36,7 @@ class Message(NamedTuple):
 
 def check_sequence(header: Header, awaited: int | None) -> None:
     """Raises `Malformed` where an answer is not the one to message `awaited` (None: none is awaited)."""
-    if header.sequence != awaited and header.kind not in (Kind.REFUSED, Kind.HEARTBEAT):
+    if header.sequence != awaited and header.kind != Kind.REFUSED:
         raise Malformed(f"an answer to message {header.sequence}, which is not awaited", fatal=True)
 
 
@@ -61,11 +59,8 @@ class Exchange:
     """The messages of one call to one host: as many as `settings` say are sent before the first is answered.
 
     An answer that says "failed" is kept in `failure` (the first one) and the rest goes on; an answer that breaks the
-    protocol raises `ProtocolError` from `received`, after which the connection is of no more use. `heartbeats`: how
-    often the listener has said meanwhile that it waits for its disk.
+    protocol raises `ProtocolError` from `received`, after which the connection is of no more use.
     """
-
-    brief = False
 
     def __init__(
         self, host: str, messages: Iterator[Message], *, first: int, settings: Settings, counters: TransferCounters
@@ -78,8 +73,6 @@ class Exchange:
         self._outgoing: deque[memoryview] = deque()
         self._exhausted = False
         self._slices: Iterator[Slice] | None = None
-        self._blocks: Iterator[int] | None = None
-        self._block_left = 0
         self._data_left = 0
         self._sum = wire.Checksum()
         self._inbox = memoryview(bytearray(INBOX_BYTES))
@@ -91,7 +84,6 @@ class Exchange:
         self._offered: list[memoryview] = []
         self._trailer = memoryview(bytearray(wire.TRAILER.size))
         self._answer_sum = wire.Checksum()
-        self.heartbeats = 0
         self.failure: PeerError | None = None
 
     @property
@@ -114,7 +106,6 @@ class Exchange:
         head = wire.encode_header(
             message.kind, self.next_sequence, message.body, message.data_bytes,
             checked=self._check_reads if message.kind in wire.READS else self._check,
-            streamed=message.blocks is not None,
         )  # fmt: skip
         self._outgoing.append(memoryview(head))
         self._waiting.append((self.next_sequence, message))
@@ -123,8 +114,6 @@ class Exchange:
         if message.data is not None:
             self._slices = message.data()
             self._data_left = message.data_bytes
-            self._blocks = message.blocks if self._check else None
-            self._block_left = 0 if self._blocks is None else next(self._blocks)
             self._sum = wire.Checksum()
             self._next_slice(self._slices)
 
@@ -132,28 +121,13 @@ class Exchange:
         """Queue the next data of the message that is being sent, or what closes it."""
         pieces = next(slices, ())
         self._data_left -= sum(map(len, pieces))
-        if self._blocks is not None:
-            for piece in pieces:
-                self._queue_in_blocks(piece, self._blocks)
-        else:
-            self._outgoing.extend(pieces)
-            for piece in pieces if self._check else ():
-                self._sum.add(piece)
+        self._outgoing.extend(pieces)
+        for piece in pieces if self._check else ():
+            self._sum.add(piece)
         if not (self._data_left and pieces):
             self._slices = None
-            if self._check and self._blocks is None:  # with the last data, so that they arrive together
+            if self._check:  # with the last data, so that they arrive together
                 self._outgoing.append(memoryview(self._sum.trailer()))
-
-    def _queue_in_blocks(self, piece: memoryview, blocks: Iterator[int]) -> None:
-        """Queue data that are streamed: behind each block stands the checksum of all so far."""
-        while len(piece):
-            part, piece = piece[: self._block_left], piece[self._block_left :]
-            self._outgoing.append(part)
-            self._sum.add(part)
-            self._block_left -= len(part)
-            if not self._block_left:
-                self._outgoing.append(memoryview(self._sum.trailer()))
-                self._block_left = next(blocks, 0)
 
     def sent(self, count: int) -> None:
         wire.drop_sent(self._outgoing, count)
@@ -194,10 +168,6 @@ class Exchange:
             return False
         body = self._inbox[wire.HEADER_BYTES : end]
         wire.check_body(header, body)
-        if header.kind == Kind.HEARTBEAT:
-            self.heartbeats += 1
-            self._next_head(end)
-            return True
         if not header.data_bytes:
             self._finish(header)
             return True

@@ -60,13 +60,12 @@ class OpenSubfile:
 
 @dataclass(kw_only=True)
 class Link:
-    """A live connection to a host: the number of the next message, what a message may hold, the longest block of what
-    is streamed, the machine the listener says it runs on, the handles and users of open subfiles by key."""
+    """A live connection to a host: the number of the next message, what a message may hold, the machine the listener
+    says it runs on, the handles and users of open subfiles by key."""
 
     connection: Connection
     next_sequence: int = 1
     limit_bytes: int = wire.MIN_LIMIT
-    block_bytes: int = wire.MIN_LIMIT
     machine: bytes = b""
     handles: dict[OpenKey, int] = field(default_factory=dict)
     users: dict[OpenKey, int] = field(default_factory=dict)
@@ -140,7 +139,6 @@ class Session:
                 )
             self.ask(listener, Kind.KEY, authentication.proof(key, "client", nonce, welcome.nonce), bytes)
         link.limit_bytes, link.machine = welcome.limit_bytes, welcome.machine
-        link.block_bytes = wire.block_bytes(welcome.limit_bytes)
 
     def handle(self, subfile: OpenSubfile) -> int:
         """The handle of an open subfile on the live connection, opened again after a loss; raises `StaleFileError`

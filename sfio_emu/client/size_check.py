@@ -42,7 +42,6 @@ class WrittenSizes:
 
     def note_answer(self, subfiles: Sequence[int], written: Written) -> None:
         """What an answer says of the subfiles that its message named."""
-        self.torn |= written.torn
         self.note_before(subfiles, written.sizes)
         for subfile, cuts in zip(subfiles, written.cuts, strict=True):
             self.torn |= self._cuts.setdefault(subfile, cuts) != cuts

@@ -95,8 +95,6 @@ class SmallCall:
     A `Conversation`. `finish(body, data)` is given the answer; an answer that says "failed" is kept in `failure`.
     """
 
-    brief = True
-
     def __init__(
         self, host: str, sequence: int, message: bytes, room_bytes: int,
         finish: Callable[[memoryview, memoryview], None], counters: TransferCounters,
@@ -107,7 +105,6 @@ class SmallCall:
         self._arrived = 0
         self.path: Callable[[int], str] = str
         self.next_sequence = (sequence + 1) & 0xFFFFFFFF
-        self.heartbeats = 0
         self.finished = False
         self.failure: PeerError | None = None
 
@@ -125,14 +122,14 @@ class SmallCall:
         """Take `count` more bytes; raises `ProtocolError`."""
         self._arrived += count
         try:
-            while self._arrived >= wire.HEADER_BYTES and self._take_message():
-                pass
+            if self._arrived >= wire.HEADER_BYTES:
+                self._take_message()
         except Malformed as fault:
             self._counters.rejected += 1
             raise ProtocolError(self._host, f"its answer was rejected: {fault}") from fault
 
-    def _take_message(self) -> bool:
-        """Take what has arrived whole; whether more may be there."""
+    def _take_message(self) -> None:
+        """Take the answer once it has arrived whole."""
         inbox = self._inbox
         header = wire.decode_header(inbox[: wire.HEADER_BYTES], wire.MAX_LIMIT)
         if self.finished:
@@ -143,22 +140,15 @@ class SmallCall:
         if end > len(inbox):
             self._make_room(end)
         if self._arrived < end:
-            return False
+            return
         body, data = inbox[wire.HEADER_BYTES : data_start], inbox[data_start : data_start + header.data_bytes]
         wire.check_body(header, body)
-        if header.kind == Kind.HEARTBEAT:
-            self.heartbeats += 1
-            left = self._arrived - end
-            inbox[:left] = inbox[end : self._arrived]
-            self._arrived = left
-            return True
         if header.kind == Kind.REFUSED:
             self._counters.rejected += 1
             raise refusal_of(self._host, body)
         self._take_answer(header, body, data, inbox[data_start + header.data_bytes : end])
         if self._arrived > end:
             raise Malformed("more than the answer that is awaited", fatal=True)
-        return False
 
     def _take_answer(self, header: wire.Header, body: memoryview, data: memoryview, trailer: memoryview) -> None:
         if len(trailer) and trailer != wire.TRAILER.pack(xxh3_64_intdigest(data)):

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sfio_emu import message_bodies, wire
+from sfio_emu import message_bodies
 from sfio_emu.client.connection import Message, Slice
-from sfio_emu.client.run_lists import Runs, runs_of
+from sfio_emu.client.run_lists import Runs
 from sfio_emu.client.size_check import NO_END, WrittenSizes
 from sfio_emu.errors import SfioError
 from sfio_emu.layout.piece import VECTOR_BYTES, Bytes, Piece
@@ -17,7 +17,6 @@ from sfio_emu.layout.requests import Integers, Prepared
 from sfio_emu.settings import Settings, TransferCounters
 
 OVERHEAD_BYTES = 64
-CONTIGUOUS_FACTOR = 8  # a run alone in its message may be so much longer than others: the listener does not hold it
 CHECKED_VECTOR_BYTES = 4 << 10  # each piece is a call of the checksum's
 SLICE_BYTES = 1 << 20  # gathered, or summed, and sent while a cache holds them
 
@@ -69,17 +68,8 @@ class Job:
             self._open[host] -= 1
 
 
-def pack(
-    pieces: Iterable[Piece],
-    limit_bytes: int,
-    *,
-    combine: bool,
-    longest_run: int = 0,
-) -> Iterator[list[Piece]]:
-    """Pieces in messages of at most `limit_bytes`, cut where needed; one run a message unless `combine`.
-
-    A run that no message holds goes alone, in messages of at most `longest_run` bytes, which are streamed.
-    """
+def pack(pieces: Iterable[Piece], limit_bytes: int, *, combine: bool) -> Iterator[list[Piece]]:
+    """Pieces in messages of at most `limit_bytes`, cut where needed; one run a message unless `combine`."""
     room = limit_bytes - OVERHEAD_BYTES
     message: list[Piece] = []
     left = room
@@ -95,8 +85,6 @@ def pack(
                 if not (count or message):  # a run that no message holds
                     rest = rest.listed()
                     count = rest.fitting(left)
-                if not message and rest.single_run and rest.size > room and longest_run > left:
-                    count = rest.fitting(longest_run)
                 if count:
                     message.append(rest if count == rest.size else rest.slice(0, count))
                     left -= message[-1].cost_bytes
@@ -110,18 +98,10 @@ def pack(
         yield message
 
 
-def packed_for(
-    pieces: Iterable[Piece], limit_bytes: int, settings: Settings, *, writing: bool
-) -> Iterator[list[Piece]]:
-    """The pieces in messages; a long run that is written goes alone, unless without a pipeline, where the disk would
-    wait for all of it."""
-    longest_run = CONTIGUOUS_FACTOR * limit_bytes if writing and settings.pipeline else 0
-    return pack(pieces, limit_bytes, combine=settings.combine, longest_run=longest_run)
-
-
 def _single_runs(piece: Piece) -> Iterator[Piece]:
     place = 0
-    for size in piece.runs()[1]:
+    piece = piece.listed()
+    for size in piece.rows()["size"].tolist():
         yield piece.slice(place, place + size)
         place += size
 
@@ -142,9 +122,8 @@ class HostTransfer(NamedTuple):
     """What the messages of one read or write to one I/O node share.
 
     `memory` is the caller's, `handles` those of the subfiles by number, `stage` the memory for gathered data. `merge`:
-    join runs where pieces meet; `checked`: the data carry a checksum, for which small vectors are too many. A message
-    of more than `limit_bytes` is streamed, a write in blocks of `block_bytes`. `path` names the subfile of a handle in
-    an error.
+    join runs where pieces meet; `checked`: the data carry a checksum, for which small vectors are too many. `path`
+    names the subfile of a handle in an error.
     """
 
     memory: Bytes
@@ -154,22 +133,15 @@ class HostTransfer(NamedTuple):
     merge: bool
     checked: bool
     path: Callable[[int], str]
-    limit_bytes: int = wire.MAX_LIMIT
-    block_bytes: int = wire.MAX_BLOCK_BYTES
 
     def write(
         self, pieces: Sequence[Piece], ensured: Sequence[tuple[int, int]] = (), sizes: WrittenSizes | None = None
     ) -> Message:
-        """A WRITE of the pieces, whose data are gathered when it is sent; `ensured` as in `RunList.encode`.
+        """A WRITE of the pieces, whose data are gathered when it is sent; `ensured` as in `Runs.encode`.
 
         `sizes` is told how long each subfile was before, and is now at least.
         """
-        runs = runs_of(pieces, merge=self.merge)
-        size = runs.total_bytes
-        offset = runs.single_offset
-        blocks = None
-        if offset is not None and size + wire.RUN_BYTES * (1 + len(ensured)) + 2 * wire.TRAILER.size > self.limit_bytes:
-            blocks = wire.block_sizes(offset, size, self.block_bytes)
+        runs = Runs(pieces, merge=self.merge)
 
         def finish(body: memoryview) -> None:
             subfiles = list(dict.fromkeys([piece.subfile for piece in pieces] + [subfile for subfile, _ in ensured]))
@@ -182,23 +154,23 @@ class HostTransfer(NamedTuple):
                 sizes.record_end(ensured)
 
         return Message(
-            runs.writes, runs.encode(self.handles, ensured), data_bytes=size, blocks=blocks, finish=finish,
+            runs.writes, runs.encode(self.handles, ensured), data_bytes=runs.total_bytes, finish=finish,
             data=(lambda: self._gathered(pieces, runs)) if pieces else None, path=self.path,
         )  # fmt: skip
 
     def read(self, pieces: Sequence[Piece], missing: Callable[[int, int], None]) -> Message:
         """A READ of the pieces, scattered as its answer arrives; `missing(subfile, offset)`: the subfile ends there."""
-        runs = runs_of(pieces, merge=self.merge)
+        runs = Runs(pieces, merge=self.merge)
 
         def places(body: memoryview) -> tuple[int, Iterator[Slice]]:
             _, counts = runs.counts(body)
-            return int(np.sum(counts)), self._scattered(pieces, runs, counts)
+            return int(counts.sum()), self._scattered(pieces, runs, counts)
 
         def finish(body: memoryview) -> None:
             disk_calls, counts = runs.counts(body)
             self._count(pieces, runs)
             self.counters.disk_calls += disk_calls
-            present = int(np.sum(counts))
+            present = int(counts.sum())
             self.counters.bytes_read += present
             for subfile, offset in runs.short(counts) if present < runs.total_bytes else ():
                 missing(subfile, offset)
@@ -232,14 +204,14 @@ class HostTransfer(NamedTuple):
                     place += piece.size
                 yield [stream.data]
 
-    def _scattered(self, pieces: Sequence[Piece], runs: Runs, counts: Sequence[int] | Integers) -> Iterator[Slice]:
+    def _scattered(self, pieces: Sequence[Piece], runs: Runs, counts: Integers) -> Iterator[Slice]:
         """Places for the data of a READ, slice by slice; each is full when the next is requested."""
-        size, required = int(np.sum(counts)), runs.total_bytes
+        size, required = int(counts.sum()), runs.total_bytes
         if size < required:
             self.counters.copies[pieces[0].copy_method] += 1
             stream = np.empty(size, dtype=np.uint8)
             yield [stream.data]
-            _scatter_present(pieces, self.memory, stream, [int(n) for n in runs.sizes], [int(n) for n in counts])
+            _scatter_present(pieces, self.memory, stream, runs.sizes.tolist(), counts.tolist())
         elif vectors := self._vectors(pieces):
             yield vectors
         else:

@@ -3,23 +3,25 @@ Copies follow the rule: strided below 1 KB in regular stripes, vectors from 1 KB
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from sfio_emu.layout.requests import Integers
 from sfio_emu.layout.striping import Layout
+from sfio_emu.wire import RUN_TYPE
 
 Bytes = npt.NDArray[np.uint8]
+Rows = npt.NDArray[np.void]
 VECTOR_BYTES = 1024
 PAGE_BYTES = 4096
 ALIGNED_BYTES = 512 << 10  # long messages end there
 RUN_COST_BYTES = 16
 
 
-class Piece(Protocol):
+class Piece:
     """`size` bytes of `subfile`, a stream in the order of the subfile, in one run or several; `alike`: its runs are all
     alike, so that they are told at once."""
 
@@ -35,13 +37,9 @@ class Piece(Protocol):
         return self.size / self.fragments
 
     @property
-    def single_run(self) -> bool:
-        return self.run_count == 1
-
-    @property
+    @abstractmethod
     def bounds(self) -> tuple[int, int]:
         """From where to where in the subfile it reaches."""
-        ...
 
     @property
     def cost_bytes(self) -> int:
@@ -52,26 +50,25 @@ class Piece(Protocol):
         """The same, its runs told one by one."""
         return self
 
-    def runs(self) -> tuple[list[int], list[int]]:
-        """Offsets in the subfile and sizes."""
-        offsets, sizes = self.run_arrays()
-        return offsets.tolist(), sizes.tolist()
+    @abstractmethod
+    def rows(self) -> Rows:
+        """Its runs as a message tells them, the number of the subfile in the place of a handle."""
 
-    def run_arrays(self) -> tuple[Integers, Integers]:
-        """The same as arrays of shape (run_count,); the sizes may be changed."""
-        ...
-
+    @abstractmethod
     def fitting(self, room_bytes: int) -> int:
         """How many of its bytes go into a message with `room_bytes` left, the cost of the runs included; may be 0."""
-        ...
 
     def grain(self, count: int) -> int:
         """The most of its bytes, up to `count`, after which it is cut at no cost; may be 0."""
         return count
 
+    @abstractmethod
     def slice(self, start: int, end: int) -> Piece: ...
+    @abstractmethod
     def vectors(self, memory: Bytes) -> list[memoryview]: ...
+    @abstractmethod
     def gather(self, memory: Bytes, stream: Bytes) -> None: ...
+    @abstractmethod
     def scatter(self, memory: Bytes, stream: Bytes) -> None: ...
 
 
@@ -90,11 +87,8 @@ class StripedPiece(Piece):
     def bounds(self) -> tuple[int, int]:
         return self._low, self._high
 
-    def runs(self) -> tuple[list[int], list[int]]:
-        return [self._low], [self.size]
-
-    def run_arrays(self) -> tuple[Integers, Integers]:
-        return np.array([self._low], dtype=np.int64), np.array([self.size], dtype=np.int64)
+    def rows(self) -> Rows:
+        return np.array([(self.subfile, self.size, self._low)], dtype=RUN_TYPE)
 
     def fitting(self, room_bytes: int) -> int:
         room = room_bytes - RUN_COST_BYTES
@@ -176,8 +170,10 @@ class ListedPiece(Piece):
     def bounds(self) -> tuple[int, int]:
         return int(self._run_offset[0]), int(self._run_offset[-1] + self._run_place[-1] - self._run_place[-2])
 
-    def run_arrays(self) -> tuple[Integers, Integers]:
-        return self._run_offset, np.diff(self._run_place)
+    def rows(self) -> Rows:
+        rows = np.empty(self.run_count, dtype=RUN_TYPE)
+        rows["handle"], rows["size"], rows["offset"] = self.subfile, np.diff(self._run_place), self._run_offset
+        return rows
 
     def fitting(self, room_bytes: int) -> int:
         ends = self._run_place[1:] - self._run_place[0]

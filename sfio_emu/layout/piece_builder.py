@@ -7,9 +7,10 @@ from math import gcd
 import numpy as np
 import numpy.typing as npt
 
-from sfio_emu.layout.piece import PAGE_BYTES, RUN_COST_BYTES, Bytes, ListedPiece, Piece, StripedPiece
-from sfio_emu.layout.requests import Integers, Requests
+from sfio_emu.layout.piece import PAGE_BYTES, RUN_COST_BYTES, Bytes, ListedPiece, Piece, Rows, StripedPiece
+from sfio_emu.layout.requests import Requests
 from sfio_emu.layout.striping import Layout
+from sfio_emu.wire import STRIDED_TYPE
 
 STRIDED_COST_BYTES = 32
 MAX_PERIOD = 256
@@ -30,11 +31,6 @@ class RegularPiece(Piece):
         self.size = run_bytes * count
 
     @property
-    def strided(self) -> tuple[int, int, int, int]:
-        """How long each run is, where in the subfile the first begins, how far apart they are, and how many."""
-        return self._run_bytes, self._low, self._step, self.run_count
-
-    @property
     def cost_bytes(self) -> int:
         """A listener takes no more runs in a message than could be listed in it."""
         return STRIDED_COST_BYTES + max(self.size, RUN_COST_BYTES * self.run_count)
@@ -43,11 +39,9 @@ class RegularPiece(Piece):
     def bounds(self) -> tuple[int, int]:
         return self._low, self._low + (self.run_count - 1) * self._step + self._run_bytes
 
-    def run_arrays(self) -> tuple[Integers, Integers]:
-        return self._offsets(), np.full(self.run_count, self._run_bytes, dtype=np.int64)
-
-    def _offsets(self) -> Integers:
-        return self._low + self._step * np.arange(self.run_count, dtype=np.int64)
+    def rows(self) -> Rows:
+        """One row for all."""
+        return np.array([(self.subfile, self._run_bytes, self._low, self._step, self.run_count, 0)], dtype=STRIDED_TYPE)
 
     def fitting(self, room_bytes: int) -> int:
         whole = (room_bytes - STRIDED_COST_BYTES) // max(self._run_bytes, RUN_COST_BYTES)
@@ -67,9 +61,10 @@ class RegularPiece(Piece):
         )  # fmt: skip
 
     def listed(self) -> ListedPiece:
-        place = self._run_bytes * np.arange(self.run_count + 1, dtype=np.int64)
-        source = self._source + self._source_step * np.arange(self.run_count, dtype=np.int64)
-        return ListedPiece(self.subfile, self._offsets(), place, source, place)
+        numbers = np.arange(self.run_count + 1, dtype=np.int64)
+        offsets, source = self._low + self._step * numbers, self._source + self._source_step * numbers
+        place = self._run_bytes * numbers
+        return ListedPiece(self.subfile, offsets[:-1], place, source[:-1], place)
 
     def vectors(self, memory: Bytes) -> list[memoryview]:
         view, end = memory.data, self._source + self.run_count * self._source_step

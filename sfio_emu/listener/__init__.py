@@ -12,8 +12,7 @@ Theory of operation. Each client has one `connection.ServerConnection`, and a me
 
 Memory is bounded by the pool: all connections share its buffers, each holds at most one, and one that finds none free
 is *starved*: its bytes stay in the kernel, TCP closes the window, and the client waits. The data of a READ are put
-where its request lay. A WRITE that is longer than a buffer is one run, and streamed (`LongWrite`): in blocks that end
-at borders of pages, each checked and written as soon as it is there, the buffer given back in between.
+where its request lay.
 
 `sieves` moves many small runs near one another by one call of the disk instead of one each.
 """

@@ -8,7 +8,7 @@ from sfio_emu import authentication, message_bodies, wire
 from sfio_emu.listener.operations import Operations, Rejections
 from sfio_emu.listener.pool import BufferPool
 from sfio_emu.listener.ports import Answer, FileSync, Subfiles
-from sfio_emu.listener.reader import LongWrite, Reader, Request
+from sfio_emu.listener.reader import Reader, Request
 from sfio_emu.wire import Kind, Malformed
 
 
@@ -83,19 +83,9 @@ class ServerConnection:
     def received(self, count: int) -> None:
         """Take `count` more bytes that were put where `incoming` said."""
         try:
-            part = self._reader.received(count)
-            if part is None:
-                return
-            if isinstance(part, Request):
-                self._answer(self._execute(part))
-            elif isinstance(part, LongWrite):
-                self._operations.moves.begin_long_write(part)
-                self._reader.release()
-            else:
-                answer = self._operations.moves.write_chunk(part)
-                self._reader.release()
-                if answer is not None:
-                    self._answer(answer)
+            request = self._reader.received(count)
+            if request is not None:
+                self._answer(self._execute(request))
         except Malformed as fault:
             self._rejections.count += 1
             self.closed = self.closed or fault.fatal
@@ -115,15 +105,6 @@ class ServerConnection:
         self._working = False
         if not self.closed:
             self._queue(answer)
-
-    @property
-    def between_answers(self) -> bool:
-        """Whether no byte of an answer is on its way."""
-        return not self._outgoing and not self.closed
-
-    def interject(self, rest: memoryview) -> None:
-        """Send first what is left of a heartbeat."""
-        self._outgoing.appendleft(rest)
 
     def abandon(self) -> None:
         """The connection is gone: close its files, give back its buffer; an unfinished message changes nothing."""

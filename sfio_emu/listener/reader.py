@@ -1,12 +1,11 @@
 """The bytes of one client cut into requests: heads checked, bodies and data put into a buffer of the pool, checksums
 compared. It says where the next bytes shall go and is told how many came; it opens no socket and touches no subfile."""
 
-from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from sfio_emu import wire
 from sfio_emu.listener.pool import BufferPool
-from sfio_emu.wire import Header, Kind, Malformed
+from sfio_emu.wire import Header, Malformed
 
 NOTHING = memoryview(b"")
 
@@ -20,24 +19,6 @@ class Request(NamedTuple):
     buffer: memoryview
 
 
-class LongWrite(NamedTuple):
-    """The beginning of a WRITE of one run that no buffer holds: its data follow as `Chunk`s.
-
-    `ensured`: (handle, size) of the subfiles that shall be at least so long afterwards.
-    """
-
-    handle: int
-    ensured: Sequence[tuple[int, int]]
-
-
-class Chunk(NamedTuple):
-    """The next bytes of a `LongWrite`, for `offset` of its subfile; `last`: nothing follows."""
-
-    data: memoryview
-    offset: int
-    last: bool
-
-
 class Reader:
     """The reading side of one connection.
 
@@ -47,18 +28,13 @@ class Reader:
 
     def __init__(self, pool: BufferPool) -> None:
         self._pool = pool
-        self._block_bytes = wire.block_bytes(pool.buffer_bytes)
         self._head = memoryview(bytearray(wire.HEADER_BYTES))
         self._header: Header | None = None
         self._buffer: memoryview | None = None
         self._arrived = 0
-        self._due = wire.HEADER_BYTES  # bytes of the head, of the message, of the body of a long write, of its chunk
+        self._due = wire.HEADER_BYTES  # bytes of the head, or of what follows it
         self._sum = wire.Checksum()
         self._summed = 0
-        self._long: Header | None = None
-        self._long_offset = self._long_end = 0
-        self._blocks: Iterator[int] = iter(())
-        self._chunk_bytes = 0
         self.sequence = 0
         self.starved = False
 
@@ -70,19 +46,19 @@ class Reader:
     @property
     def mid_message(self) -> bool:
         """Whether a message has arrived in part."""
-        return bool(self._arrived) or self._header is not None or self._long is not None
+        return bool(self._arrived) or self._header is not None
 
     @property
     def awaited_bytes(self) -> int:
         """Bytes still to come for which a buffer is wanted that is not held yet; 0: none is wanted."""
-        if self._buffer is not None or (self._header is None and self._long is None):
+        if self._buffer is not None or self._header is None:
             return 0
         return self._due
 
     def place(self) -> memoryview | None:
         """Where the next bytes go; None while no buffer of the pool is free."""
         self.starved = False
-        if self._header is None and self._long is None:
+        if self._header is None:
             return self._head[self._arrived :]
         if self._buffer is None:
             self._buffer = self._pool.acquire()
@@ -91,19 +67,17 @@ class Reader:
                 return None
         return self._buffer[self._arrived : self._due]
 
-    def received(self, count: int) -> Request | LongWrite | Chunk | None:
-        """Take `count` more bytes that were put at `place`; what they completed.
+    def received(self, count: int) -> Request | None:
+        """Take `count` more bytes that were put at `place`; the request that they completed.
 
         Raises `Malformed` for a message that breaks the protocol; `sequence` is its number (0: its head is no head).
         """
         self._arrived += count
         header = self._header
-        if header is not None and header.checked and header.data_bytes and not header.streamed:
+        if header is not None and header.checked and header.data_bytes:
             self._sum_arrived(header)
         if self._arrived < self._due:
             return None
-        if self._long is not None:
-            return self._next_chunk(self._long)
         if header is None:
             header = self._read_head()
             if self._due:
@@ -112,8 +86,6 @@ class Reader:
         self._arrived, self._due = 0, wire.HEADER_BYTES
         buffer = NOTHING if self._buffer is None else self._buffer
         body = buffer[: header.body_bytes]
-        if header.streamed and header.kind == Kind.WRITE:
-            return self._begin_long_write(header, body)
         wire.check_body(header, body)
         self._check_data(header, buffer)
         data = buffer[header.body_bytes : header.body_bytes + header.data_bytes]
@@ -131,47 +103,8 @@ class Reader:
         self.sequence = header.sequence
         self._sum = wire.Checksum()
         self._arrived = self._summed = 0
-        long = header.streamed and header.kind == Kind.WRITE
-        self._due = header.body_bytes if long else header.total_bytes
-        if long and not (header.body_bytes and header.data_bytes):
-            raise Malformed("a streamed write without runs or data", fatal=True)
+        self._due = header.total_bytes
         return header
-
-    def _begin_long_write(self, header: Header, body: memoryview) -> LongWrite:
-        """A WRITE that no buffer need hold must be one run, beside runs of no bytes."""
-        try:
-            wire.check_body(header, body)
-            (handle, size, offset), *others = wire.decode_runs(body)
-        except Malformed as fault:
-            raise Malformed(str(fault), fatal=True) from None
-        if size != header.data_bytes or any(size for _, size, _ in others):
-            raise Malformed(f"a streamed write of {header.data_bytes} bytes that are not its first run", fatal=True)
-        self._long = header
-        self._long_offset, self._long_end = offset, offset + size
-        self._blocks = wire.block_sizes(offset, size, self._block_bytes)
-        self._await_chunk(header)
-        return LongWrite(handle=handle, ensured=[(other, end) for other, _, end in others])
-
-    def _await_chunk(self, header: Header) -> None:
-        """Take the next block of a streamed write, which ends at a border of pages, and its checksum."""
-        self._chunk_bytes = next(self._blocks)
-        self._due = self._chunk_bytes + header.trailer_bytes
-
-    def _next_chunk(self, header: Header) -> Chunk:
-        assert self._buffer is not None
-        data = self._buffer[: self._chunk_bytes]
-        if header.checked:
-            self._sum.add(data)
-            if self._buffer[self._chunk_bytes : self._due] != self._sum.trailer():
-                raise Malformed("the data of a message are corrupted", fatal=True)
-        offset, self._long_offset = self._long_offset, self._long_offset + self._chunk_bytes
-        chunk = Chunk(data=data, offset=offset, last=self._long_offset == self._long_end)
-        self._arrived = 0
-        if chunk.last:
-            self._long, self._due = None, wire.HEADER_BYTES
-        else:
-            self._await_chunk(header)
-        return chunk
 
     def _sum_arrived(self, header: Header) -> None:
         """Add to the checksum what has arrived, while it is in the cache of the processor."""

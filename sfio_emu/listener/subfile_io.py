@@ -1,8 +1,6 @@
-"""Reads and writes of subfiles: lists of runs, strided runs, a run that is streamed; many small runs near one another
-by spans."""
+"""Reads and writes of subfiles: lists of runs, or strided runs; many small runs near one another by spans."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,26 +8,10 @@ from sfio_emu import message_bodies, wire
 from sfio_emu.listener.data_sieving import Integers, Part, RegularWindow, Window, parts_of, strided_parts
 from sfio_emu.listener.pool import BufferPool
 from sfio_emu.listener.ports import Answer, CallFailed, Subfiles, failed
-from sfio_emu.listener.reader import Chunk, LongWrite, Request
+from sfio_emu.listener.reader import Request
 from sfio_emu.wire import Kind, Malformed
 
 MANY_RUNS = 256
-
-
-@dataclass(kw_only=True, slots=True)
-class _LongWriteProgress:
-    """A LongWrite under way: its file, what of it is done, its files, how they were before, and the call that
-    failed."""
-
-    handle: int
-    file: int
-    ensured: Sequence[tuple[int, int]]
-    files: Sequence[int]
-    sizes: Sequence[int] = ()
-    cuts: Sequence[int] = ()
-    calls: int = 0
-    done_bytes: int = 0
-    failure: CallFailed | None = None
 
 
 class Moves:
@@ -44,43 +26,6 @@ class Moves:
         self, subfiles: Subfiles, pool: BufferPool, files: Callable[[Sequence[int]], dict[int, int]], *, sieve: bool
     ) -> None:
         self._subfiles, self._pool, self._files_of, self._sieve = subfiles, pool, files, sieve
-        self._long: _LongWriteProgress | None = None
-
-    def begin_long_write(self, write: LongWrite) -> None:
-        """Prepare for the chunks of a long write. Raises `Malformed`, fatal because the chunks follow all the same."""
-        try:
-            files = self._files_of([write.handle, *(handle for handle, _ in write.ensured)])
-        except Malformed as fault:
-            raise Malformed(str(fault), fatal=True) from None
-        progress = self._long = _LongWriteProgress(
-            handle=write.handle, file=files[write.handle], files=list(files.values()),
-            ensured=[(files[handle], size) for handle, size in write.ensured],
-        )  # fmt: skip
-        try:
-            progress.sizes, progress.cuts = self._before(progress.files)
-        except CallFailed as failure:
-            progress.failure = failure
-
-    def write_chunk(self, chunk: Chunk) -> Answer | None:
-        """Write the next chunk, unless a call has failed already; the answer when it was the last."""
-        progress = self._long
-        assert progress is not None
-        try:
-            if progress.failure is None:
-                progress.calls += self._write_run(progress.file, chunk.data, chunk.offset)
-                progress.done_bytes += len(chunk.data)
-                for file, size in progress.ensured if chunk.last else ():
-                    progress.calls += self._write_run(file, memoryview(b""), size)
-        except CallFailed as failure:
-            progress.failure = failure
-            progress.done_bytes += failure.done_bytes
-        if not chunk.last:
-            return None
-        self._long = None
-        if progress.failure is not None:
-            return failed(progress.failure, progress.handle, progress.done_bytes)
-        torn = any(self._subfiles.cuts(file) != cut for file, cut in zip(progress.files, progress.cuts, strict=True))
-        return _written(progress.done_bytes, progress.calls, progress.sizes, progress.cuts, torn=torn)
 
     def write(self, request: Request) -> Answer:
         """Write the runs of a message that has arrived whole."""
@@ -108,12 +53,10 @@ class Moves:
         if failures:
             handle, first = next(iter(failures.items()))
             return failed(first, handle, done_bytes)
-        return _written(done_bytes, disk_calls, sizes, cuts)
+        return Answer(body=message_bodies.Written(done_bytes, disk_calls, tuple(sizes), tuple(cuts)).encode())
 
     def _parts_of(self, request: Request) -> tuple[list[Part], list[int] | None]:
         """What is moved, and of strided runs with which part each begins."""
-        if request.header.streamed:
-            raise Malformed("nothing but a WRITE is streamed", fatal=False)
         if request.header.kind not in (Kind.READ_STRIDED, Kind.WRITE_STRIDED):
             return parts_of(request.body, together=self._sieve), None
         return strided_parts(wire.decode_strided(request.body, self._pool.buffer_bytes), together=self._sieve)
@@ -202,7 +145,3 @@ def _by_run(counts: Sequence[bytes], firsts: Sequence[int] | None) -> bytes:
     if firsts is None or len(firsts) == len(counts):
         return listed
     return np.add.reduceat(np.frombuffer(listed, dtype="<u4"), firsts, dtype=np.uint32).astype("<u4").tobytes()
-
-
-def _written(done_bytes: int, calls: int, sizes: Sequence[int], cuts: Sequence[int], *, torn: bool = False) -> Answer:
-    return Answer(body=message_bodies.Written(done_bytes, calls, torn, tuple(sizes), tuple(cuts)).encode())

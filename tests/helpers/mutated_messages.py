@@ -4,7 +4,10 @@ asked."""
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from pathlib import Path
+
+import numpy as np
 
 from sfio_emu import message_bodies, wire
 from sfio_emu.adapters.listener_disk import RootedSubfiles
@@ -40,10 +43,9 @@ def valid_message(draw: random.Random, sequence: int) -> bytes:
         runs = [(1, draw.randrange(LIMIT_BYTES, 3 * LIMIT_BYTES), draw.randrange(9000)), *runs[: draw.randrange(2)]]
     handles, sizes, offsets = ([run[i] for run in runs] for i in range(3))
     data = b""
-    streamed = kind in (Kind.READ, Kind.WRITE) and len(runs) == 1 and draw.random() < 0.5
     if kind in (Kind.WRITE_STRIDED, Kind.READ_STRIDED):
         runs = [strided_run(draw) for _ in range(draw.randrange(3))]
-        body = wire.encode_strided(wire.Strided(*run) for run in runs)
+        body = strided_body(runs)
         wanted = min(sum(size * count for _, size, _, _, count in runs), LIMIT_BYTES)
         data = draw.randbytes(wanted) if kind == Kind.WRITE_STRIDED else b""
     elif kind in (Kind.WRITE, Kind.READ):
@@ -52,8 +54,13 @@ def valid_message(draw: random.Random, sequence: int) -> bytes:
     else:
         body = small_body(draw, kind, handle, path)
     checked = draw.random() < 0.5
-    message = wire.encode_header(kind, sequence, body, len(data), checked=checked, streamed=streamed)
-    return message + (with_checksums(data, runs[0][2] if streamed else None) if checked else data)
+    message = wire.encode_header(kind, sequence, body, len(data), checked=checked)
+    return message + (with_checksum(data) if checked else data)
+
+
+def strided_body(runs: Iterable[tuple[int, int, int, int, int]]) -> bytes:
+    """The body of WRITE_STRIDED and READ_STRIDED: handle, size, offset, distance and number of each."""
+    return np.array([(*run, 0) for run in runs], dtype=wire.STRIDED_TYPE).tobytes()
 
 
 def strided_run(draw: random.Random) -> tuple[int, int, int, int, int]:
@@ -89,15 +96,11 @@ def small_body(draw: random.Random, kind: Kind, handle: int, path: bytes) -> byt
     return message_bodies.HANDLE.pack(handle)
 
 
-def with_checksums(data: bytes, offset: int | None) -> bytes:
-    """The data followed by their checksum; of what is streamed to an offset, each block by its own."""
-    total, stream, place = wire.Checksum(), b"", 0
-    sizes = [len(data)] if offset is None else wire.block_sizes(offset, len(data), wire.block_bytes(LIMIT_BYTES))
-    for size in sizes if data else ():
-        total.add(data[place : place + size])
-        stream += data[place : place + size] + total.trailer()
-        place += size
-    return stream
+def with_checksum(data: bytes) -> bytes:
+    """The data followed by their checksum."""
+    total = wire.Checksum()
+    total.add(data)
+    return data + total.trailer() if data else b""
 
 
 def mutated(draw: random.Random, message: bytes) -> bytes:

@@ -197,7 +197,7 @@ def test_the_option_that_is_wrong_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
 ) -> None:
     with pytest.raises(SystemExit) as caught:
-        listener_main(["--root", str(tmp_path), "--listen", "p1@127.0.0.1:0", *options])
+        listener_main(["--subfile-dir", str(tmp_path), "--listen", "p1@127.0.0.1:0", *options])
     assert caught.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert said in line

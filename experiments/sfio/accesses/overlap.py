@@ -3,6 +3,7 @@
 import tempfile
 from pathlib import Path
 
+from experiments.sfio.accesses.ablation import WORTH
 from experiments.sfio.runs import accessed, judged
 from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid
 from testbed.report.drawing.charts import AMBER, BELOW, BLUE, GREEN, GREY, chart
@@ -44,6 +45,12 @@ def overlapped(rows: Rows, pipelined: bool) -> float:
     return float(s["network"] + s["disk"] - s["both"]) / shorter
 
 
+def window_gain(rows: Rows) -> float:
+    """What the window of messages is worth where network and disk are slow: times the throughput without."""
+    s = {row["pipelined"]: row["seconds"] for row in rows if row["slow"] == "both"}
+    return float(s[False] / s[True])
+
+
 def judge(rows: Rows) -> Verdict:
     """Network and disk work at the same time; and both were slow."""
     s = {row["slow"]: row["seconds"] for row in rows if row["pipelined"]}
@@ -58,6 +65,10 @@ def judge(rows: Rows) -> Verdict:
         .at_least(0.25, overlapped(rows, True) - overlapped(rows, False))
         .cites("accesses to the network and disks are made asynchronously, section 2.3")
         .against(0.0, "the window of messages is worth nothing"),
+        Claim("both slow: throughput with the window of messages over that of one message at a time")
+        .at_least(WORTH, window_gain(rows))
+        .cites("optimisations of network and disk accesses, section 2.6 (no value for each)")
+        .against(1.0, "worth nothing"),
         Claim("slow disk alone: rate over the one it was given")
         .equal(1.0, size / s["disk"] / RATE_BPS, 0.15)
         .against(fast, "a disk that was not slowed down: the fast link's rate"),

@@ -104,9 +104,6 @@ class GroupServer:
         """The rank that broke the group; None where none did. For the program that started the processes."""
         return self._coordinator.failed_rank
 
-    def _run(self) -> None:
-        asyncio.run(self._serve())
-
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         start = asyncio.start_unix_server if self._unix_path is not None else asyncio.start_server

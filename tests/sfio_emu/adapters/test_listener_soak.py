@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.scaled, pytest.mark.soak]
 SECONDS = float(os.environ.get("SFIO_SOAK_S", "2"))
 SEED = int(os.environ.get("SFIO_SOAK_SEED", "30"))
 CLIENTS = 20
-MAX_GROWTH_BYTES = 48 << 20  # the buffers of --memory, and what one request takes while it is carried out
+MAX_GROWTH_BYTES = 80 << 20  # the buffers of --memory, and what one request takes while it is carried out
 MAX_WAIT_S = 2.0
 
 

@@ -166,11 +166,21 @@ def test_a_write_that_extends_a_file_on_several_nodes_asks_nobody_again(
         assert a.size() == len(a.pread(400_000, 0)) == 300_100
 
 
+def test_without_optimisation_each_fragment_is_one_message_and_one_call_of_the_disk(tmp_path: Path) -> None:
+    """Also where the file grows by them, and behind its end; nothing is no fragment."""
+    with listener(tmp_path, "p1") as (_, first), listener(tmp_path, "p2") as (_, second):
+        file = StripedFile.open("p1/x;p2/x", 5, session=session_of(first, second))
+        for offset, fragments in ((0, 20), (50, 40), (400, 60)):
+            file.write_fragments(bytes(100), offset)
+            assert (file.counters.messages, file.counters.disk_calls) == (fragments, fragments)
+        assert file.write_fragments(b"", 900) == 0 and file.size() == 500 and file.extent().whole
+
+
 def test_truncations_between_the_parts_of_a_write_are_told() -> None:
     def told(*answers: tuple[int, int]) -> WrittenSizes:
         sizes = WrittenSizes()
         for subfile, cuts in answers:
-            sizes.note_answer([subfile], Written(1, 1, False, (0,), (cuts,)))
+            sizes.note_answer([subfile], Written(1, 1, (0,), (cuts,)))
         return sizes
 
     assert told((0, 5), (1, 5), (2, 5)).of_one_time

@@ -34,13 +34,12 @@ DATA = bytes(range(100))
 SUM = wire.Checksum()
 SUM.add(memoryview(DATA))
 ANSWER = wire.encode_header(Kind.DONE, 7, b"body", len(DATA), checked=True) + DATA + SUM.trailer()
-BEAT = wire.encode_header(Kind.HEARTBEAT, 0, b"")
 
 
 @pytest.mark.parametrize("step", [1, 27, 1000])
-def test_an_answer_is_taken_however_it_is_cut_and_behind_heartbeats(step: int) -> None:
-    call, got = answered(BEAT * 3 + ANSWER, step)
-    assert (call.finished, call.heartbeats, got) == (True, 3, [(b"body", DATA)])
+def test_an_answer_is_taken_however_it_is_cut(step: int) -> None:
+    call, got = answered(ANSWER, step)
+    assert (call.finished, got) == (True, [(b"body", DATA)])
 
 
 def test_a_failure_names_the_call_and_the_path() -> None:

@@ -95,6 +95,12 @@ def all_pieces(requests: Requests, layout: Layout) -> list[Piece]:
     return [piece for n in range(layout.subfiles) for piece in pieces_of(requests, layout, n, merge=True)]
 
 
+def runs_of(piece: Piece) -> tuple[list[int], list[int]]:
+    """Where the runs of a piece begin and how long they are."""
+    rows = piece.listed().rows()
+    return rows["offset"].tolist(), rows["size"].tolist()
+
+
 @settings(deadline=None)
 @given(layouts, st.one_of(blocks, many_blocks), st.sampled_from([200, 400, 5000]))
 def test_messages_carry_each_byte_to_its_place_and_none_is_too_long(
@@ -105,13 +111,13 @@ def test_messages_carry_each_byte_to_its_place_and_none_is_too_long(
     chosen = prepare(requests, Settings(), writing=True).requests
     subfiles: list[dict[int, int]] = [{} for _ in range(layout.subfiles)]
     for message in pack(all_pieces(chosen, layout), limit, combine=True):
-        assert sum(piece.size + 16 * len(piece.runs()[0]) for piece in message) <= limit
+        assert sum(piece.size + 16 * len(runs_of(piece)[0]) for piece in message) <= limit
         for piece in message:
             stream = np.empty(piece.size, dtype=np.uint8)
             piece.gather(memory, stream)
             assert b"".join(piece.vectors(memory)) == stream.tobytes()
             place = 0
-            for offset, size in zip(*piece.runs(), strict=True):
+            for offset, size in zip(*runs_of(piece), strict=True):
                 subfiles[piece.subfile].update({offset + i: int(stream[place + i]) for i in range(size)})
                 place += size
     expected: list[dict[int, int]] = [{} for _ in range(layout.subfiles)]
@@ -149,7 +155,7 @@ def test_neighbours_in_the_subfile_become_one_run_of_the_disk() -> None:
     requests = make_requests([10 * i for i in range(rounds)], [7 * i for i in range(rounds)], [5] * rounds)
     (piece,) = pieces_of(requests, layout, 0, merge=True)
     assert isinstance(piece, ListedPiece)
-    assert piece.runs() == ([0], [5 * rounds])
+    assert runs_of(piece) == ([0], [5 * rounds])
     assert piece.fragments == rounds
 
 
@@ -184,9 +190,9 @@ def test_lists_in_small_batches_are_the_same_bytes(
                 stream = np.empty(piece.size, dtype=np.uint8)
                 piece.gather(memory, stream)
                 assert piece.fragment_bytes == piece.size / piece.fragments
-                assert piece.single_run is (len(piece.runs()[0]) == 1)
-                assert piece.bounds == (piece.runs()[0][0], piece.runs()[0][-1] + piece.runs()[1][-1])
-                places = [offset + i for offset, size in zip(*piece.runs(), strict=True) for i in range(size)]
+                assert piece.run_count == len(runs_of(piece)[0])
+                assert piece.bounds == (runs_of(piece)[0][0], runs_of(piece)[0][-1] + runs_of(piece)[1][-1])
+                places = [offset + i for offset, size in zip(*runs_of(piece), strict=True) for i in range(size)]
                 assert not found.keys() & set(places)
                 found.update(zip(places, stream.tolist(), strict=True))
             assert found == expected[subfile]
@@ -213,13 +219,13 @@ def test_as_much_of_a_list_as_fits_a_message_and_no_more() -> None:
     run, layout = 10_000, Layout(stripe_unit=10_000, subfiles=2)
     requests = make_requests([4 * run * i for i in range(40)], [run * (i ^ 1) for i in range(40)], [run] * 40)
     (piece,) = pieces_of(requests, layout, 0, merge=True)
-    assert isinstance(piece, ListedPiece) and len(piece.runs()[0]) == 40
+    assert isinstance(piece, ListedPiece) and len(runs_of(piece)[0]) == 40
     expected = {10: 0, 5_000: 4_984, 12_000: run, 16_000: 15_968, 20_032: 2 * run, 41 * run: 40 * run}
     assert {room: piece.fitting(room) for room in expected} == expected
     for room, fits in expected.items():
         if fits:
             part = piece.slice(0, fits)
-            assert part.size + 16 * len(part.runs()[0]) <= room
+            assert part.size + 16 * len(runs_of(part)[0]) <= room
 
 
 def test_a_striped_piece_counts_the_stripe_units_that_it_touches() -> None:

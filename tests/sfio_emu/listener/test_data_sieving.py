@@ -21,6 +21,7 @@ from sfio_emu.listener.data_sieving import (
 )
 from sfio_emu.wire import Malformed, Strided
 from tests.helpers.drawn import drawn
+from tests.helpers.mutated_messages import strided_body
 
 Runs = list[tuple[int, int, int]]
 
@@ -129,7 +130,7 @@ def test_strided_runs_are_kept_by_their_distance_and_go_in_windows() -> None:
 )
 def test_malformed_strided_runs_are_rejected(runs: list[tuple[int, int, int, int, int]], text: str) -> None:
     with pytest.raises(Malformed, match=text):
-        wire.decode_strided(memoryview(wire.encode_strided(Strided(*run) for run in runs)), 1 << 16)
+        wire.decode_strided(memoryview(strided_body(runs)), 1 << 16)
     for body in (b"", bytes(33)):
         with pytest.raises(Malformed, match="a list of strided runs of"):
             wire.decode_strided(memoryview(body), 1 << 16)
@@ -173,7 +174,7 @@ def test_few_calls_of_the_disk_for_many_runs_where_sieved_and_gaps_kept(tmp_path
     )
     handle, size = opened.handle, opened.size
     runs = [(handle, 5, 20 * i + 3) for i in range(1000)]
-    written, disk_calls, _ = message_bodies.WRITE_ANSWER.unpack_from(
+    written, disk_calls = message_bodies.WRITE_ANSWER.unpack_from(
         ask(wire.Kind.WRITE, bytes(body_of(runs)), b"abcde" * 1000)
     )
     assert (written, size) == (5000, 10240)
@@ -188,12 +189,12 @@ def test_few_calls_of_the_disk_for_many_runs_where_sieved_and_gaps_kept(tmp_path
     assert counts == (*[5] * 500, *[0] * 500)
     assert answer[wire.READ_DONE.size + 4000 :] == b"abcde" * 500
     assert calls < 10 if sieve else calls >= 500
-    strided = wire.encode_strided([wire.Strided(handle, 5, 3, 20, 400), wire.Strided(handle, 5, 8003, 20, 600)])
+    strided = strided_body([(handle, 5, 3, 20, 400), (handle, 5, 8003, 20, 600)])
     again = ask(wire.Kind.READ_STRIDED, strided)
     calls, counts = wire.decode_counts(memoryview(again[: wire.READ_DONE.size + 8]), 2)
     assert counts == (2000, 500) and again[wire.READ_DONE.size + 8 :] == b"abcde" * 500
     assert calls < 10 if sieve else calls >= 500
-    written, _, _ = message_bodies.WRITE_ANSWER.unpack_from(ask(wire.Kind.WRITE_STRIDED, strided, b"vwxyz" * 1000))
+    written, _ = message_bodies.WRITE_ANSWER.unpack_from(ask(wire.Kind.WRITE_STRIDED, strided, b"vwxyz" * 1000))
     for _, length, offset in runs:
         expected[offset : offset + length] = b"vwxyz"
     expected[10_000:10_003] = bytes(3)

@@ -11,7 +11,7 @@ from sfio_emu import message_bodies, wire
 from sfio_emu.listener.operations import Operations, Rejections
 from sfio_emu.listener.pool import BufferPool
 from sfio_emu.listener.ports import Answer, CallFailed
-from sfio_emu.listener.reader import Chunk, LongWrite, Request
+from sfio_emu.listener.reader import Request
 from sfio_emu.message_bodies import OpenFlag
 from sfio_emu.settings import CALLS
 from sfio_emu.wire import Header, Kind, Malformed
@@ -50,7 +50,7 @@ def runs(*items: tuple[int, int, int]) -> bytes:
 def test_runs_are_written_and_read_and_counted() -> None:
     client = Client()
     answer = client.ask(Kind.WRITE, runs((1, 3, 0), (1, 2, 10)), b"abcde")
-    assert message_bodies.decode_written(memoryview(answer.body), 1) == (5, 2, False, (0,), (0,))
+    assert message_bodies.decode_written(memoryview(answer.body), 1) == (5, 2, (0,), (0,))
     assert client.content == b"abc" + bytes(7) + b"de"
     answer = client.ask(Kind.READ, runs((1, 2, 10), (1, 5, 1)))
     assert b"".join(bytes(part) for part in answer.data if isinstance(part, memoryview)) == b"debc" + bytes(3)
@@ -70,16 +70,6 @@ def test_a_write_says_how_long_each_subfile_was_in_the_order_in_which_they_are_n
     client.ask(Kind.WRITE, runs((1, 3, 10), (2, 1, 20)), b"abcd")
     answer = client.ask(Kind.WRITE, runs((2, 1, 30), (1, 1, 0), (2, 0, 50)), b"xy")
     assert message_bodies.decode_written(memoryview(answer.body), 2).sizes == (21, 13)
-
-
-def test_a_read_that_asks_to_be_streamed_is_refused() -> None:
-    client, body = Client(), runs((1, 100, 0))
-    header = Header(
-        kind=Kind.READ, sequence=1, body_bytes=len(body), data_bytes=0, body_check=0, checked=True, streamed=True
-    )
-    buffer = memoryview(bytearray(LIMIT_BYTES))
-    with pytest.raises(Malformed, match="nothing but a WRITE is streamed"):
-        client.operations.execute(Request(header=header, body=memoryview(body), data=memoryview(b""), buffer=buffer))
 
 
 def test_a_failed_call_is_answered_with_its_name_and_the_bytes_done() -> None:
@@ -123,29 +113,12 @@ def test_requests_that_make_no_sense_are_refused_and_change_nothing(
     assert client.content == b"" and client.files.calls == []
 
 
-def test_chunks_of_a_long_write_are_written_and_answered_when_the_last_is_there() -> None:
-    client = Client()
-    client.operations.moves.begin_long_write(LongWrite(handle=1, ensured=[(1, 500)]))
-    assert client.operations.moves.write_chunk(Chunk(data=memoryview(b"abc"), offset=4, last=False)) is None
-    answer = client.operations.moves.write_chunk(Chunk(data=memoryview(b"de"), offset=7, last=True))
-    assert answer is not None and message_bodies.decode_written(memoryview(answer.body), 1) == (5, 3, False, (0,), (0,))
-    assert client.content == bytes(4) + b"abcde" + bytes(491)
-    with pytest.raises(Malformed, match="handle 9") as caught:
-        client.operations.moves.begin_long_write(LongWrite(handle=9, ensured=[]))
-    assert caught.value.fatal
-
-
 def test_an_answer_to_a_write_tells_the_truncations_of_its_subfile() -> None:
     client = Client()
     client.ask(Kind.RESIZE, message_bodies.RESIZE.pack(1, 9, 5))
     client.ask(Kind.RESIZE, message_bodies.RESIZE.pack(1, 3, 6))
     answer = client.ask(Kind.WRITE, runs((1, 3, 0)), b"abc")
-    assert message_bodies.decode_written(memoryview(answer.body), 1) == (3, 1, False, (3,), (5 ^ 6,))
-    client.operations.moves.begin_long_write(LongWrite(handle=1, ensured=[]))
-    client.operations.moves.write_chunk(Chunk(data=memoryview(b"abc"), offset=0, last=False))
-    client.ask(Kind.RESIZE, message_bodies.RESIZE.pack(1, 0, 7))
-    last = client.operations.moves.write_chunk(Chunk(data=memoryview(b"de"), offset=3, last=True))
-    assert last is not None and message_bodies.decode_written(memoryview(last.body), 1) == (5, 2, True, (3,), (5 ^ 6,))
+    assert message_bodies.decode_written(memoryview(answer.body), 1) == (3, 1, (3,), (5 ^ 6,))
 
 
 def test_a_failed_read_names_the_handle_of_its_subfile() -> None:

@@ -1,5 +1,4 @@
-"""The bytes of a client cut into requests, without subfiles: whole messages, corrupted ones, long writes, no buffer
-free."""
+"""The bytes of a client cut into requests, without subfiles: whole messages, corrupted ones, no buffer free."""
 
 from __future__ import annotations
 
@@ -7,13 +6,13 @@ import pytest
 
 from sfio_emu import message_bodies, wire
 from sfio_emu.listener.pool import BufferPool
-from sfio_emu.listener.reader import Chunk, LongWrite, Reader, Request
+from sfio_emu.listener.reader import Reader, Request
 from sfio_emu.wire import Kind, Malformed
 
 LIMIT_BYTES = 8192
 
 
-def parts_of(reader: Reader, stream: bytes, step: int = 1 << 20) -> list[Request | LongWrite | Chunk]:
+def parts_of(reader: Reader, stream: bytes, step: int = 1 << 20) -> list[Request]:
     """What the reader makes of a stream that arrives `step` bytes at a time; nothing is released."""
     parts = []
     while stream:
@@ -25,8 +24,6 @@ def parts_of(reader: Reader, stream: bytes, step: int = 1 << 20) -> list[Request
         part = reader.received(count)
         if part is not None:
             parts.append(part)
-            if isinstance(part, LongWrite):
-                reader.release()
     return parts
 
 
@@ -46,7 +43,6 @@ def test_a_message_comes_out_when_it_is_whole(step: int, checked: bool) -> None:
     stream = message(Kind.WRITE, b"runs", b"d" * 5000, checked=checked)
     assert parts_of(reader, stream[:-1], step) == []
     [request] = parts_of(reader, stream[-1:])
-    assert isinstance(request, Request)
     assert (request.header.kind, reader.sequence) == (Kind.WRITE, 3)
     assert (bytes(request.body), bytes(request.data)) == (b"runs", b"d" * 5000)
 
@@ -63,7 +59,7 @@ def test_a_corrupted_message_is_refused_and_the_next_one_read(place: int) -> Non
     assert (caught.value.fatal, reader.sequence) == (False, 3)
     reader.release()
     [request] = parts_of(reader, message(Kind.WRITE, b"runs", b"e" * 5000, sequence=4, checked=True))
-    assert isinstance(request, Request) and bytes(request.data) == b"e" * 5000
+    assert bytes(request.data) == b"e" * 5000
 
 
 def test_a_wrong_head_is_fatal_and_has_no_number() -> None:
@@ -72,17 +68,6 @@ def test_a_wrong_head_is_fatal_and_has_no_number() -> None:
     with pytest.raises(Malformed, match="no message of this protocol") as caught:
         parts_of(reader, b"GET / HTTP/1.1\r\nHost: nobody\r\n"[: wire.HEADER_BYTES])
     assert (caught.value.fatal, reader.sequence) == (True, 0)
-
-
-def test_a_long_write_comes_in_chunks_that_end_at_pages() -> None:
-    reader = Reader(BufferPool(LIMIT_BYTES, LIMIT_BYTES))
-    body = wire.encode_runs([7, 8], [100, 900], [20_000, 0])
-    stream = wire.encode_header(Kind.WRITE, 3, body, 20_000, streamed=True) + b"d" * 20_000
-    first, *chunks = parts_of(reader, stream)
-    assert first == LongWrite(handle=7, ensured=[(8, 900)])
-    assert all(isinstance(chunk, Chunk) for chunk in chunks)
-    ends = [(chunk.offset + len(chunk.data), chunk.last) for chunk in chunks if isinstance(chunk, Chunk)]
-    assert ends == [(4096, False), (8192, False), (12288, False), (16384, False), (20_100, True)]
 
 
 def test_without_a_free_buffer_the_head_is_read_and_the_rest_waits() -> None:
@@ -94,5 +79,5 @@ def test_without_a_free_buffer_the_head_is_read_and_the_rest_waits() -> None:
     assert parts_of(reader, stream[: wire.HEADER_BYTES]) == []
     assert reader.place() is None and reader.starved
     pool.release(held)
-    [request] = parts_of(reader, stream[wire.HEADER_BYTES :])
-    assert isinstance(request, Request) and not reader.starved and reader.holds_buffer
+    assert len(parts_of(reader, stream[wire.HEADER_BYTES :])) == 1
+    assert not reader.starved and reader.holds_buffer
