@@ -8,6 +8,7 @@ from typing import Any
 
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.protocol.framing import VERSION
+from fec.protocol.path_deadlines import JITTER
 from fec.protocol.receiver import StreamReceiver
 from fec.protocol.receiver_types import Event, ReceiverParameters, SourceDelivered
 from fec.protocol.sender import SenderParameters, StreamSender
@@ -17,8 +18,8 @@ from fec.redundancy.diagnosis import Diagnoser
 from fec.redundancy.diagnosis_control import DiagnosingControl, NewPaths
 from fec.redundancy.labels import LabelOrder, RandomLabels, stratified_labels
 from testbed.model.label_split import LabelSplit
+from testbed.stream.path_delays import candidate_spread_s, delay_of_label, path_spread_s
 from testbed.stream.plan import StreamPlan
-from testbed.stream.planning import longest_path_delay_s
 from testbed.stream.prediction.block_size_policy import block_size_policy, is_deterministic
 from testbed.stream.prediction.failure_candidates import DIAGNOSES, candidate_table, exact_block_size, is_diagnosing
 from testbed.stream.prediction.loss_by_path import REPORTS, is_numbered, path_of_label
@@ -69,6 +70,7 @@ def build_sender(
         late_parity_pps=stream.late_pps,
         session=0 if key is None else secrets.randbits(32),
         key=key,
+        delay_of_label=None if plan.changes else delay_of_label(plan.forward),
     )
     control = PlannedBlockSize(foreseen) if foreseen is not None else block_size_control(plan)
     code = ReedSolomonCode(source_packets=stream.source_packets)
@@ -89,6 +91,7 @@ def block_size_control(plan: StreamPlan) -> BlockSizeControl:
         largest=max(policy.largest, policy.base),
         hold_s=stream.hold_s,
         deterministic=is_deterministic(plan),
+        apart_s=0.0 if plan.changes else (1 + JITTER) * path_spread_s(plan),
     )
     estimator = BlockSizeController(parameters, policy)
     if not is_diagnosing(plan):
@@ -98,8 +101,9 @@ def block_size_control(plan: StreamPlan) -> BlockSizeControl:
         return Diagnoser(
             candidate_table(split),
             unexplained_window_s=stream.hold_s,
-            transit_s=longest_path_delay_s(plan),
+            transit_s=candidate_spread_s(plan),
             min_loss_spread_s=SETTLE_S,
+            one_path=True,
         )
 
     changes = [
