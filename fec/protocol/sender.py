@@ -49,7 +49,8 @@ class SenderParameters:
     ``session``: of 32 bits, another one for each start of a sender (by default drawn), so that receivers tell it from
     the one before.
     ``key``: of 16 bytes or more, seals every packet, and only reports that it seals are believed. ``delay_of_label``:
-    in seconds, planned for each of the 65,536 labels' paths; None where nothing is planned.
+    in seconds, planned for each of the 65,536 labels' paths; None where nothing is planned. After ``silence_s`` without
+    a report blocks are of ``silent_size`` at least: whoever hears nothing does not know that nothing is lost.
     """
 
     source_packets: int
@@ -61,6 +62,8 @@ class SenderParameters:
     session: int = field(default_factory=lambda: secrets.randbits(32))
     key: bytes | None = field(default=None, repr=False)
     delay_of_label: Sequence[float] | None = field(default=None, repr=False)
+    silence_s: float = math.inf
+    silent_size: int = 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.session <= MAX_SESSION:
@@ -168,7 +171,12 @@ class StreamSender:
     @property
     def block_size(self) -> int:
         """N of the blocks begun from now on."""
-        return min(self._largest, self.control.block_size_at(self._next_source * self._interval))
+        return self._size_at(self._next_source * self._interval)
+
+    def _size_at(self, begins_s: float) -> int:
+        size, heard_s = self.control.block_size_at(begins_s), max(self._last_report_s, self.parameters.playback_s)
+        silent = begins_s > heard_s + self.parameters.silence_s
+        return min(self._largest, max(size, self.parameters.silent_size) if silent else size)
 
     def finish_source(self) -> None:
         """No block is begun any more; the one under way is completed."""
@@ -266,7 +274,7 @@ class StreamSender:
         return block, symbol
 
     def _begin_block(self, number: int, due_s: float) -> SentBlock:
-        size = min(self._largest, self.control.block_size_at(due_s))
+        size = self._size_at(due_s)
         block = SentBlock(number, (number % BLOCK_NUMBERS) << 8, self._next_label, due_s, size)
         self._next_label += block.size
         self._blocks[number] = self._filling = block

@@ -1,6 +1,7 @@
 """The two ends of a planned stream, configured from the plan; the same for either fabric."""
 
 import hashlib
+import math
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
@@ -46,6 +47,8 @@ def payload_source(seed: int, symbol_bytes: int) -> Callable[[int], bytes]:
 SETTLE_S = 0.03
 """Over which a failure's losses spread before the sender is certain of it; a switch that stalls delays packets for
 less."""
+SILENT_INTERVALS = 3
+"""Without a report, before a sender allows for a failure that it is not told of."""
 CHANGE_ALLOWED_S = 1.0
 """From the moment at which nodes move to the last packet under the old split, at most: a verdict allows a change no
 more (``campaign_verdict``)."""
@@ -61,7 +64,7 @@ def build_sender(
     """A sender whose content, labels and policy follow from the plan alone; ``foreseen``: N by the time a block begins.
     ``key``: seals packets and reports, and gives the sender a session of its own; without one (in the simulator) both
     are left out."""
-    stream = plan.stream
+    stream, adaptive = plan.stream, foreseen is None and plan.stream.block_size is None
     parameters = SenderParameters(
         source_packets=stream.source_packets,
         symbol_bytes=stream.symbol_bytes,
@@ -71,6 +74,8 @@ def build_sender(
         session=0 if key is None else secrets.randbits(32),
         key=key,
         delay_of_label=None if plan.changes else delay_of_label(plan.forward),
+        silence_s=SILENT_INTERVALS * max(stream.report_interval_s, 1 / stream.rate_pps) if adaptive else math.inf,
+        silent_size=worst_single_failure(plan) if adaptive else 0,
     )
     control = PlannedBlockSize(foreseen) if foreseen is not None else block_size_control(plan)
     code = ReedSolomonCode(source_packets=stream.source_packets)
@@ -112,6 +117,13 @@ def block_size_control(plan: StreamPlan) -> BlockSizeControl:
     control = DiagnosingControl(diagnoser(plan.forward), exact_block_size(plan), estimator, changes)
     control.prepare()
     return control
+
+
+def worst_single_failure(plan: StreamPlan) -> int:
+    """N that answers the failure of any one link that a code can repair."""
+    size_of = exact_block_size(plan)
+    hit = (split.intervals(i) for split in plan.splits for i in split.loaded if split.load(i) < 1)
+    return max((size_of(intervals) or 0 for intervals in hit), default=0)
 
 
 def build_receiver(plan: StreamPlan, key: bytes | None = None) -> StreamReceiver:
