@@ -188,14 +188,13 @@ def _print_table(document: dict[str, Any]) -> None:
         title=f"{document['method']} route {document['source']} -> {document['sink']} over {document['network']}"
     )
     table.add_column("link")
-    for heading in ("load", "load", "utilisation"):
+    for heading in ("load", "utilisation"):
         table.add_column(heading, justify="right")
     if document["layers"]:
         table.add_column("layer", justify="right")
     for entry in document["links"]:
         label = label_of((entry["source"], entry["target"], entry["key"]))
-        exact = entry["load"] if len(entry["load"]) <= MAX_DIGITS else "..."
-        cells = [label, exact, _short(entry["load_float"]), _short(entry["utilisation"])]
+        cells = [label, _exact(entry), _short(entry["utilisation"])]
         if document["layers"]:
             cells.append(str(entry["layer"]) if entry["layer"] else "rest")
         table.add_row(*cells)
@@ -215,13 +214,16 @@ def _layer_table(layers: list[dict[str, Any]]) -> Table:
     from rich.table import Table
 
     table = Table(title="layers")
-    for heading in ("layer", "utilisation", "utilisation", "factor F", "bottlenecks"):
+    for heading in ("layer", "utilisation", "factor F", "bottlenecks"):
         table.add_column(heading, justify="right")
     for number, layer in enumerate(layers, 1):
-        table.add_row(
-            str(number), layer["load"], _short(layer["load_float"]), layer["factor"], str(len(layer["bottlenecks"]))
-        )
+        table.add_row(str(number), _exact(layer), layer["factor"], str(len(layer["bottlenecks"])))
     return table
+
+
+def _exact(entry: dict[str, Any]) -> str:
+    """The load as a fraction, as a number where that is long."""
+    return entry["load"] if len(entry["load"]) <= MAX_DIGITS else _short(entry["load_float"])
 
 
 def _short(value: float) -> str:
