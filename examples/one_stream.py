@@ -6,9 +6,8 @@ python examples/one_stream.py
 import json
 
 import testbed
-from testbed.stream.planning import EachLink
 
 network = testbed.network("swiss-t1")
-plan = testbed.stream_plan(network, "s1", "s6", method="capillary", faults=EachLink(most=3))
+plan = testbed.stream_plan(network, "s1", "s6", method="capillary", faults=testbed.EachLink(most=3))
 outcome = testbed.run(plan, fabric="simulator")
 print(json.dumps(outcome.document))

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from testbed.api.calculations import route as route
     from testbed.api.calculations import schedule as schedule
     from testbed.api.calculations import traffic as traffic
+    from testbed.api.comparing import compare as compare
     from testbed.api.data_frames import data_frame as data_frame
+    from testbed.api.drawing import draw as draw
+    from testbed.api.run_result import RunResult as RunResult
     from testbed.api.runs import run as run
     from testbed.api.session import Session as Session
     from testbed.api.session import session as session
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from testbed.download.workload import download_plan as download_plan
     from testbed.metapath.workload import metapath_plan as metapath_plan
     from testbed.simulation.workload import simulation_plan as simulation_plan
+    from testbed.stream.options import EachLink as EachLink
     from testbed.stream.workload import mobility_plan as mobility_plan
     from testbed.stream.workload import stream_plan as stream_plan
     from testbed.striping.workload import striping_plan as striping_plan
@@ -55,6 +59,10 @@ _HOMES = {
     "session": "api.session",
     "Session": "api.session",
     "data_frame": "api.data_frames",
+    "draw": "api.drawing",
+    "compare": "api.comparing",
+    "RunResult": "api.run_result",
+    "EachLink": "stream.options",
 }
 """Name -> the module below ``testbed`` in which it lies."""
 
@@ -66,6 +74,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import_module("testbed.api.compile_notice").announce_to_people()
     found = getattr(import_module(f"testbed.{_HOMES[name]}"), name)
+    import_module("testbed.api.drawing").attach_displays()
     if not isinstance(found, type):
         found = import_module("testbed.extras").with_missing_extra_error(found)
     globals()[name] = found

@@ -49,7 +49,7 @@ def outline_parser() -> OneLineParser:
 
 def _outer_parser() -> tuple[OneLineParser, argparse._SubParsersAction[OneLineParser]]:
     parser = OneLineParser(prog="testbed", description="A testbed for parallel communications.")
-    parser.add_argument("--version", action=_Version, nargs=0, help="show program's version number and exit")
+    parser.add_argument("-V", "--version", action=_Version, nargs=0, help="show program's version number and exit")
     parser.add_argument(
         "--print-completion",
         action=_Completion,
@@ -81,7 +81,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    """Parse and run, with a sign of life on a terminal."""
+    """Parse and run, with a sign of life on a terminal. ``help COMMAND`` is ``COMMAND --help``."""
+    if words[:1] == ["help"]:
+        words = [*words[1:2], "--help"]
     chosen = next((w for w in words if not w.startswith("-")), None)
     with heartbeat(chosen), notes_on_stderr():
         return _run_chosen(chosen, words)

@@ -1,9 +1,9 @@
 """Names that other packages import, under the names that they had before: for one version, each with a
 DeprecationWarning."""
 
-import sys
 import warnings
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 RENAMED = {
@@ -12,19 +12,20 @@ RENAMED = {
         "MachineLostError": "MachineDiedError",
         "require": "require_type",
     },
-    "testbed.model.workload": {"Outcome": "RunResult"},
+    "testbed.model.workload": dict.fromkeys(("Outcome", "RunResult"), "testbed.api.run_result.RunResult"),
 }
-"""By module: what a name was, and what it is."""
+"""By module: what a name was, and what it is; with the module where that is another."""
 
 
 def former_names(module: str) -> Callable[[str], Any]:
     """A module's ``__getattr__`` (PEP 562): what has another name now, under the one that it had."""
 
-    def attribute(name: str) -> Any:
+    def renamed(name: str) -> Any:
         new = RENAMED[module].get(name)
         if new is None:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         warnings.warn(f"{module}.{name} is now {new}; the old name goes in 0.4", DeprecationWarning, stacklevel=2)
-        return getattr(sys.modules[module], new)
+        home, _, attribute = new.rpartition(".")
+        return getattr(import_module(home or module), attribute)
 
-    return attribute
+    return renamed

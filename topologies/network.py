@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeGuard
 
@@ -332,6 +332,28 @@ class Network:
     def core(self) -> tuple[int, ...]:
         """Indices into ``links`` of the links between switches."""
         return tuple(i for i, link in enumerate(self.links) if {link.source, link.target} <= self.switch_ids.keys())
+
+    def without(self, *cables: str | LinkId) -> "Network":
+        """The network that is left when these cables are gone, each given as the label (``a->b``) or the id of a link:
+        the link of the other direction goes with it. TopologyError for a link that is not there.
+
+        >>> from topologies import load_network
+        >>> [link.label for link in load_network("ring:3").without("s0->s1").links]
+        ['s1->s2', 's2->s1', 's2->s0', 's0->s2']
+        """
+        gone: set[LinkId] = set()
+        for cable in cables:
+            link = self.link_of_label.get(cable) if isinstance(cable, str) else cable
+            if link is None or link not in self.link_index:
+                raise TopologyError(
+                    f"network {self.name!r} has no link {cable!r}; {nearest(str(cable), self.link_of_label)}"
+                )
+            gone |= {link, reverse_of(link)}
+        return replace(self, links=tuple(link for link in self.links if link.id not in gone))
+
+    def __repr__(self) -> str:
+        parts = (len(self.switches), "switches"), (len(self.hosts), "hosts"), (len(self.links), "links")
+        return f"Network({self.name!r}: {', '.join(f'{number} {what}' for number, what in parts)})"
 
     def to_networkx(self) -> "nx.MultiDiGraph":
         """A networkx view (a copy): node attribute ``kind``, link attributes ``capacity_bps``, ``delay_s``,

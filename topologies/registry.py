@@ -7,6 +7,8 @@ a name that is taken is kept as broken, with its package and the reason; it take
 """
 
 import functools
+import re
+import runpy
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -38,8 +40,8 @@ class Registry(Generic[T]):
     """``kind``: what the things are, in words. ``check``: returns why a thing is none of them, or None.
 
     ``ours``: errors that a plug-in may raise as our own things do; any other that one of its functions raises becomes
-    PluginError. A name may end in a colon and a word (``disjoint:k``): then whatever stands there is requested as
-    ``disjoint:3``.
+    PluginError. ``files``: ``FILE.py:NAME`` finds what a file of the user calls so. A name may end in a colon and a
+    word (``disjoint:k``): then whatever stands there is requested as ``disjoint:3``.
 
     >>> wrong = lambda thing: None if callable(thing) else "it cannot be called"
     >>> doubles = Registry("testbed.doubles", "function", wrong)
@@ -54,8 +56,10 @@ class Registry(Generic[T]):
         kind: str,
         check: Callable[[object], str | None],
         ours: tuple[type[Exception], ...] = (TopologyError,),
+        *,
+        files: bool = False,
     ) -> None:
-        self.group, self.kind = group, kind
+        self.group, self.kind, self._files = group, kind, files
         self._check, self._ours = check, ours
         self._things: dict[str, T] = {}
         self._titles: dict[str, str] = {}
@@ -72,14 +76,35 @@ class Registry(Generic[T]):
     def find(self, name: str) -> T | None:
         """The thing of that name (``disjoint:3`` finds ``disjoint:k``), None where nobody has it.
 
-        PluginError where a plug-in has it and is broken.
+        PluginError where a plug-in or a file has it and is broken.
         """
+        if self.in_file(name):
+            return self._from_file(name)
         key = _key(name)
         if key not in self._things:
             plugin = self._others().get(key)
             if plugin is not None and plugin.broken is not None:
                 raise PluginError(f"{plugin.title} cannot be used: {plugin.broken}; repair or remove the package")
         return self._things.get(key)
+
+    def in_file(self, name: str) -> bool:
+        """Whether the name is ``FILE.py:NAME`` and may be."""
+        return self._files and _IN_FILE.fullmatch(name) is not None
+
+    def _from_file(self, name: str) -> T:
+        """What the file calls so; the file is run once, as ``import`` would."""
+        if name not in self._things:
+            file, _, called = name.rpartition(":")
+            plugin = Plugin(group=self.group, name=called, package=file)
+            try:
+                thing = runpy.run_path(file).get(called)
+            except (Exception, SystemExit) as error:  # whatever a user's file raises is told in one line
+                raise PluginError(f"{self.kind} {name!r}: {file} does not load: {_said(error)}") from error
+            wrong = f"{file} has no {called}" if thing is None else self._check(thing)
+            if wrong is not None:
+                raise PluginError(f"{self.kind} {name!r}: {wrong}")
+            self._things[name] = self._guarded(plugin, thing)
+        return self._things[name]
 
     def builtin_names(self) -> tuple[str, ...]:
         """Names of ours, in the order in which they were registered."""
@@ -151,6 +176,14 @@ class Registry(Generic[T]):
                 raise PluginError(f"{plugin.title} failed: {type(error).__name__}: {error}") from error
 
         return guarded
+
+
+_IN_FILE = re.compile(r".+\.py:[A-Za-z_]\w*")
+
+
+def _said(error: BaseException) -> str:
+    words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return f"{type(error).__name__}: {words}"
 
 
 def _key(name: str) -> str:

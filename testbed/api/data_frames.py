@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from testbed.errors import CapabilityError, UsageError
-from testbed.extras import pip_command
+from testbed.api.run_result import RunResult, as_frame
+from testbed.errors import UsageError
 from topologies.network import link_fields
 
 if TYPE_CHECKING:
@@ -23,12 +23,7 @@ def data_frame(result: Any) -> "pandas.DataFrame":
     >>> data_frame(testbed.route("ring:4", "s0", "s2")).load_float.tolist()  # doctest: +SKIP
     [0.5, 0.5, 0.5, 0.5]
     """
-    rows = rows_of(result)
-    try:
-        import pandas
-    except ImportError:
-        raise CapabilityError(f"pandas is not installed; {pip_command('notebooks')}") from None
-    return pandas.DataFrame([dict(row) for row in rows])
+    return as_frame(rows_of(result))
 
 
 def rows_of(result: Any) -> list[Row]:
@@ -41,7 +36,6 @@ def rows_of(result: Any) -> list[Row]:
     from testbed.model.routes import SplitRoute
     from testbed.model.run_records import network_document
     from testbed.model.schedule import Schedule
-    from testbed.model.workload import RunResult
     from topologies import Network
 
     if isinstance(result, RunResult):

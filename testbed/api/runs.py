@@ -1,21 +1,31 @@
 """``testbed.run``: any workload's plan carried out on either fabric, from an ordinary process."""
 
+from pathlib import Path
 from typing import Any, Literal
 
+from testbed.api.run_result import RunResult, result_of
 from testbed.api.workloads.registry import workload_of
 from testbed.errors import InputError
 from testbed.model.progress import ReportProgress
-from testbed.model.workload import How, RunResult, Workload
+from testbed.model.workload import How, Workload
 
 Fabric = Literal["emulation", "simulator"]
 
 
-def run(plan: Any, fabric: Fabric | None = None, *, progress: ReportProgress | None = None) -> RunResult[Any, Any]:
+def run(
+    plan: Any,
+    fabric: Fabric | None = None,
+    *,
+    results: str | Path | None = None,
+    progress: ReportProgress | None = None,
+) -> RunResult[Any, Any]:
     """Carry out the plan, wait, judge: its measurements and the verdict on every prediction.
 
     ``fabric``: "emulation" (real switches, in a sandbox process that ends with this one), "simulator", or None for the
-    first of the two that can. ``progress`` is called, in this thread, with where the run is. Raises CapabilityError
-    where the fabric cannot be had, InvalidRunError where the machine could not keep up, UsageError for what is no plan.
+    first of the two that can. ``results``: the folder below which the run is kept with its page (see
+    ``RunResult.save``); None: it is not. ``progress`` is called, in this thread, with where the run is. Raises
+    CapabilityError where the fabric cannot be had, InvalidRunError where the machine could not keep up, UsageError for
+    what is no plan.
 
     >>> from testbed import stream_plan
     >>> plan = stream_plan("ring:4", "s0", "s2", faults=["s0->s1@2-3"], duration_s=4, rate_pps=200)
@@ -30,7 +40,7 @@ def run(plan: Any, fabric: Fabric | None = None, *, progress: ReportProgress | N
         if chosen == "emulation"
         else workload.measured(plan, How(fabric=chosen), progress)
     )
-    return workload.result(plan, chosen, measured)
+    return result_of(workload, plan, chosen, measured, None if results is None else Path(results))
 
 
 def _fabric(workload: Workload[Any, Any], plan: Any, requested: Fabric | None) -> Fabric:

@@ -22,12 +22,12 @@ from topologies.errors import nearest
 
 if TYPE_CHECKING:
     from testbed.api.emulated.sandbox_client import SandboxProcess
+    from testbed.api.run_result import RunResult
     from testbed.bulk.measurements import LinkCount
     from testbed.bulk.plan import BulkPlan, Switching
     from testbed.emulation.attach.client import Recording
     from testbed.model.progress import ReportProgress
     from testbed.model.routes import SplitRoute
-    from testbed.model.workload import RunResult
     from testbed.stream.plan import StreamPlan
     from topologies.network import LinkId
 
@@ -102,6 +102,14 @@ class Session:
     def name(self) -> str:
         """By which other processes reach the network."""
         return self._process.name
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Between which ``ping`` and streams go: the names of the hosts, of every switch where there is no host."""
+        return tuple(node.id for node in self.network.end_points)
+
+    def __repr__(self) -> str:
+        return f"Session({self.name!r}: {self.network!r})"
 
     def __enter__(self) -> Session:
         return self
@@ -259,24 +267,31 @@ class Session:
         return InstalledRoute(rules=done["rules"], seconds=done["seconds"])
 
     def stream(
-        self, source: str, sink: str, *, progress: ReportProgress | None = None, **options: object
+        self,
+        source: str,
+        sink: str,
+        *,
+        results: str | Path | None = None,
+        progress: ReportProgress | None = None,
+        **options: object,
     ) -> RunResult[Any, Any]:
-        """A coded stream over this network, judged. ``options``: as of ``testbed.stream_plan``. One measured run goes
-        at a time."""
+        """A coded stream over this network, judged. ``options``: as of ``testbed.stream_plan``; ``results``: where it
+        is kept with its page, as of ``testbed.run``. One measured run goes at a time."""
         from testbed.stream.workload import stream_plan
 
         plan: Callable[..., StreamPlan] = stream_plan
-        return self._run("stream", plan(self.network, source, sink, **options), progress)
+        return self._run("stream", plan(self.network, source, sink, **options), results, progress)
 
     def bulk(
         self,
         *,
         switching: Switching = "circuit",
+        results: str | Path | None = None,
         progress: ReportProgress | None = None,
         **options: object,
     ) -> RunResult[Any, Any]:
         """A collective exchange over this network, judged. ``options``: as of ``testbed.bulk_plan``; links keep their
-        capacity.
+        capacity. ``results``: as of ``stream``.
 
         InputError where links differ in capacity, or a fault of ``fail`` stands. An ``mtu`` of 9000 carries whole time
         frames where switches are in user space.
@@ -288,12 +303,17 @@ class Session:
         rate = options.setdefault("link_rate_bps", min(rates))
         if rates != {rate}:
             raise InputError(f"bulk: links of {min(rates):g} to {max(rates):g} bit/s here; all must have {rate:g}")
-        return self._run("bulk", plan(self.network, switching=switching, **options), progress)
+        return self._run("bulk", plan(self.network, switching=switching, **options), results, progress)
 
-    def _run(self, workload: str, plan: StreamPlan | BulkPlan, progress: ReportProgress | None) -> RunResult[Any, Any]:
+    def _run(
+        self, name: str, plan: StreamPlan | BulkPlan, results: str | Path | None, progress: ReportProgress | None
+    ) -> RunResult[Any, Any]:
+        from testbed.api.run_result import result_of
         from testbed.api.workloads.registry import workload_of
 
-        return workload_of(plan).result(plan, "emulation", self._process.ask({"do": workload}, plan, progress))
+        measured = self._process.ask({"do": name}, plan, progress)
+        kept = None if results is None else Path(results)
+        return result_of(workload_of(plan), plan, "emulation", measured, kept)
 
     def _host(self, node: str) -> Mapping[str, Any]:
         """What the network says of a node's host or of a switch; InputError for a name that is neither."""

@@ -11,6 +11,7 @@ from typing import Literal
 
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
+from testbed.model.short_repr import ShortRepr
 from topologies.network import LinkId, Network, label_of
 
 Switching = Literal["circuit", "packet"]
@@ -55,8 +56,8 @@ class KilledProcess:
     at_s: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class BulkPlan:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class BulkPlan(ShortRepr):
     """Transfers, and the time frames (tuples of indices into ``transfers``) in which they are to be sent.
 
     ``barrier``: a time frame begins when every message of the one before has arrived; without it each sender goes

@@ -45,6 +45,7 @@ COMMANDS = {
         "studies", REPLICATE, "run all studies, resumably, and write the book of results", "--quick --chapter 3"
     ),
     "report": Command("studies", REPLICATE, "regenerate the page of a stored run", "results/stream/RUN"),
+    "compare": Command("studies", REPLICATE, "put runs of one workload side by side", "results/bulk/A results/bulk/B"),
     "topology": Command("network", INSPECT, "list, show, draw and export networks", "show swiss-t1"),
     "up": Command(
         "network",

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,31 +41,6 @@ def run_manifest(args: argparse.Namespace) -> Manifest:
     from testbed.emulation.machine.provenance import describe_run
 
     return describe_run(command=command_line(), seed=getattr(args, "seed", 1))
-
-
-def keep_run(
-    args: argparse.Namespace,
-    name: str,
-    rows: Sequence[Row],
-    verdict: Verdict,
-    draw: Callable[[Sequence[Row]], Mapping[str, Any]],
-    *,
-    title: str = "",
-) -> Path:
-    """Keep a run's rows, the figures that ``draw`` makes of them, verdict and page; returns their directory."""
-    from testbed.live.adapters.feed import record_page_path
-    from testbed.report.drawing.svg_figures import rendered
-    from testbed.results.study_store import StudyRun
-
-    manifest = run_manifest(args)
-    if title:
-        manifest = replace(manifest, study={"title": title})
-    with StudyRun.new(args.results, name, manifest) as stored:
-        for row in rows:
-            stored.add(dict(row))
-        directory = stored.finish(stored.rows, verdict, rendered(name, lambda: draw(stored.rows)) if rows else {})
-    record_page_path(directory / "page.html")
-    return directory
 
 
 def show_verdict(verdict: Verdict, directory: Path | None) -> None:

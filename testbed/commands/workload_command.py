@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from testbed.api.run_result import keeping
 from testbed.commands.arguments import (
     JsonOptions,
     LiveOptions,
@@ -21,7 +22,7 @@ from testbed.commands.arguments import (
     require_switches,
 )
 from testbed.commands.parsing import Subparsers
-from testbed.commands.runs import keep_run, run_manifest, show_closing, show_verdict, start_live
+from testbed.commands.runs import run_manifest, show_closing, show_verdict, start_live
 from testbed.commands.several_machines import (
     MachineOptions,
     enter_at_once,
@@ -124,7 +125,7 @@ def run(name: str, workload: Work, args: argparse.Namespace) -> int:
     alone = nullcontext(partial(_measured, runs, how))
     with (
         said_when_lost(as_json=args.json and machines is not None),
-        _keeps(args, runs.stored_as or name, runs) as keep,
+        keeping(runs, runs.stored_as or name, args.results, lambda: run_manifest(args)) as keep,
         runs.opened(how) if runs.opened else alone as carry,
     ):
         judged = [_judged(runs, one, carry, getattr(args, "retries", 0)) for one in plans]
@@ -173,20 +174,6 @@ def _judged(workload: Work, plan: object, carry: Carry[Any, Any], repeats: int) 
             return workload.judge(plan, carry(plan, report_progress))
 
     return repeated(once, lambda judged: judged.verdict.invalid, repeats, complain)
-
-
-def _keeps(
-    args: argparse.Namespace, name: str, workload: Work
-) -> AbstractContextManager[Callable[[Judgement], Path | None]]:
-    """What keeps the run: as the workload says, else its rows, its figures and the verdict."""
-    if workload.keeps is not None:
-        return workload.keeps(args.results, name, run_manifest(args))
-    figures = workload.figures or (lambda _: {})
-
-    def keep(found: Judgement) -> Path:
-        return keep_run(args, name, found.stored or found.rows, found.verdict, figures, title=workload.title)
-
-    return nullcontext(keep)
 
 
 def _report(args: argparse.Namespace, workload: Work, found: Judgement, directory: Path | None) -> int:

@@ -17,6 +17,7 @@ from fec.redundancy.labels import StratifiedLabels
 from testbed.download.codes import block_code
 from testbed.faults.fault import Fault
 from testbed.model.label_split import LABELS, LabelSplit
+from testbed.model.short_repr import ShortRepr
 from topologies.network import LinkId, Network
 from topologies.text.json_types import Json
 
@@ -27,8 +28,8 @@ RETURN_LABELS = (LABELS // 4, LABELS * 3 // 4)
 """One label in each half of the label space: every acknowledgement goes both ways."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DownloadPlan:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DownloadPlan(ShortRepr):
     """``network`` with the host ``sink`` behind ``last_link``; ``limit_s``: when a fabric gives up. ``constant_rate``:
     the sender never sends faster than what shall arrive, whatever is lost: the rival of the sender that is
     predicted."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from testbed.errors import InputError
 from testbed.interconnect.parameters import SimulationParameters
+from testbed.model.short_repr import ShortRepr
 from topologies.text.json_types import Json
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ def load_of(experiment: Experiment) -> float:
     return experiment.rate_per_s / experiment.parameters.packets_per_s(1.0)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SimulationPlan:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SimulationPlan(ShortRepr):
     """An experiment, and the seeds with which it is run, each once. ``sweep``: the same at one rate after another,
     the first of which is ``experiment``; empty: at its own only."""
 

@@ -1,9 +1,9 @@
 """Which cables work, from what switches report of their ports: a cable is up while both its ports are. No I/O."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from testbed.model.wiring import Wiring
-from topologies.network import LinkId, Network
+from topologies.network import LinkId
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +42,3 @@ class CableStates:
     def down(self) -> frozenset[LinkId]:
         """Links of all cables that are down."""
         return frozenset(link for links, ports in self._down.items() if ports for link in links)
-
-
-def without_links(network: Network, down: frozenset[LinkId]) -> Network:
-    """The network that is left while these links are down."""
-    return replace(network, links=tuple(link for link in network.links if link.id not in down))

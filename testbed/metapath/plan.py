@@ -11,6 +11,7 @@ from testbed.faults.schedules import overlapping
 from testbed.metapath.options import ROUTINGS, MetapathOptions, Routing
 from testbed.metapath.source import SourceEvent
 from testbed.metapath.wire import PACKET_BYTES
+from testbed.model.short_repr import ShortRepr
 from testbed.stream.measurements import FloatArray, IntArray, RunHealth
 from topologies.network import Network, label_of
 from topologies.routing_tables import static_routing
@@ -23,8 +24,8 @@ SLACK_S = 0.05
 """Scheduling of the ends' processes, a few reports that come late: allowed over every predicted time of the source."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class MetapathPlan:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MetapathPlan(ShortRepr):
     """``packet_bytes``: payload of each packet. ``background_bps``: TCP next to the stream on its minimal path, from
     half a second after its start (0: none). ``report_s``: from one report of the sink to the next. ``seed``: of the
     draws among paths. InputError for values out of range."""

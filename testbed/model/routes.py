@@ -22,7 +22,7 @@ class Layer:
     bottlenecks: tuple[LinkId, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class SplitRoute:
     """``loads[i]`` is the exact fraction of the flow on ``network.links[i]``; flow is conserved at every node.
 
@@ -66,6 +66,10 @@ class SplitRoute:
         scale = math.lcm(*(load.denominator for load in distinct.values()))
         whole = {key: load.numerator * (scale // load.denominator) for key, load in distinct.items()}
         return scale, [whole[id(load)] for load in self.loads]
+
+    def __repr__(self) -> str:
+        way = f"{self.source!r} to {self.sink!r} of {self.network.name}, {self.method}"
+        return f"SplitRoute({way}: {len(self.loaded)} links, load at most {max(self.loads)})"
 
     def load(self, link: LinkId) -> Fraction:
         return self.loads[self.network.link_index[link]]

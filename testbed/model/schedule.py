@@ -10,7 +10,7 @@ import numpy.typing as npt
 Proof = Literal["liquid", "no-liquid-schedule", "unknown"]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Schedule:
     """``frame_of``: shape (transfers,), the frame of each transfer, 0 .. length - 1, no frame empty.
 
@@ -72,6 +72,10 @@ class Schedule:
         for number, frame in enumerate(frames):
             frame_of[list(frame)] = number
         return cls.of(frame_of, bottleneck_load, method=method, no_liquid=no_liquid, optimal=optimal, detail=detail)
+
+    def __repr__(self) -> str:
+        bound = f"bound {self.bottleneck_load}, {'liquid' if self.liquid else self.proved}"
+        return f"Schedule({len(self.frame_of)} transfers in {self.length} frames, {bound}, {self.method})"
 
     @property
     def liquid(self) -> bool:

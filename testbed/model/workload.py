@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from testbed.errors import CapabilityError
-from testbed.model.json_values import with_aliases
 from testbed.model.progress import ReportProgress
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict, repeated
@@ -139,19 +138,6 @@ class Workload(Generic[P, M]):
             )
         return carry(plan, report_progress)
 
-    def result(self, plan: P, fabric: str, measured: M) -> "RunResult[P, M]":
-        """The run that measured this, judged."""
-        judged = self.judge(plan, measured)
-        return RunResult(
-            workload=self.name,
-            fabric=fabric,
-            plan=plan,
-            measurements=measured,
-            verdict=judged.verdict,
-            document=with_aliases(judged.document, self.former_keys),
-            rows=judged.rows,
-        )
-
     def judged(self, plan: P, how: How, *, repeats: int = 0) -> tuple[M, Judgement]:
         """Carry the plan out and judge it, again at most so many times while the machine could not keep up."""
 
@@ -160,25 +146,6 @@ class Workload(Generic[P, M]):
             return measured, self.judge(plan, measured)
 
         return repeated(once, lambda found: found[1].verdict.invalid, repeats)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunResult(Generic[P, M]):
-    """A run that has ended: its plan, what was measured on which fabric, and the verdict. ``document``: what ``--json``
-    prints."""
-
-    workload: str
-    fabric: str
-    plan: P
-    measurements: M
-    verdict: Verdict
-    document: Json = field(repr=False)
-    rows: tuple[Json, ...] = field(repr=False, default=())
-
-    @property
-    def passed(self) -> bool:
-        """Whether every check holds."""
-        return self.verdict.passed
 
 
 if not TYPE_CHECKING:

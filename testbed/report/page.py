@@ -12,6 +12,7 @@ from testbed.model.run_records import LoadedRun, Manifest, SessionRun, record_to
 from testbed.model.stored_runs import RunState
 from testbed.report.column_units import NOTHING, plain, seconds_in_words
 from testbed.report.drawing.colours import DARK, LIGHT, custom_properties
+from testbed.report.drawing.dark_mode import following_dark_mode
 from testbed.report.markup import Markup, join, lines, tag
 from testbed.report.sections import PER_PATH, badge, checks_block, session_section, table, worst_deviation
 from testbed.report.wording import ror_is_predicted, run_sentence, state_of, verdict_reason, when
@@ -82,8 +83,8 @@ def page_head(title: str, *, style: str = "", forbids: bool = True) -> Markup:
 
 def picture(drawing: str, words: str, **attributes: str) -> Markup:
     """An SVG document inside the page, with its caption; ``attributes`` are those of the figure."""
-    data = "data:image/svg+xml;base64," + base64.b64encode(drawing.encode()).decode()
-    style = "max-width:100%;height:auto;background:#fff;border-radius:4px"
+    data = "data:image/svg+xml;base64," + base64.b64encode(following_dark_mode(drawing).encode()).decode()
+    style = "max-width:100%;height:auto;border-radius:4px"
     return tag("figure", tag("img", src=data, alt=words, style=style), tag("figcaption", words), **attributes)
 
 

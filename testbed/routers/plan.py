@@ -21,6 +21,7 @@ import networkx
 import numpy as np
 
 from testbed.errors import InputError
+from testbed.model.short_repr import ShortRepr
 from testbed.routers.wire import DataPacket
 
 Avoidance = Literal["none", "nac", "bubble"]
@@ -46,8 +47,8 @@ class Flow:
         return self.path[-1]
 
 
-@dataclass(frozen=True, kw_only=True)
-class RouterPlan:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RouterPlan(ShortRepr):
     """``routers`` are numbered from 0, each with one host of its own; ``cables`` join two of them, full duplex.
 
     ``slots``: packets that each input buffer and each output buffer holds; ``packet_s``: how long a packet occupies a

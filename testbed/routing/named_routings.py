@@ -11,7 +11,11 @@ from topologies.registry import Registry, function_check
 
 RoutingMethod = Callable[[Network, str, str], SplitRoute]
 ROUTINGS: Registry[Callable[..., Any]] = Registry(
-    "testbed.routings", "routing", function_check("network, source and sink"), (TestbedError, TopologyError)
+    "testbed.routings",
+    "routing",
+    function_check("network, source and sink"),
+    (TestbedError, TopologyError),
+    files=True,
 )
 """Routings of one flow: functions of network, source and sink; those named with a colon (``disjoint:k``) are functions
 of the text after it that give one."""
@@ -32,7 +36,7 @@ def routing_method(method: str, layers: int | None = None) -> RoutingMethod:
         if method != "capillary":
             raise InputError(f"routing method {method!r} takes no layers; only 'capillary' does")
         return routing_method(f"capillary:{layers}")
-    if not colon:
+    if not colon or ROUTINGS.in_file(method):
         routing: RoutingMethod = found
         return routing
     made: RoutingMethod = found(text)

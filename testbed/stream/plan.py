@@ -15,6 +15,7 @@ from testbed.faults.fault import Fault
 from testbed.model.json_values import json_ready
 from testbed.model.label_split import LabelSplit
 from testbed.model.routes import SplitRoute
+from testbed.model.short_repr import ShortRepr
 from testbed.stream.options import Handover, LabelOrder
 from topologies.files.node_link import network_document
 from topologies.network import LinkId, Network, label_of
@@ -118,8 +119,8 @@ class RouteChange:
     backward: LabelSplit
 
 
-@dataclass(frozen=True, kw_only=True)
-class StreamPlan:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class StreamPlan(ShortRepr):
     """Everything a fabric needs to run one stream, and everything a verdict needs to judge it.
 
     Where nodes move, ``network`` has every link that is there at any time, ``absent`` are those that are not at the
@@ -182,8 +183,8 @@ class StreamPlan:
             raise InputError(f"plan: handover {self.handover!r} is neither after nor before")
 
 
-@dataclass(frozen=True, kw_only=True)
-class StreamsPlan:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class StreamsPlan(ShortRepr):
     """Streams that run at once on one network, under the first one's faults; ``titles`` name them for the reader, one
     each."""
 

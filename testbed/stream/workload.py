@@ -4,7 +4,7 @@ command runs them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -88,6 +88,18 @@ def _keeps(results: Path, name: str, manifest: Manifest) -> AbstractContextManag
     return stored_streams(results, name, manifest)
 
 
+@contextmanager
+def _keeps_one(results: Path, name: str, manifest: Manifest) -> Iterator[Callable[[StreamJudgement], Path]]:
+    from testbed.stream.judgement.streams import judge_together
+
+    with _keeps(results, name, manifest) as keep:
+        yield lambda judged: keep(judge_together([judged], [_title(judged.plan)]))
+
+
+def _title(plan: StreamPlan) -> str:
+    return f"{plan.network.name} {plan.forward.source} to {plan.forward.sink}"
+
+
 def _view(streams: StreamsPlan) -> tuple[str, Callable[[], Any]]:
     from testbed.stream.live_view import stream_view, streams_view
 
@@ -123,7 +135,13 @@ FORMER_KEYS = {
     "campaign": "epochs",
 }
 STREAM = Workload(
-    name="stream", former_keys=FORMER_KEYS, plan=StreamPlan, carry=_measure, judge=_judge, example=_example
+    name="stream",
+    former_keys=FORMER_KEYS,
+    plan=StreamPlan,
+    carry=_measure,
+    judge=_judge,
+    keeps=_keeps_one,
+    example=_example,
 )
 """One stream, as the library runs it."""
 STREAMS = Workload(

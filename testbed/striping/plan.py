@@ -11,6 +11,7 @@ from typing import Literal
 
 from testbed.bulk.plan import BulkPlan, BulkTransfer, KilledProcess, Pair, Switching
 from testbed.faults.fault import Fault
+from testbed.model.short_repr import ShortRepr
 from testbed.striping.access import Blocks
 from testbed.striping.options import StripingOptions
 from testbed.striping.placement import Placement
@@ -23,8 +24,8 @@ FRAMING_BYTES = 14
 """Ethernet, counted by the links' shapers."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class StripingPlan:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class StripingPlan(ShortRepr):
     """``blocks[k]``: what compute process ``k`` accesses; ``volumes``: pair -> bytes between them, pairs with none left
     out.
 

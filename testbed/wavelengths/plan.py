@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Literal
 
 from testbed.errors import InputError
+from testbed.model.short_repr import ShortRepr
 from topologies.network import LinkId, Network, label_of
 from topologies.text.json_types import JsonObject
 
@@ -56,8 +57,8 @@ class LitPath:
         return sum(a != b for a, b in pairwise(self.wavelengths))
 
 
-@dataclass(frozen=True, kw_only=True)
-class WavelengthPlan:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class WavelengthPlan(ShortRepr):
     """Every lightpath in exactly one round, each wavelength of each fibre once a round (``check_wavelength_plan`` says
     so).
 

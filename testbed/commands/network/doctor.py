@@ -130,18 +130,15 @@ def _show(found: "dict[str, Capability]", missing: list[str]) -> None:
     for heading in ("", "capability", "found", "what to do"):
         table.add_column(heading, overflow="fold")
     for name, capability in found.items():
-        mark = (
-            Text("ok", style="green")
-            if capability.available
-            else Text("--", style="red" if name in missing else "yellow")
-        )
+        lack = Text("missing", style="red") if name in missing else Text("optional", style="dim")
+        mark = Text("ok", style="green") if capability.available else lack
         table.add_row(mark, name, Text(capability.detail), Text(capability.mend))
     console = Terminal()
-    console.print(table)
     if missing:
         console.print(Text(f"Emulated networks cannot be run here ({', '.join(missing)}); the simulated fabric can."))
     else:
         console.print(Text("Emulated networks can be run here."))
+    console.print(table)
 
 
 NETWORK = "swiss-t1"

@@ -1,4 +1,5 @@
-"""``testbed topology list | show | export``: which networks there are, what one is made of, and one as a file."""
+"""``testbed topology list | show | draw | export``: which networks there are, what one is made of, one as a picture or
+file."""
 
 import argparse
 import json
@@ -36,6 +37,10 @@ def add_parser(subparsers: Subparsers) -> None:
     show.add_argument("--links", action="store_true", help="the names of its links, a->b, one a line")
     show.add_argument("--plot", metavar="FILE", help="draw it: .svg, .png or .pdf")
     show.set_defaults(run=run_show)
+    draw = actions.add_parser("draw", help="draw a network into a file")
+    draw.add_argument("network", metavar="NETWORK", help=network)
+    draw.add_argument("plot", metavar="FILE", help=".svg, .png or .pdf")
+    draw.set_defaults(run=run_show, json=False, nodes=False, links=False)
     export = actions.add_parser("export", help="write a network to a file")
     export.add_argument("network", metavar="NETWORK", help=network)
     export.add_argument("file", metavar="FILE", help=".json (node-link) or .graphml")

@@ -184,17 +184,16 @@ def _print_table(document: dict[str, Any]) -> None:
     rows = []
     for entry in document["links"]:
         label = label_of((entry["source"], entry["target"], entry["key"]))
-        exact = entry["load"] if len(entry["load"]) <= MAX_DIGITS else "..."
-        cells = [label, exact, _short(entry["load_float"]), _short(entry["utilisation"])]
+        cells = [label, _exact(entry), _short(entry["utilisation"])]
         rows.append([*cells, str(entry["layer"]) if entry["layer"] else "rest"] if document["layers"] else cells)
-    columns = ("link", "load", "load", "utilisation", *(("layer",) if document["layers"] else ()))
+    columns = ("link", "load", "utilisation", *(("layer",) if document["layers"] else ()))
     console.print_table(columns, rows, title)
     if document["layers"]:
         layers = [
-            (str(number), layer["load"], _short(layer["load_float"]), layer["factor"], str(len(layer["bottlenecks"])))
+            (str(number), _exact(layer), layer["factor"], str(len(layer["bottlenecks"])))
             for number, layer in enumerate(document["layers"], 1)
         ]
-        console.print_table(("layer", "utilisation", "utilisation", "factor F", "bottlenecks"), layers, "layers")
+        console.print_table(("layer", "utilisation", "factor F", "bottlenecks"), layers, "layers")
     if document["note"]:
         console.print(f"note: {document['note']}")
     if "certificate" in document:
@@ -202,6 +201,11 @@ def _print_table(document: dict[str, Any]) -> None:
         console.print(f"certificate: {'holds' if certificate['valid'] else 'REFUSED'} ({certificate['levels']} levels)")
         for violation in certificate["violations"]:
             console.print(f"  {violation}", soft_wrap=True)
+
+
+def _exact(entry: dict[str, Any]) -> str:
+    """The load as a fraction, as a number where that is long."""
+    return str(entry["load"]) if len(entry["load"]) <= MAX_DIGITS else _short(entry["load_float"])
 
 
 def _short(value: float) -> str:

@@ -14,6 +14,7 @@ from testbed.commands.arguments import add_options, adder
 from testbed.commands.parsing import Subparsers
 from testbed.errors import CapabilityError, InputError
 from testbed.model.json_values import read_json
+from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
 from testbed.model.options.option import ROUTED, RUN, SENT, Only
 from testbed.report.progress_bar import spinner
@@ -308,6 +309,10 @@ def _scheduled(args: argparse.Namespace, extras: dict[str, Any]) -> tuple[Traffi
         )
 
 
+MOST_FRAMES, MOST_PAIRS = 12, 16
+"""Of a schedule, on a terminal."""
+
+
 def _show(traffic: Traffic, schedule: Schedule) -> None:
     ratio = schedule.length / schedule.bottleneck_load
     print(f"transfers          {len(traffic)} over {len(traffic.links)} links")
@@ -318,6 +323,13 @@ def _show(traffic: Traffic, schedule: Schedule) -> None:
     print(f"proved             {schedule.proved}, {best}" + (f" ({schedule.detail})" if schedule.detail else ""))
     if schedule.seconds is not None:
         print(f"seconds            {schedule.seconds:.3f}")
+    for number, frame in enumerate(schedule.frames[:MOST_FRAMES]):
+        named = traffic.ends if len(traffic.ends) == len(traffic) else [(str(k),) for k in range(len(traffic))]
+        pairs = [printable(":".join(named[transfer])) for transfer in frame[:MOST_PAIRS]]
+        more = f" and {len(frame) - MOST_PAIRS} more" if len(frame) > MOST_PAIRS else ""
+        print(f"frame {number:<12} {' '.join(pairs)}{more}")
+    if schedule.length > MOST_FRAMES:
+        print(f"and {schedule.length - MOST_FRAMES} frames more; --output FILE writes them all")
 
 
 def _write(path: Path, traffic: Traffic, schedule: Schedule) -> Mapping[str, Any]:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.controller_link import ControllerLink
 from testbed.emulation.network.open_vswitch.switches import flush_flow_cache
-from testbed.metapath.cable_states import without_links
 from testbed.metapath.plan import MetapathPlan, Rerouting
 from testbed.model.wiring import Wiring
 from testbed.openflow.versioned_rules import versioned_rules
@@ -60,7 +59,7 @@ class RecomputedRoutes(Routes):
 
     def _install(self) -> tuple[float, int]:
         whole = self._plan.network
-        left = without_links(whole, self._down)
+        left = whole.without(*self._down)
         _, forward, _ = splits_of(left, self._plan.source, self._plan.sink)
         routed_s = time.monotonic()
         rules = versioned_rules(self._wiring, on_network(forward, whole), number=self._number, udp_port=STREAM_UDP_PORT)

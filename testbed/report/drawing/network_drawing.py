@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from testbed.report.drawing.colours import LIGHT
 from testbed.report.drawing.node_positions import Point, close_distance, place_network
 from testbed.report.drawing.svg_figures import saved_figure
 from topologies.files.formats import write_atomically
-from topologies.network import Link, Network, Node, reverse_of
+from topologies.network import Link, LinkId, Network, Node, reverse_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,10 +24,22 @@ PLOT_FORMATS = (".svg", ".png", ".pdf")
 MAX_NODES = 20_000
 MAX_LABELS = 400
 MAX_OUTSIDE_LABELS = 120
+MAX_WORDS = 40
+"""So many loads at most have their words."""
 _SIDE_INCHES = 11.0
 
 
-def draw_network(network: Network, path: str | Path) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Marks:
+    """What happens on a drawn network. ``loads``: link -> share of the largest load (0, 1] and the words beside it;
+    ``failed``: links that are broken, ``ends``: nodes between which it goes."""
+
+    loads: Mapping[LinkId, tuple[float, str]] = field(default_factory=dict)
+    failed: frozenset[LinkId] = frozenset()
+    ends: tuple[str, ...] = ()
+
+
+def draw_network(network: Network, path: str | Path, marks: Marks = Marks()) -> None:
     """Write the drawing whole or not at all; the same network gives the same bytes.
 
     Switches are squares, hosts dots, parallel and round-the-edge links arcs; a line joins two nodes with links both
@@ -38,10 +51,10 @@ def draw_network(network: Network, path: str | Path) -> None:
         raise InputError(f"{path}: the ending {path.suffix!r} names no picture; use {', '.join(PLOT_FORMATS)}")
     if not 0 < len(network.nodes) <= MAX_NODES:
         raise InputError(f"{path}: a network of {len(network.nodes)} nodes cannot be drawn; 1 to {MAX_NODES} can")
-    write_atomically(path, picture(network, path.suffix.lower()[1:]))
+    write_atomically(path, picture(network, path.suffix.lower()[1:], marks))
 
 
-def picture(network: Network, picture_format: str) -> bytes:
+def picture(network: Network, picture_format: str, marks: Marks = Marks()) -> bytes:
     """The drawing in matplotlib's format of that name ("svg", "png" or "pdf")."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -60,7 +73,8 @@ def picture(network: Network, picture_format: str) -> bytes:
         axes.set_aspect("equal")
         sides = _sides(network, places, size, box)
         _draw_links(axes, network, places, sides["switch"])
-        _draw_nodes(axes, network, places, sides)
+        _draw_marks(axes, network, places, marks, sides["switch"])
+        _draw_nodes(axes, network, places, sides, marks.ends)
         _write_title(figure, network, size)
         return saved_figure(figure, picture_format, dpi=150, facecolor=LIGHT["paper"])
 
@@ -125,6 +139,59 @@ def _draw_links(axes: Axes, network: Network, places: Mapping[str, Point], dot: 
     axes.add_collection(LineCollection(lines, linewidths=widths, colors=colours, capstyle="round", zorder=1))
 
 
+def _draw_marks(axes: Axes, network: Network, places: Mapping[str, Point], marks: Marks, dot: float) -> None:
+    """Loaded links as arrows by their load, with words where there is room; a cross on each broken cable."""
+    from matplotlib.patches import FancyArrowPatch
+
+    bends: dict[LinkId, float] = {}
+    for link, both, bend in _bends(network, places):
+        bends[link.id] = bend
+        if both:
+            bends[reverse_of(link.id)] = -bend
+    few = len(marks.loads) <= MAX_WORDS
+    for loaded, (share, words) in marks.loads.items():
+        start, end, busy_back = places[loaded[0]], places[loaded[1]], reverse_of(loaded) in marks.loads
+        bend = bends[loaded] + (0.12 if busy_back else 0.0)
+        axes.add_patch(
+            FancyArrowPatch(
+                start, end, arrowstyle="-|>", mutation_scale=max(8.0, dot * 0.6), color=LIGHT["predicted"],
+                linewidth=0.8 + 3.2 * share, shrinkA=dot * 0.55, shrinkB=dot * 0.6, zorder=2,
+                connectionstyle=f"arc3,rad={-bend:.3f}",
+            )
+        )  # fmt: skip
+        if few and words:
+            _write_on(axes, words, _middle(start, end, bend), LIGHT["ink"])
+    for broken in marks.failed:
+        x, y = _middle(places[broken[0]], places[broken[1]], bends[broken])
+        axes.plot(
+            [x], [y], "X", color=LIGHT["bad"], markersize=max(7.0, dot * 0.5), markeredgecolor=LIGHT["paper"], zorder=5
+        )
+
+
+def _middle(start: Point, end: Point, bend: float) -> Point:
+    """The middle of the link's line."""
+    return (
+        (start[0] + end[0]) / 2 - bend * (end[1] - start[1]) / 2,
+        (start[1] + end[1]) / 2 + bend * (end[0] - start[0]) / 2,
+    )
+
+
+def _write_on(axes: Axes, text: str, place: Point, colour: str) -> None:
+    """Text on a line, on a patch of paper."""
+    patch = {"facecolor": LIGHT["paper"], "edgecolor": "none", "pad": 1.0}
+    axes.text(
+        *place,
+        printable(text),
+        fontsize=7,
+        color=colour,
+        ha="center",
+        va="center",
+        zorder=4,
+        bbox=patch,
+        parse_math=False,
+    )
+
+
 def _bends(network: Network, places: Mapping[str, Point]) -> list[tuple[Link, bool, float]]:
     """(link, whether its reverse is there too, bend): one entry a cable; bends keep parallel cables apart."""
     cables: dict[tuple[str, str], list[tuple[Link, bool]]] = {}
@@ -177,7 +244,9 @@ def _arc(start: Point, end: Point, bend: float) -> Sequence[Point]:
     ]
 
 
-def _draw_nodes(axes: Axes, network: Network, places: Mapping[str, Point], sides: Mapping[str, float]) -> None:
+def _draw_nodes(
+    axes: Axes, network: Network, places: Mapping[str, Point], sides: Mapping[str, float], ends: Sequence[str] = ()
+) -> None:
     for nodes, marker, fill, edge, order in (
         (network.hosts, "o", LIGHT["paper"], LIGHT["soft"], 2),
         (network.switches, "s", LIGHT["measured"], LIGHT["paper"], 3),
@@ -186,7 +255,8 @@ def _draw_nodes(axes: Axes, network: Network, places: Mapping[str, Point], sides
             side = sides[nodes[0].kind]
             xs, ys = zip(*(places[n.id] for n in nodes), strict=True)
             line = max(0.4, side / 24)
-            axes.scatter(xs, ys, s=side**2, marker=marker, c=fill, edgecolors=edge, linewidths=line, zorder=order)
+            fills = [LIGHT["predicted"] if n.id in ends else fill for n in nodes]
+            axes.scatter(xs, ys, s=side**2, marker=marker, c=fills, edgecolors=edge, linewidths=line, zorder=order)
     if len(network.nodes) <= MAX_LABELS:
         for node in network.nodes:
             _write_label(axes, node, places[node.id], sides[node.kind], crowded=len(network.nodes) > MAX_OUTSIDE_LABELS)

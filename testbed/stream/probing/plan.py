@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 
+from testbed.model.short_repr import ShortRepr
 from testbed.stream.plan import StreamPlan
 from topologies.network import LinkId, Network
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProbePlan:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ProbePlan(ShortRepr):
     """``plan`` is streamed twice with ``link`` down, at N and at N - 1, so many blocks each time."""
 
     plan: StreamPlan

@@ -171,3 +171,11 @@ def test_a_network_with_delays_stays_on_switches_where_a_process_can_make_them_a
     assert capsys.readouterr().err.startswith("testbed: running on the simulated fabric: the network has link delays")
     with pytest.raises(CapabilityError, match="--fabric simulator"):
         choose_fabric("emulation", str(network))
+
+
+def test_help_of_a_command_and_the_version_have_short_ways(capsys: pytest.CaptureFixture[str]) -> None:
+    pages = []
+    for words in (["route", "--help"], ["help", "route"], ["--help"], ["help"], ["--version"], ["-V"]):
+        assert main(words) == 0
+        pages.append(capsys.readouterr().out)
+    assert pages[0] == pages[1] != pages[2] == pages[3] and pages[4] == pages[5]

@@ -62,3 +62,10 @@ def test_a_mistake_is_one_line_on_stderr_and_exit_code_2(words: list[str], says:
     done = in_process("topology", *words)
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.count("\n") == 1 and says in done.stderr
+
+
+def test_draw_is_a_picture_of_the_network(tmp_path: Path) -> None:
+    drawn, shown = tmp_path / "drawn.svg", tmp_path / "shown.svg"
+    assert main(["topology", "draw", "ring:4", str(drawn)]) == 0
+    assert main(["topology", "show", "ring:4", "--plot", str(shown)]) == 0
+    assert drawn.read_bytes() == shown.read_bytes()

@@ -83,3 +83,10 @@ def test_bad_traffic_files_are_one_line(
     assert main(["schedule", "--traffic", str(file)]) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1
+
+
+def test_frames_are_shown_with_their_pairs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schedule", "crossbar:13"]) == 0
+    shown = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("frame ")]
+    assert len(shown) == 12 and all(len(words) == 15 for words in shown)
+    assert len({pair for words in shown for pair in words[2:]}) == 12 * 13

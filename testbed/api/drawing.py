@@ -1,0 +1,183 @@
+"""What a notebook shows: ``testbed.draw``, and the drawings and tables of networks, routes, schedules, plans, runs and
+sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from testbed.errors import CapabilityError, InputError
+from testbed.extras import installed, pip_command
+from testbed.faults.fault import Fault
+from testbed.faults.grammar import parse_fault
+from testbed.model.naming.names import NetworkLike, known_network, read_link
+from testbed.model.routes import SplitRoute
+from testbed.model.schedule import Schedule
+from topologies.network import LinkId, Network
+
+if TYPE_CHECKING:
+    from testbed.report.drawing.network_drawing import Marks
+
+Faults = Iterable[str | LinkId | Fault]
+Loads = Mapping[str, Any] | Mapping[LinkId, Any]
+MAX_ROWS, MAX_DRAWN = 24, 400
+"""Rows of a table in a notebook, and nodes of a network that is drawn without being asked for."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Drawing:
+    """A drawing of a network. A notebook shows it; ``save`` writes it."""
+
+    network: Network
+    marks: Marks
+
+    @property
+    def svg(self) -> str:
+        """The drawing as an SVG document."""
+        from testbed.report.drawing.network_drawing import picture
+
+        return picture(self.network, "svg", self.marks).decode()
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as .svg, .png or .pdf, by the ending. InputError for another, TopologyError where it cannot be."""
+        from testbed.report.drawing.network_drawing import draw_network
+
+        draw_network(self.network, path, self.marks)
+        return Path(path)
+
+    def _repr_html_(self) -> str:
+        from testbed.report.page import picture
+
+        return picture(self.svg, f"{self.network.name}: {repr(self.network)[8:-1]}")
+
+    def __repr__(self) -> str:
+        return f"Drawing({self.network!r}, {len(self.marks.loads)} loaded links, {len(self.marks.failed)} failed)"
+
+
+def draw(
+    network: NetworkLike | SplitRoute, *, route: SplitRoute | None = None, loads: Loads | None = None,
+    faults: Faults = (),
+) -> Drawing:  # fmt: skip
+    """The network as a drawing with what happens on it: the ``loads`` of links, or those of a ``route``, as arrows, and
+    ``faults`` as crosses.
+
+    ``loads``: link (``a->b`` or its id) -> a number, or the counters of a session (packets). ``faults``: links, faults
+    as ``--faults`` writes them, or ``Fault`` values. Raises InputError for a link that is not there, CapabilityError
+    where matplotlib is not installed.
+
+    >>> draw("ring:4", loads={"s0->s1": 0.5}, faults=["s1->s2"])
+    Drawing(Network('ring:4': 4 switches, 0 hosts, 8 links), 1 loaded links, 1 failed)
+    """
+    from testbed.report.drawing.network_drawing import Marks
+
+    if not installed("matplotlib"):
+        raise CapabilityError(f"drawings need matplotlib, which is not installed; {pip_command('figures')}")
+    route = network if isinstance(network, SplitRoute) else route
+    found = network.network if isinstance(network, SplitRoute) else known_network(network)
+    if route is not None and route.network.links != found.links:
+        raise InputError(f"draw: the route is of {route.network.name!r}, not of {found.name!r}")
+    if route is not None and loads is None:
+        loads = {route.network.links[i].id: route.loads[i] for i in route.loaded}
+    failed = [_failed(one, found) for one in faults]
+    ends = (route.source, route.sink) if route is not None else ()
+    return Drawing(network=found, marks=Marks(loads=_shares(loads or {}, found), failed=frozenset(failed), ends=ends))
+
+
+def _failed(fault: str | LinkId | Fault, network: Network) -> LinkId:
+    if isinstance(fault, Fault):
+        return fault.link
+    if isinstance(fault, str):
+        return parse_fault(fault, network).link if "@" in fault or " " in fault else read_link(fault, network)
+    return _known(fault, network)
+
+
+def _known(link: Any, network: Network) -> LinkId:
+    if isinstance(link, str):
+        return read_link(link, network)
+    if link not in network.link_index:
+        raise InputError(f"network {network.name!r} has no link {link!r}")
+    found: LinkId = link
+    return found
+
+
+def _shares(loads: Loads, network: Network) -> dict[LinkId, tuple[float, str]]:
+    """Link -> (share of the largest load, the load in words), those that are not 0."""
+    found: dict[LinkId, Any] = {_known(link, network): getattr(load, "packets", load) for link, load in loads.items()}
+    for link, load in found.items():
+        if not float(load) >= 0:
+            raise InputError(f"draw: load {load!r} of {network.links[network.link_index[link]].label}; give 0 or more")
+    largest = max(map(float, found.values()), default=0.0)
+    return {link: (float(load) / largest, _words(load)) for link, load in found.items() if load}
+
+
+def _words(load: Any) -> str:
+    exact = str(load)
+    return exact if len(exact) <= 7 else f"{float(load):.3g}"
+
+
+def html_of(value: Any) -> str:
+    """The drawing and the table of a value, as a notebook shows it."""
+    network = value if isinstance(value, Network) else getattr(value, "network", None)
+    parts = [f"<p><code>{_escaped(repr(value))}</code></p>"]
+    if isinstance(network, Network) and installed("matplotlib") and 0 < len(network.nodes) <= MAX_DRAWN:
+        route = value if isinstance(value, SplitRoute) else getattr(value, "exact_route", None)
+        parts.append(draw(network, route=route, faults=_faults_of(value))._repr_html_())
+    heads, rows = _table(value)
+    if rows:
+        from testbed.report.sections import table
+
+        parts.append(table([(head, "") for head in heads], rows[:MAX_ROWS], type(value).__name__))
+        if len(rows) > MAX_ROWS:
+            parts.append(f"<p>{len(rows) - MAX_ROWS} more rows; testbed.data_frame has them all</p>")
+    return "".join(parts)
+
+
+def _escaped(text: str) -> str:
+    from testbed.report.markup import escape
+
+    return escape(text)
+
+
+def _faults_of(value: Any) -> Sequence[Fault]:
+    faults = getattr(value, "faults", ())
+    return faults if isinstance(faults, tuple) and all(isinstance(one, Fault) for one in faults) else ()
+
+
+def _table(value: Any) -> tuple[Sequence[str], list[Sequence[str]]]:
+    """Headings and rows."""
+    from testbed.api.run_result import RunResult
+    from testbed.report.wording import OUTCOMES, check_words
+
+    if isinstance(value, SplitRoute):
+        loaded = sorted(value.loaded, key=lambda i: -value.loads[i])
+        return ("link", "load"), [(value.network.links[i].label, str(value.loads[i])) for i in loaded]
+    if isinstance(value, Schedule):
+        return ("frame", "transfers"), [(str(k), ", ".join(map(str, frame))) for k, frame in enumerate(value.frames)]
+    if isinstance(value, RunResult):
+        checks = value.verdict.checks
+        return ("outcome", "check", "figures"), [(OUTCOMES[one.outcome], one.name, check_words(one)) for one in checks]
+    if isinstance(value, Network):
+        words = [
+            (link.label, f"{link.capacity_bps / 1e6:g} Mbit/s", f"{link.delay_s * 1e3:g} ms") for link in value.links
+        ]
+        return ("link", "capacity", "delay"), list(words)
+    if is_dataclass(value):
+        return ("", ""), [(field.name, _field(getattr(value, field.name))) for field in fields(value) if field.repr]
+    return (), []
+
+
+def _field(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 120 else f"{text[:119]}…"
+
+
+def attach_displays() -> None:
+    """Gives values that lie below the drawings what a notebook asks them for."""
+    from testbed.api.run_result import RunResult
+    from testbed.api.session import Session
+    from testbed.model.short_repr import ShortRepr
+
+    for kind in (Network, SplitRoute, Schedule, RunResult, Session, ShortRepr):
+        setattr(kind, "_repr_html_", html_of)  # noqa: B010 (no class below declares it)

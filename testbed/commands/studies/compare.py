@@ -1,0 +1,64 @@
+"""``testbed compare``: runs of one workload on one page; runs nothing."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from testbed.commands.parsing import Subparsers
+
+if TYPE_CHECKING:
+    from testbed.report.comparison import ComparedRun
+
+DESCRIPTION = (
+    "Put stored runs of one workload side by side: what was measured in each, its difference to the first with the "
+    "interval, and what differs in their options. The exit code is 0; the verdicts are the runs' own."
+)
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command to the parser."""
+    parser = subparsers.add_parser("compare", description=DESCRIPTION)
+    parser.add_argument("runs", metavar="RUN", type=Path, nargs="+", help="two or more of results/<name>/<run>")
+    parser.add_argument(
+        "--output", metavar="FILE", type=Path, default=Path("comparison.html"), help="the page (default %(default)s)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Load, compare, write the page. InputError (2) where a folder is no finished run, or of another workload."""
+    from testbed.report.comparison import Comparison
+    from testbed.results.run_folder import write_below
+
+    comparison = Comparison(runs=tuple(map(_loaded, args.runs)))
+    write_below(args.output.parent, args.output.name, comparison.page().encode())
+    if args.json:
+        print(json.dumps(comparison.to_json() | {"page": str(args.output)}))
+        return 0
+    from testbed.report.terminal import Terminal
+
+    Terminal().print_table(("figure", *(one.label for one in comparison.runs)), comparison.cells())
+    print(f"page: {args.output}")
+    return 0
+
+
+def _loaded(directory: Path) -> ComparedRun:
+    from testbed.errors import InputError
+    from testbed.model.run_records import record_to_json
+    from testbed.report.comparison import compared
+    from testbed.results.result_store import load_run
+    from testbed.results.study_store import is_study, load_study
+
+    if is_study(directory):
+        _, manifest, rows, verdict = load_study(directory)
+    else:
+        found = load_run(directory)
+        manifest, verdict = found.manifest, found.verdict
+        rows = [record_to_json(part.summary) for part in found.sessions if part.summary is not None]
+    if verdict is None:
+        raise InputError(f"{directory}: this run did not end; there is nothing to compare")
+    return compared(manifest, verdict, rows)

@@ -1,0 +1,258 @@
+"""Runs of one workload side by side: what was measured in each, by how much they differ, what differs in how they were
+made."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+from testbed.errors import InputError
+from testbed.model.run_records import Manifest
+from testbed.model.studies.samples import grouped, half_width
+from testbed.model.verdict import Check, Verdict
+from testbed.report.column_units import cell, column
+from testbed.report.drawing.charts import HUES, MARKS, chart
+from testbed.report.drawing.svg_figures import caption_in, rendered
+from testbed.report.markup import Markup, tag
+from testbed.report.page import page_footer, page_head, picture, whole_page
+from testbed.report.sections import badge, table
+from testbed.report.wording import state_of
+from topologies.text.json_types import Json, JsonObject
+
+_ROUNDING = 1e-9
+"""Differences below this share of a figure are of floating point."""
+MOST_DRAWN = 24
+"""Figures in the drawing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One measured figure: ``half`` the half width of its 95 % interval where that is known, ``predicted`` what theory
+    says where it says something, ``field`` the row's field that it is (its unit ends the name) or empty."""
+
+    value: float
+    half: float | None = None
+    predicted: float | None = None
+    field: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedRun:
+    """One run. ``options``: what its plan was made of, in words, one each; ``figures``: name -> what was measured."""
+
+    label: str
+    workload: str
+    verdict: Verdict
+    options: tuple[str, ...]
+    seed: int
+    machine: str
+    figures: Mapping[str, Figure]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Runs of one workload, the first being what the others are held against."""
+
+    runs: tuple[ComparedRun, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.runs) < 2:
+            raise InputError("compare: give two runs or more of one workload")
+        workloads = dict.fromkeys(run.workload for run in self.runs)
+        if len(workloads) > 1:
+            raise InputError(f"compare: runs of {', '.join(workloads)}; give runs of one workload")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the figures that any run has: those with a prediction first, and none that is the same in all."""
+        every = dict.fromkeys(name for run in self.runs for name in run.figures)
+        predicted = {name for run in self.runs for name, one in run.figures.items() if one.predicted is not None}
+        shown = [name for name in every if name in predicted or not self._same(name)]
+        return tuple(sorted(shown, key=lambda name: name not in predicted))
+
+    def _same(self, name: str) -> bool:
+        values = [run.figures[name].value if name in run.figures else None for run in self.runs]
+        return len(set(values)) == 1
+
+    def difference(self, name: str, run: ComparedRun) -> tuple[float, float | None] | None:
+        """(difference to the first run, half width of its 95 % interval where both have one); None where either did not
+        measure it."""
+        first, this = self.runs[0].figures.get(name), run.figures.get(name)
+        if first is None or this is None:
+            return None
+        known = first.half is not None and this.half is not None
+        by = this.value - first.value
+        by = 0.0 if abs(by) <= _ROUNDING * abs(first.value) else by
+        return by, math.hypot(first.half or 0.0, this.half or 0.0) if known else None
+
+    @property
+    def differing_options(self) -> list[tuple[str, ...]]:
+        """What the runs were made of where that differs, a column a run."""
+        common = set.intersection(*(set(run.options) for run in self.runs))
+        own = [[word for word in run.options if word not in common] for run in self.runs]
+        return list(zip_longest(*own, fillvalue=""))
+
+    def to_json(self) -> JsonObject:
+        """Runs, and the figures with the differences to the first run."""
+        return {
+            "workload": self.runs[0].workload,
+            "runs": [
+                {"run": run.label, "state": state_of(run.verdict), "seed": run.seed, "options": list(run.options)}
+                for run in self.runs
+            ],
+            "figures": [
+                {"figure": name, "runs": [self._figure_json(name, run) for run in self.runs]} for name in self.names
+            ],
+        }
+
+    def _figure_json(self, name: str, run: ComparedRun) -> JsonObject | None:
+        found, difference = run.figures.get(name), self.difference(name, run)
+        if found is None or difference is None:
+            return None if found is None else {"value": found.value, "half_width": found.half}
+        by, half = difference
+        return {
+            "value": found.value,
+            "half_width": found.half,
+            "predicted": found.predicted,
+            "difference": by,
+            "difference_half_width": half,
+            "differs": None if half is None else abs(by) > half,
+        }
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """The table's rows."""
+        return [self.row(name) for name in self.names]
+
+    def row(self, name: str) -> tuple[str, ...]:
+        """Heading, and for each run value and difference in words, in one unit."""
+        figures = [run.figures[name] for run in self.runs if name in run.figures]
+        heading, by = name, 1.0
+        if field := figures[0].field:
+            heading, by = column(field, [one.value for one in figures])
+            heading += name.removeprefix(field)
+        return heading, *(self._words(name, run, by) for run in self.runs)
+
+    def _words(self, name: str, run: ComparedRun, by: float) -> str:
+        found = run.figures.get(name)
+        if found is None:
+            return "-"
+        words = _plus_minus(found.value, found.half, by)
+        difference = self.difference(name, run)
+        if run is self.runs[0] or difference is None:
+            return words
+        return f"{words} ({'+' if difference[0] >= 0 else ''}{_plus_minus(*difference, by)})"
+
+    def page(self) -> str:
+        """The comparison as one self-contained HTML file."""
+        workload = self.runs[0].workload
+        title = f"Comparison of {len(self.runs)} runs: {workload}"
+        heads = [("", ""), *((run.label, "n") for run in self.runs)]
+        options = [("", *words) for words in self.differing_options]
+        drawings = rendered(title, lambda: {"compared": draw_comparison(self)})
+        header = tag("header", tag("h1", title), table(_RUN_HEADS, map(_run_cells, self.runs), "Runs"))
+        body: list[Markup | None] = [
+            tag("h2", "What differs in how they were made") if options else None,
+            table([("", ""), *((run.label, "") for run in self.runs)], options, "Options") if options else None,
+            tag("h2", "What was measured"),
+            tag("p", "In brackets: the difference to the first run, with its 95 % interval where both are known."),
+            table(heads, self.cells(), "Figures"),
+            *(picture(drawing, caption_in(drawing, name), class_="across") for name, drawing in drawings.items()),
+        ]
+        return whole_page(page_head(title), header, tag("main", body), page_footer("Generated from stored runs; "))
+
+
+_RUN_HEADS = [("run", ""), ("verdict", ""), ("checks that hold", ""), ("seed", "n"), ("machine", "")]
+
+
+def _run_cells(run: ComparedRun) -> tuple[object, ...]:
+    holding = f"{sum(check.passed for check in run.verdict.checks)} of {len(run.verdict.checks)}"
+    return run.label, badge(state_of(run.verdict), small=True), holding, run.seed, run.machine
+
+
+def compared(
+    manifest: Manifest, verdict: Verdict, rows: Sequence[Json], label: str = "", options: Iterable[str] = ()
+) -> ComparedRun:
+    """A run as it is compared: figures of its checks and, of its rows, the fields that are numbers."""
+    words = tuple(options) or _options(manifest.command)
+    machine = manifest.machine
+    return ComparedRun(
+        label=label or manifest.run,
+        workload=manifest.name,
+        verdict=verdict,
+        options=words,
+        seed=manifest.seed,
+        machine=", ".join(str(machine[name]) for name in ("architecture", "kernel") if machine.get(name)),
+        figures={**_of_checks(verdict.checks), **_of_rows(rows)},
+    )
+
+
+def _options(command: str) -> tuple[str, ...]:
+    """The words of a command line, an option with its values as one."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        words = command.split()
+    found: list[str] = []
+    for word in words:
+        if word.startswith("--") or not found or not found[-1].startswith("--"):
+            found.append(word)
+        else:
+            found[-1] += f" {word}"
+    return tuple(found)
+
+
+def _of_checks(checks: Iterable[Check]) -> dict[str, Figure]:
+    found = {}
+    for check in checks:
+        if check.measured is not None:
+            half = None if check.interval is None else (check.interval[1] - check.interval[0]) / 2
+            name = " ".join(filter(None, (check.key.replace("-", " ") or check.name, check.about)))
+            found[name] = Figure(value=check.measured, half=half, predicted=check.predicted)
+    return found
+
+
+def _of_rows(rows: Sequence[Json]) -> dict[str, Figure]:
+    """Means over rows that differ in numbers alone, with their intervals; what tells the others apart names them."""
+    told = [name for name in (rows[0] if rows else {}) if len({str(row.get(name)) for row in rows}) > 1]
+    told = [name for name in told if all(isinstance(row.get(name), (str, bool)) for row in rows)]
+    found = {}
+    for kind, alike in grouped(rows, lambda row: ", ".join(str(row[name]) for name in told)).items():
+        for name in alike[0]:
+            values = [row.get(name) for row in alike]
+            if name != "seed" and all(_is_number(value) for value in values):
+                half = half_width(values) if len(values) > 1 else None
+                words = f"{name} [{kind}]" if kind else name
+                found[words] = Figure(value=sum(values) / len(values), half=half, field=name)
+    return found
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _plus_minus(value: float, half: float | None, by: float) -> str:
+    return cell(value, by) + (f" ± {half / by:.2g}" if half is not None else "")
+
+
+def draw_comparison(of: Comparison) -> Any:
+    """Each figure relative to the first run's, a mark a run; a line at 1, whiskers are 95 % intervals."""
+    names = [name for name in of.names if name in of.runs[0].figures and of.runs[0].figures[name].value][:MOST_DRAWN]
+    figure, axes = chart(size=(7.6, 1.2 + 0.34 * max(len(names), 1)), xlabel="relative to the first run")
+    for k, run in enumerate(of.runs):
+        places = [i + 0.16 * (k - (len(of.runs) - 1) / 2) for i, name in enumerate(names) if name in run.figures]
+        pairs = [(run.figures[name], abs(of.runs[0].figures[name].value)) for name in names if name in run.figures]
+        values = [one.value / first for one, first in pairs]
+        reach = [(one.half or 0.0) / first for one, first in pairs]
+        axes.errorbar(values, places, xerr=reach, fmt=MARKS[k % len(MARKS)], color=HUES[k % len(HUES)], label=run.label)
+    axes.axvline(1.0, color="#5c6670", linewidth=0.8)
+    axes.set_yticks(range(len(names)), [of.row(name)[0] for name in names])
+    axes.invert_yaxis()
+    axes.legend(loc="upper center", bbox_to_anchor=(0.4, -0.9 / (0.6 + 0.34 * max(len(names), 1))), ncols=2)
+    figure.set_label(
+        f"{len(names)} figures of {len(of.runs)} runs, each relative to the first; whiskers: 95 % intervals"
+    )
+    return figure
