@@ -312,8 +312,8 @@ class Session:
         from testbed.api.workloads.registry import workload_of
 
         measured = self._process.ask({"do": name}, plan, progress)
-        kept = None if results is None else Path(results)
-        return result_of(workload_of(plan), plan, "emulation", measured, kept)
+        where = None if results is None else Path(results)
+        return result_of(workload_of(plan), plan, "emulation", measured, where)
 
     def _host(self, node: str) -> Mapping[str, Any]:
         """What the network says of a node's host or of a switch; InputError for a name that is neither."""

@@ -217,10 +217,10 @@ def _of_checks(checks: Iterable[Check]) -> dict[str, Figure]:
 
 def _of_rows(rows: Sequence[Json]) -> dict[str, Figure]:
     """Means over rows that differ in numbers alone, with their intervals; what tells the others apart names them."""
-    told = [name for name in (rows[0] if rows else {}) if len({str(row.get(name)) for row in rows}) > 1]
-    told = [name for name in told if all(isinstance(row.get(name), (str, bool)) for row in rows)]
+    distinguishing = [name for name in (rows[0] if rows else {}) if len({str(row.get(name)) for row in rows}) > 1]
+    distinguishing = [name for name in distinguishing if all(isinstance(row.get(name), (str, bool)) for row in rows)]
     found = {}
-    for kind, alike in grouped(rows, lambda row: ", ".join(str(row[name]) for name in told)).items():
+    for kind, alike in grouped(rows, lambda row: ", ".join(str(row[name]) for name in distinguishing)).items():
         for name in alike[0]:
             values = [row.get(name) for row in alike]
             if name != "seed" and all(_is_number(value) for value in values):
