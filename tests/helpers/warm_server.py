@@ -52,7 +52,9 @@ def main(first: socket.socket, listening: socket.socket | None) -> None:
                 _admit(ready, asking)
             elif ready in children:
                 pid, status = children.pop(ready)
-                os.write(status, str(os.waitpid(pid, 0)[1]).encode())
+                ended = os.waitpid(pid, 0)[1]
+                with contextlib.suppress(BrokenPipeError):  # who asked for it is gone, or waits for it no more
+                    os.write(status, str(ended).encode())
                 os.close(status)
                 os.close(ready)
             elif not _serve(asking[ready], children):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fec.errors import FecError
+from fec.redundancy import label_slots
 from fec.redundancy.block_size import order_share, stratified_block_size, stratified_tolerance_block_size
 from fec.redundancy.label_layout import CANDIDATES, Groups, best_layout, block_size_bound, label_layout, rest_block_size
 from fec.redundancy.labels import LABELS, WEYL_MULTIPLIER, LabelRule, StratifiedLabels, stratified_labels
@@ -112,3 +115,18 @@ def test_values_that_cannot_be_used_are_refused() -> None:
         label_layout(((((0, LABELS),), 1),), 20, 0.05, WEYL_MULTIPLIER)
     with pytest.raises(FecError, match="odd"):
         StratifiedLabels(40502)
+
+
+def test_a_moved_loss_changes_the_windows_that_a_recount_finds() -> None:
+    chance = random.Random(1)
+    for _ in range(300):
+        places = chance.randint(2, 12)
+        windows, most = np.array([chance.randint(1, 30)]), np.array([chance.randint(0, 4)])
+        out, into = chance.sample(range(places), 2)
+        inside = np.array([[place == out or (place != into and chance.random() < 0.4)] for place in range(places)])
+        counted, recounted = np.zeros((2, 1, places), dtype=np.int32)
+        before = label_slots._excess(np.arange(places), inside, windows, most, counted)
+        grown = label_slots._shift(0, out, into, windows, most, counted)
+        inside[[out, into]] = inside[[into, out]]
+        after = label_slots._excess(np.arange(places), inside, windows, most, recounted)
+        assert grown == after[0] - before[0] and (counted == recounted).all()

@@ -17,10 +17,11 @@ import pytest
 from testbed.cli import main
 from tests.helpers.warm import TESTBED, WarmProcess
 
-FILE = """
+SEEDS = 16
+FILE = f"""
 name = "some"
-networks = ["manet:nodes=60,seed={seed}"]
-seeds = "1-32"
+networks = ["manet:nodes=60,seed={{seed}}"]
+seeds = "1-{SEEDS}"
 methods = ["capillary:1", "capillary:2", "capillary"]
 tolerances = [0.036, 0.05]
 """
@@ -70,7 +71,7 @@ def test_a_campaign_killed_in_the_middle_goes_on_and_leaves_no_process(
     os.kill(campaign.pid, signal.SIGKILL)
     campaign.wait()
     before = journal_lines(tmp_path)
-    assert 3 <= before < 32
+    assert 3 <= before < SEEDS
     eventually(lambda: not any(w.is_running() and w.status() != psutil.STATUS_ZOMBIE for w in workers))
     words = ["campaign", str(folder / "some.toml"), "--resume", "--workers", "1", "--results", str(tmp_path), "--json"]
     assert main(words) == 0
@@ -89,7 +90,7 @@ def test_units_of_a_killed_worker_are_run_again(
         pytest.fail("no worker process found")
     out, err = campaign.communicate(timeout=240)
     assert campaign.returncode == 0, err.decode()
-    assert json.loads(out)["rows"] == 32 * 6
+    assert json.loads(out)["rows"] == SEEDS * 6
     assert columnar(tmp_path) == columnar(folder / "plain")
 
 
