@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array, hstack
+from scipy.sparse import coo_array, csr_array, hstack, vstack
 from scipy.sparse.csgraph import shortest_path
 
 from testbed.arrays import FloatArray
@@ -30,6 +30,13 @@ from testbed.routing.flows.linear_programs import solve_lp, solving
 
 NOTHING = 1e-6
 """Of a source's demand: a flow below it is the solver's rounding."""
+MAX_WHOLE = 25_000
+"""Variables of a programme over all links of all sources, some ten seconds of work; larger ones are solved by trees."""
+FIRST_TREES, EAGERNESS, TIE = 20, 20.0, 1e-7
+"""Trees of each source before the first programme; how much the fullest links are avoided in them; the share of every
+price that is as the link's capacity, so that of equally dear ways the wider and shorter is taken."""
+MAX_STALLED = 10
+"""Programmes without a better mixture or a better proof, after which rounding is taken to forbid one."""
 LEVEL_SLACK = 1e-6
 """By which a link may be above its final level while the next ones are sought, in units of the first level: above the
 solver's tolerance."""
@@ -39,10 +46,15 @@ def optimal_demands(matrix: DemandMatrix) -> RoutedDemands:
     """The routing of least greatest utilisation; ``prices`` prove it. What the emptier links carry is left to the
     solver (HiGHS).
 
-    Cost: one linear programme of sources * links variables; 50 nodes and 176 links about a second. Raises NoPathError.
+    Cost: up to MAX_WHOLE one linear programme of sources * links variables, 50 nodes and 176 links about a second;
+    beyond, trees are added to one, 200 nodes some seconds. Raises NoPathError.
     """
     problem = DemandProgramme(matrix)
-    flow, _, prices = problem.solve(np.zeros(len(problem.graph.tail)), np.ones(len(problem.graph.tail), dtype=bool))
+    if problem.columns > MAX_WHOLE:
+        flow, prices = flow_by_trees(problem)
+    else:
+        links = len(problem.graph.tail)
+        flow, _, prices = problem.solve(np.zeros(links), np.ones(links, dtype=bool))
     return RoutedDemands(matrix=matrix, method="optimum", shares=problem.shares(flow), prices=problem.scaled(prices))
 
 
@@ -120,14 +132,14 @@ class DemandProgramme:
         """The shares of every pair that the flows of their sources come to. A pair of so small a demand that its flow
         cannot be distinguished from the solver's rounding takes a shortest path, which loads no link by more than that
         rounding."""
-        rows: list[FloatArray] = [np.zeros(0)] * len(self.matrix.pairs)
+        found = []
         for one in self.commodities:
             amounts = flow[one.first : one.first + len(one.links)]
             amounts = np.where(amounts > NOTHING * sum(one.amounts), amounts, 0.0)
-            found = sink_shares(self.graph, one, amounts)
-            for pair, sink, row in zip(one.pairs, one.sinks, found, strict=True):
-                rows[pair] = row if row.any() else self._shortest(one, sink)
-        return sparse_shares(rows)
+            rows = sink_shares(self.graph, one, amounts)
+            pairs = zip(rows, one.sinks, strict=True)
+            found.append(sparse_shares([row if row.any() else self._shortest(one, sink) for row, sink in pairs]))
+        return vstack(found, format="csr")[np.argsort([pair for one in self.commodities for pair in one.pairs])]
 
     def _shortest(self, one: Commodity, sink: int) -> FloatArray:
         """1 on each link of a path of fewest links, 0 on all others."""
@@ -172,6 +184,71 @@ class DemandProgramme:
         shape = (len(required), self.columns + 1)
         entries = (np.concatenate(signs), (np.concatenate(rows), np.concatenate(columns)))
         return csr_array(coo_array(entries, shape=shape)), required
+
+
+def flow_by_trees(problem: DemandProgramme) -> tuple[FloatArray, FloatArray]:
+    """(flow, prices) of the optimum by column generation (Ford and Fulkerson 1958): each source's flow is a mixture of
+    trees.
+
+    A programme finds the best mixture of the trees known, over the links that were ever too full, and its prices the
+    shortest trees; where these cost no less
+    than the mixture, the prices prove it the optimum. Few links have a price in the end, so few trees are needed. The
+    first ones come from multiplicative weights: each round avoids what the rounds before have filled.
+    """
+    capacity, sources = problem.capacity, len(problem.commodities)
+    amounts, links = np.zeros((sources, problem.graph.nodes)), len(capacity)
+    for row, one in zip(amounts, problem.commodities, strict=True):
+        np.add.at(row, one.sinks, one.amounts)
+    trees, total = list[csr_array](), np.zeros(links)
+    prices: FloatArray = 1 / capacity
+    for _ in range(FIRST_TREES):
+        trees.append(_shortest_trees(problem, amounts, prices))
+        total += trees[-1].sum(axis=0)
+        full = total / capacity
+        prices = np.exp(EAGERNESS * (full / full.max() - 1)) / capacity
+    watched, proof, bound, stalled = full > full.max() / 2, prices, 0.0, 0
+    while stalled < MAX_STALLED:
+        loads = vstack(trees, format="csc").T
+        cost = np.append(np.zeros(loads.shape[1]), 1.0)
+        equal = csr_array(np.column_stack([np.tile(np.eye(sources), len(trees)), np.zeros(sources)])), np.ones(sources)
+        some = hstack([loads, csr_array(-capacity[:, None])], format="csr")[watched]
+        with solving(f"network {problem.graph.network.name!r}, demands {problem.matrix.name!r}: no optimum found"):
+            parts, least, dual = solve_lp(cost, equal, np.full(len(cost), np.inf), (some, np.zeros(watched.sum())))
+        over = loads @ parts[:-1] > least * (1 + TIE) * capacity
+        prices = np.zeros(links)
+        prices[watched] = dual
+        trees.append(_shortest_trees(problem, amounts, prices))
+        proved = float(trees[-1].sum(axis=0) @ prices) / float(capacity @ prices)
+        stalled = 0 if proved > bound or over.any() else stalled + 1
+        if proved > bound:
+            proof, bound = prices, proved
+        if bound >= least * (1 - TIE) and not over.any():
+            break
+        watched |= over
+    mixed = np.zeros((sources, links))
+    for part, tree in zip(parts[:-1].reshape(-1, sources), trees, strict=False):  # the last trees are in no mixture
+        mixed += part[:, None] * tree.toarray()
+    return np.concatenate([row[one.links] for row, one in zip(mixed, problem.commodities, strict=True)]), proof
+
+
+def _shortest_trees(problem: DemandProgramme, amounts: FloatArray, prices: FloatArray) -> csr_array:
+    """What each source's demand loads the links with over shortest paths, shape (sources, links); ``amounts``
+    (sources, nodes)."""
+    graph = problem.graph
+    weights = prices / float(prices @ problem.capacity) + TIE / (problem.capacity * problem.capacity.sum())
+    distance, before = graph.shortest_paths(weights)
+    link = np.zeros((graph.nodes, graph.nodes), dtype=np.int64)
+    order = np.argsort(-weights)  # of parallel links the lightest is written last
+    link[graph.tail[order], graph.head[order]] = order
+    sources = np.array([one.source for one in problem.commodities])
+    farthest = np.argsort(-distance[sources], axis=1)
+    loads, passing, row = np.zeros((len(sources), len(weights))), amounts.copy(), np.arange(len(sources))
+    for node in farthest.T:
+        own = row[(before[sources, node] >= 0) & (passing[row, node] > 0)]
+        behind, amount = before[sources[own], node[own]], passing[own, node[own]]
+        loads[own, link[behind, node[own]]] += amount
+        passing[own, behind] += amount
+    return csr_array(loads)
 
 
 class _Ends(NamedTuple):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from testbed.errors import InputError
 from testbed.routing.capillary.kernel import capillary_loads
+from testbed.routing.demands import optimum
 from testbed.routing.demands.checker import DemandCheck, check_demands
 from testbed.routing.demands.matrix import DemandMatrix, given_matrix, gravity_matrix, uniform_matrix
 from testbed.routing.demands.methods import demand_routing, route_demands
@@ -39,6 +40,19 @@ def checked(routed: RoutedDemands) -> DemandCheck:
     prices = None if routed.prices is None else routed.prices.tolist()
     loads = routed.loads_bps.tolist()
     return check_demands(routed.matrix.network, demands_of(routed.matrix), shares_of(routed), loads, prices)
+
+
+@drawn(12)
+@given(st.integers(0, 10**6))
+def test_the_optimum_by_trees_is_that_of_the_whole_programme_with_a_proof(seed: int) -> None:
+    matrix = random_matrix(seed)
+    with pytest.MonkeyPatch.context() as large:
+        large.setattr(optimum, "MAX_WHOLE", 0)
+        routed = route_demands(matrix, "optimum")
+    found = checked(routed)
+    assert found.valid and found.unmet_bps < 1e-6 * matrix.total_bps
+    assert found.bound == pytest.approx(found.utilisation, rel=1e-6)
+    assert found.utilisation == pytest.approx(route_demands(matrix, "optimum").greatest_utilisation, rel=1e-6)
 
 
 @drawn(12)
