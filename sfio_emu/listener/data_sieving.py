@@ -66,8 +66,8 @@ class Window:
 
 
 class RegularWindow:
-    """As `Window`, of `rows` runs of `run_bytes`, each `step` bytes behind the one before: nothing is kept, or told,
-    run by run."""
+    """As `Window`, of `rows` runs of `run_bytes`, each `step` bytes behind the one before: nothing is stored, or
+    sent, run by run."""
 
     __slots__ = ("_item", "_rows", "_step", "high", "low", "size")
 
