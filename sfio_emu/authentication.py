@@ -21,7 +21,7 @@ def proof(key: bytes, side: Side, client_nonce: bytes, listener_nonce: bytes) ->
 
 
 def same(one: bytes, other: bytes) -> bool:
-    """Whether two proofs are the same, in a time that tells nothing of where they differ."""
+    """Whether two proofs are the same, in a time that does not depend on where they differ."""
     return hmac.compare_digest(one, other)
 
 

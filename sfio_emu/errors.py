@@ -51,7 +51,7 @@ class RemoteFailure(PeerError):
 
 
 class StaleFileError(RemoteFailure):
-    """Under the name of an open file there is another file now (it was replaced, or made anew): nothing was read or
+    """Under the name of an open file there is another file now (it was replaced or recreated): nothing was read or
     written. The open file stays of no use; to open the name again gives the file that is there now."""
 
     def __init__(self, host: str, path: str) -> None:

@@ -67,7 +67,7 @@ NO_LAYOUT, UNSTORABLE = StoredLayout(), StoredLayout(file_id=1)
 
 
 class Welcome(NamedTuple):
-    """The answer to HELLO: bytes of the listener's largest message, whether it asks for a key, its nonce, the machine
+    """The answer to HELLO: bytes of the listener's largest message, whether it requires a key, its nonce, the machine
     it runs on (16 bytes) and its own proof that it has the key (zeros without one)."""
 
     limit_bytes: int

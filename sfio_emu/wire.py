@@ -140,7 +140,7 @@ def encode_header(kind: int, sequence: int, body: bytes, data_bytes: int = 0, *,
 def encode_head(kind: int, sequence: int, body: bytes | memoryview, data_bytes: int, *, checked: bool) -> bytes:
     """The head of a message; on the stream the body follows, the data and, if `checked`, their checksum.
 
-    In a READ `checked` asks for an answer that is.
+    In a READ `checked` requests a checked answer.
     """
     head = BEFORE_CHECK.pack(MAGIC, VERSION, kind, CHECKED * checked, sequence, len(body), data_bytes, body_check(body))
     return head + zlib.crc32(head).to_bytes(4, "little")

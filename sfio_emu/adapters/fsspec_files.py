@@ -49,7 +49,7 @@ class SfioReader(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no t
 
 
 class _FsspecFile(AbstractBufferedFile):  # type: ignore[misc]
-    """What a file of fsspec has beside what a buffered file of Python has."""
+    """What a file of fsspec has in addition to what a buffered file of Python has."""
 
     @property
     def size(self) -> int:

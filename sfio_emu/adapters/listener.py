@@ -223,7 +223,7 @@ class Listener:
         began_s = client.active_s = time.monotonic()
         try:
             events = client.move(self._pool, gone=bool(happened & select.POLLRDHUP))
-            if client.connection.closed and not events:  # refused, and told so
+            if client.connection.closed and not events:  # refused with a reason
                 client.stream.shutdown(socket.SHUT_WR)
                 self._draining[number] = time.monotonic() + MAX_DRAIN_S
                 events = select.POLLIN

@@ -106,7 +106,7 @@ class RootedSubfiles:
         os.close(self._root)
 
     def take_errors(self) -> list[int]:
-        """Failed calls by name, in the order of `ALL_CALLS`, since last asked."""
+        """Failed calls by name, in the order of `ALL_CALLS`, since the last query."""
         counts = [self._errors[call] for call in ALL_CALLS]
         self._errors = dict.fromkeys(ALL_CALLS, 0)
         return counts

@@ -42,10 +42,10 @@ class LimitedLog:
 
 class WorkThreads:
     """Work that takes longer than a turn of the listener: files brought to the medium by one thread, anything else by
-    another. Who asks for a sync while one is under way shares the next with all others that wait for the same file
+    another. Who requests a sync while one is under way shares the next with all others that wait for the same file
     (group commit).
 
-    `done(token, answer)` is called in these threads for each that asked.
+    `done(token, answer)` is called in these threads for each request.
     """
 
     def __init__(self, done: Callable[[object, Answer], None]) -> None:
@@ -70,7 +70,7 @@ class WorkThreads:
             self._done(token, Answer() if failure is None else failed(failure))
 
     def close(self) -> None:
-        """Let what was asked end."""
+        """Wait for the requested work."""
         for pool in (self._syncs, self._others):
             pool.shutdown()
 

@@ -70,9 +70,9 @@ def datatype_by_pack(mpi_type: Any) -> Datatype:
 
 
 def datatype_by_decoding(mpi_type: Any) -> Datatype:
-    """Ask MPI how the type was built (MPI_Type_get_contents through mpi4py): an oracle for the two functions above.
+    """The type as MPI says it was built (MPI_Type_get_contents through mpi4py): an oracle for the two functions above.
 
-    Bounds are asked of MPI at every level: implementations differ in when they pad a struct and in what `resized`
+    Bounds are queried from MPI at every level: implementations differ in when they pad a struct and in what `resized`
     inside a struct means. Raises UsageError for constructors unknown here.
     """
     base, combiner, arguments = mpi_type.decode()

@@ -54,7 +54,7 @@ def repair(name: str, stripe_unit: int | None, way: str | None, session: Session
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit code: 0 whole, 1 not whole, 2 what cannot be asked or changed."""
+    """Exit code: 0 whole, 1 not whole, 2 what cannot be queried or changed."""
     parser = OneLineParser(prog="python -m sfio_emu.adapters.repair", description=__doc__)
     parser.add_argument("name", metavar="NAME", help="the file: 'host/path;host/path'")
     parser.add_argument("--stripe-unit", type=int, metavar="BYTES", help="where none is stored with the file")

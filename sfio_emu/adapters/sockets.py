@@ -50,7 +50,7 @@ class TcpConnections:
     `open_socket(host)` makes the unconnected socket (inside another network namespace, say). `timeout_s` bounds how
     long a connection may take and how long a host may be silent at the level of TCP, `stall_s` how long a listener
     whose host is alive may move no byte (15 times `timeout_s` unless given). `key`: of the run, which the listeners
-    must have too (default: that of SFIO_KEY_FILE); without one only listeners that ask for none are spoken to.
+    must have too (default: that of SFIO_KEY_FILE); without one only listeners that require none are used.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class _Carriage:
     """Conversations under way, by descriptor.
 
     Whoever can move bytes moves a slice in turn until nobody can: so the slices are those of the same part of
-    memory, which the cache holds. Only then the kernel is asked whose turn it is.
+    memory, which the cache holds. Only then the kernel is polled.
     """
 
     def __init__(
@@ -250,7 +250,7 @@ def _describe(fault: OSError) -> str:
 
 
 def _unanswered(stream: socket.socket) -> bool:
-    """Whether the kernel has sent data again, or asked twice for a closed window, and has heard nothing since. (A host
+    """Whether the kernel has sent data again, or probed a closed window twice, and has received nothing since. (A host
     that lives may leave one such question unanswered: it answers no more than two a second.)"""
     info = stream.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO.size)
     retransmits, probes, last_sent_ms, last_ack_ms = TCP_INFO.unpack(info)

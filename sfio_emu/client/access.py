@@ -193,7 +193,7 @@ class Access:
     def ask_each(
         self, kind: Kind, body: Callable[[int, int], bytes], answer: Callable[[memoryview], Result]
     ) -> list[Result]:
-        """What `answer` reads of each subfile, asked by a message with the body made for (its number, its handle)."""
+        """What `answer` reads of each subfile, queried by a message with the body made for (its number, its handle)."""
         handles = [self.session.handle(one) for one in self.opened]
         questions = [(one.name, kind, body(number, handles[number])) for number, one in enumerate(self.opened)]
         return answered(self.session.ask_each(questions, answer))

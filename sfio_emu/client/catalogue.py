@@ -1,5 +1,5 @@
 """Striped files by their names: what they are, which there are, other names for them, and away with them.
-Each function asks all I/O nodes before it changes anything, and says what it found of the file as a whole."""
+Each function queries all I/O nodes before it changes anything, and reports what it found of the file as a whole."""
 
 import errno
 import stat

@@ -20,7 +20,7 @@ class Message(NamedTuple):
 
     `data` gives the `data_bytes` to send in slices: each is requested when the one before has been sent. Of an answer,
     `places` gives the size of its data and places for them, given its body, also in slices: each is requested when the
-    one before is full. `finish` takes the body when all has arrived, `failed` the failure that it tells of
+    one before is full. `finish` takes the body when all has arrived, `failed` the failure that it reports
     (else the call fails). `path` names the subfile of a handle in an error.
     """
 

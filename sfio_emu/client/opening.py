@@ -149,7 +149,7 @@ def open_subfiles(
     session: Session, subfiles: Sequence[SubfileName], stripe_unit: int, flags: OpenFlag, *, truncate: bool
 ) -> list[OpenSubfile]:
     """Open the subfiles of a file, or make them where `flags` say so; to be released. `truncate`: it will be emptied,
-    so that it is made anew where it lies otherwise.
+    so that it is recreated where its layout differs.
 
     Raises `UsageError` where they are not one file's, `RemoteFailure` (ENOENT: one is missing, EEXIST), `ListenerLost`.
     """

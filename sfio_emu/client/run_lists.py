@@ -1,4 +1,4 @@
-"""The runs that one message means, as its body tells them: listed, or strided, which takes as much for a thousand as
+"""The runs of one message, as its body encodes them: listed, or strided, which takes as much for a thousand as
 for one. And what its answer says of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -57,10 +57,10 @@ class Runs:
     def short(self, counts: Integers) -> Iterator[tuple[int, int]]:
         """Of each row that came short its subfile, and the offset where bytes are missing."""
         for row in np.flatnonzero(counts < self.sizes).tolist():
-            told = self._rows[row]
-            number, inside = divmod(int(counts[row]), int(told["size"]))
-            distance = int(told["distance"]) if self.strided else 0
-            yield int(told["handle"]), int(told["offset"]) + number * distance + inside
+            entry = self._rows[row]
+            number, inside = divmod(int(counts[row]), int(entry["size"]))
+            distance = int(entry["distance"]) if self.strided else 0
+            yield int(entry["handle"]), int(entry["offset"]) + number * distance + inside
 
 
 def _joined(rows: Rows) -> Rows:

@@ -310,7 +310,7 @@ class Session:
     def take_errors(self) -> dict[str, int]:
         """Failed calls on all I/O nodes, whoever made them, by name; reset there. `rejected`: messages refused.
 
-        Raises `PeerError` where a node cannot be asked; what the others said is kept for the next call.
+        Raises `PeerError` where a node does not answer; what the others answered is kept for the next call.
         """
         faults: list[PeerError] = []
         for host in self.connections.hosts:

@@ -21,7 +21,7 @@ from sfio_emu.wire import Kind, Malformed
 
 MAX_SMALL_BYTES = 16 << 10
 MIN_ROOM_BYTES = 512
-OVERHEAD_BYTES = 256  # what a message and its answer hold beside data and runs, and more
+OVERHEAD_BYTES = 256  # what a message and its answer hold besides data and runs, and more
 NOTHING = memoryview(b"")
 
 

@@ -77,7 +77,7 @@ def pack(pieces: Iterable[Piece], limit_bytes: int, *, combine: bool) -> Iterato
         rest = whole
         for piece in [rest] if combine else _single_runs(rest):
             rest = piece
-            if message and rest.alike != message[-1].alike:  # a message tells all its runs in one way
+            if message and rest.alike != message[-1].alike:  # all rows of a message have one form
                 yield message
                 message, left = [], room
             while True:
@@ -139,7 +139,7 @@ class HostTransfer(NamedTuple):
     ) -> Message:
         """A WRITE of the pieces, whose data are gathered when it is sent; `ensured` as in `Runs.encode`.
 
-        `sizes` is told how long each subfile was before, and is now at least.
+        `sizes` records how long each subfile was before, and is now at least.
         """
         runs = Runs(pieces, merge=self.merge)
 

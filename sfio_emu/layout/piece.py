@@ -23,7 +23,7 @@ RUN_COST_BYTES = 16
 
 class Piece:
     """`size` bytes of `subfile`, a stream in the order of the subfile, in one run or several; `alike`: its runs are all
-    alike, so that they are told at once."""
+    alike, so that one row of a message describes them."""
 
     subfile: int
     size: int
@@ -43,16 +43,16 @@ class Piece:
 
     @property
     def cost_bytes(self) -> int:
-        """What it takes of a message: its data, and what tells its runs."""
+        """What it takes of a message: its data, and the rows of its runs."""
         return self.size + RUN_COST_BYTES * self.run_count
 
     def listed(self) -> Piece:
-        """The same, its runs told one by one."""
+        """The same, its runs listed one by one."""
         return self
 
     @abstractmethod
     def rows(self) -> Rows:
-        """Its runs as a message tells them, the number of the subfile in the place of a handle."""
+        """Its runs as rows of a message, the number of the subfile in the place of a handle."""
 
     @abstractmethod
     def fitting(self, room_bytes: int) -> int:

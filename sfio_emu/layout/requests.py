@@ -74,7 +74,7 @@ class Requests:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Prepared:
-    """What is transferred, and for reads what is copied in memory afterwards: (from, to, size) of blocks asked
+    """What is transferred, and for reads what is copied in memory afterwards: (from, to, size) of blocks requested
     twice."""
 
     requests: Requests

@@ -14,7 +14,7 @@ from sfio_emu.wire import Kind, Malformed
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """What a listener says of itself to a client: the machine it runs on, the key it asks for (None: no key), a nonce
+    """What a listener says of itself to a client: the machine it runs on, the key it requires (None: no key), a nonce
     that is used once."""
 
     nonce: bytes = bytes(message_bodies.NONCE_BYTES)

@@ -47,16 +47,27 @@ class Window:
         return np.clip(present_bytes - self._offsets, 0, self._sizes)
 
     def _pairs(self, span: memoryview, stream: memoryview) -> Iterator[tuple[memoryview, memoryview]]:
-        """Pairs of views of the same bytes, in the span and in the stream."""
+        """Pairs of views of the same bytes, in the span and in the stream: views of shape (n,), or (rows, n) where the
+        runs are regular."""
+        offsets, sizes = self._offsets, self._sizes
+        steps, size = np.diff(offsets[1:-1]), int(sizes[1])
+        if len(steps) and bool((steps == steps[0]).all()) and bool((sizes[1:-1] == size).all()):
+            rows, first, last = len(sizes) - 2, int(sizes[0]), int(sizes[-1])
+            yield span[:first], stream[:first]
+            there = np.ndarray((rows, size), np.uint8, span, int(offsets[1]), (int(steps[0]), 1))
+            here = np.ndarray((rows, size), np.uint8, stream, first)
+            yield there, here  # type: ignore[misc]  # arrays are copied as views are
+            yield span[int(offsets[-1]) : int(offsets[-1]) + last], stream[self.size - last : self.size]
+            return
         place = 0
-        for offset, length in zip(self._offsets.tolist(), self._sizes.tolist(), strict=True):
+        for offset, length in zip(offsets.tolist(), sizes.tolist(), strict=True):
             yield span[offset : offset + length], stream[place : place + length]
             place += length
 
 
 class RegularWindow:
-    """As `Window`, of `rows` runs of `run_bytes`, each `step` bytes behind the one before: nothing is kept, or told,
-    run by run."""
+    """As `Window`, of `rows` runs of `run_bytes`, each `step` bytes behind the one before: nothing is stored, or
+    sent, run by run."""
 
     __slots__ = ("_item", "_rows", "_step", "high", "low", "size")
 

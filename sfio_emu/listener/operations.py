@@ -20,7 +20,7 @@ MAX_ENTRY_BYTES = LIST_ENTRY.size + 255
 
 
 class Rejections:
-    """How many messages a listener has refused since it was last asked."""
+    """How many messages a listener has refused since the last query."""
 
     def __init__(self) -> None:
         self.count = 0

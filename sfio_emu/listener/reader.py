@@ -1,5 +1,5 @@
 """The bytes of one client cut into requests: heads checked, bodies and data put into a buffer of the pool, checksums
-compared. It says where the next bytes shall go and is told how many came; it opens no socket and touches no subfile."""
+compared. It provides the buffer of the next bytes; it opens no socket and touches no subfile."""
 
 from typing import NamedTuple
 

@@ -38,7 +38,7 @@ NUMBER = binary.Struct("!q")
 
 
 class AtOffset(Protocol[Moved]):
-    """A routine that is told where."""
+    """A routine with an explicit offset."""
 
     def __call__(
         self, offset: int, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
@@ -46,7 +46,7 @@ class AtOffset(Protocol[Moved]):
 
 
 class AtPointer(Protocol[Moved]):
-    """A routine that a pointer tells where."""
+    """A routine that uses a file pointer."""
 
     def __call__(self, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> Moved: ...
 

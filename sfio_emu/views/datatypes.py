@@ -134,8 +134,7 @@ def require_datatype(value: object, what: str) -> None:
 
 
 def elementary(size_bytes: int, name: str = "", alignment: int | None = None) -> Datatype:
-    """An elementary type of `size_bytes` bytes, aligned to its size unless told otherwise. Raises UsageError below 1
-    byte."""
+    """An elementary type of `size_bytes` bytes, by default aligned to its size. Raises UsageError below 1 byte."""
     size_bytes = whole_number(size_bytes, "size of an elementary type", 1)
     if alignment is not None:
         alignment = whole_number(alignment, "alignment of an elementary type", 1)

@@ -124,7 +124,7 @@ class MpiFile(DataAccess):
 
     @property
     def representation(self) -> str:
-        """How numbers stand in the file: as `set_view` was told."""
+        """How numbers stand in the file: as given to `set_view`."""
         return self._representation
 
     @property

@@ -56,7 +56,7 @@ def _bind(address: str) -> socket.socket:
 class GroupServer:
     """Coordinates a group of `size` processes at `address`, in a thread of its own from construction to `close`.
 
-    `address` may ask for any free port (`tcp:127.0.0.1:0`); the property gives the one to hand out. Raises UsageError
+    `address` may request any free port (`tcp:127.0.0.1:0`); the property gives the one to hand out. Raises UsageError
     for an address or size that cannot be, GroupError where the address is taken. A context manager.
     """
 

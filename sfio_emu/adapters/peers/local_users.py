@@ -1,4 +1,4 @@
-"""Whose process is at the other end of a connection within this machine, as the kernel tells it (sock_diag(7),
+"""Whose process is at the other end of a connection within this machine, as the kernel reports it (sock_diag(7),
 unix(7))."""
 
 import os
@@ -32,7 +32,7 @@ def is_foreign_user(stream: socket.socket) -> bool:
 
 
 def is_own_user(stream: socket.socket) -> bool:
-    """Whether a process of this user holds the other end, both being on this machine. Where the kernel cannot be asked:
+    """Whether a process of this user holds the other end, both being on this machine. Where the kernel gives no answer:
     no."""
     try:
         return _user_of_peer(stream) == os.geteuid()
