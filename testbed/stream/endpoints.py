@@ -19,7 +19,7 @@ from fec.redundancy.diagnosis import Diagnoser
 from fec.redundancy.diagnosis_control import DiagnosingControl, NewPaths
 from fec.redundancy.labels import LabelOrder, RandomLabels, stratified_labels
 from testbed.model.label_split import LabelSplit
-from testbed.stream.path_delays import candidate_spread_s, delay_of_label, path_spread_s
+from testbed.stream.path_delays import candidate_spread_s, delay_of_label, path_spread_s, round_trip_s
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import most_carried
 from testbed.stream.prediction.block_size_policy import block_size_policy, is_deterministic
@@ -97,6 +97,7 @@ def block_size_control(plan: StreamPlan) -> BlockSizeControl:
         largest=max(min(policy.largest, most_carried(plan)), policy.base),
         hold_s=stream.hold_s,
         deterministic=is_deterministic(plan),
+        bursts_pass=stream.playback_s >= 2 * stream.block_s + stream.report_interval_s + 2 * round_trip_s(plan),
         apart_s=0.0 if plan.changes else (1 + JITTER) * path_spread_s(plan),
     )
     estimator = BlockSizeController(parameters, policy)
