@@ -34,6 +34,8 @@ from fec.protocol.receiver_types import (
     ReceiverParameters,
     StreamRestarted,
 )
+from fec.protocol.receiver_types import BlockComplete as BlockComplete
+from fec.protocol.receiver_types import SourceDelivered as SourceDelivered
 
 FARTHEST_AHEAD = 4096
 """Blocks that one packet may be ahead of all before it, even where there was time for more; then several must agree."""
