@@ -25,6 +25,7 @@ from fec.protocol.probation import (
     Probation,
     Schedule,
 )
+from fec.protocol.receiver_types import BlockComplete as BlockComplete
 from fec.protocol.receiver_types import (
     BlocksSkipped,
     BlockUndecodable,
@@ -34,7 +35,6 @@ from fec.protocol.receiver_types import (
     ReceiverParameters,
     StreamRestarted,
 )
-from fec.protocol.receiver_types import BlockComplete as BlockComplete
 from fec.protocol.receiver_types import SourceDelivered as SourceDelivered
 
 FARTHEST_AHEAD = 4096
