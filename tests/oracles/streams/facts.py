@@ -66,6 +66,7 @@ class Facts:
     apart_s: float = 0.0
     through_s: float = 0.0
     emulated: bool = False
+    symbol_bytes: int = 4
     corrupted: int = 0
     spurious: set[int] = field(default_factory=set)
     beliefs: list[Any] = field(default_factory=list)

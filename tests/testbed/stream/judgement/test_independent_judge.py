@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from testbed.faults.fault import Fault
 from testbed.model.label_split import LabelPath, LabelSplit
 from testbed.stream.judgement.analysis import analyse
+from testbed.stream.judgement.impairment_checks import impairment_checks
 from testbed.stream.judgement.packet_logs import block_outcomes
 from testbed.stream.judgement.timing_errors import spurious_loss_blocks
 from testbed.stream.judgement.verdict import judge
@@ -27,6 +28,7 @@ from testbed.stream.simulated import SimulatedStreamFabric
 from tests.helpers.drawn import SOAK, drawn_of
 from tests.helpers.wrong_senders import WRONG_SENDERS
 from tests.oracles.streams import fates
+from tests.oracles.streams import impaired_links as links
 from tests.oracles.streams.facts import Cut, Facts, Sent
 from tests.oracles.streams.single_faults import diagnosis, fault_figures, whole_run
 from topologies import Link, Network, Node
@@ -145,8 +147,9 @@ def on_a_busy_machine(plan: StreamPlan, run: StreamMeasurements, chance: np.rand
     taken = np.sort(chance.choice(len(run.received.time_s), 2, replace=False))
     told = np.arange(0.1, 3.0, 0.1)
     lost_s = run.received.time_s[taken] - 0.01
-    news = LossReportLog(told_s=told, newest_s=told - 0.01, block=run.received.block[taken],
-                         symbol=run.received.symbol[taken], lost_s=lost_s, came_s=lost_s + np.array([0.05, np.inf]))  # fmt: skip
+    came_s = lost_s + np.array([0.05, np.inf])
+    which = {name: getattr(run.received, name)[taken] for name in ("block", "symbol")}
+    news = LossReportLog(told_s=told, newest_s=told - 0.01, lost_s=lost_s, came_s=came_s, **which)
     return replace(run, news=news)
 
 
@@ -181,7 +184,7 @@ def facts_of(plan: StreamPlan, run: StreamMeasurements) -> Facts:
         base=policy.base, largest=policy.largest, answer=policy, apart_s=run.clocks.fault_to_sender_s,
         through_s=run.clocks.end_to_end_s, emulated=run.fabric == "emulation",
         corrupted=run.counters.get("corrupted", 0), beliefs=list(run.counters.get("diagnoses", ())),
-        spurious=set(spurious_loss_blocks(plan, run).tolist()),
+        symbol_bytes=stream.symbol_bytes, spurious=set(spurious_loss_blocks(plan, run).tolist()),
     )  # fmt: skip
 
 
@@ -268,6 +271,92 @@ def same_campaign(analysis: Any, facts: Facts, found: dict[tuple[str, str], str]
     late, settled = result.settled_late_parity, result.settled_packets
     if ("late-parity-once-answered", "") in found and settled:
         assert found["late-parity-once-answered", ""] == ("holds" if late <= max(2.0, settled / 1000) else "fails")
+
+
+IMPAIRED = {
+    "loss:0.2": (("loss", 0.2),), "ge:p=0.05,r=0.2": (("ge", 0.05, 0.2, 1.0, 0.0),),
+    "ge:p=0.1,r=0.3,1-h=0.8,1-k=0.05": (("ge", 0.1, 0.3, 0.8, 0.05),),
+    "loss:0.05 ge:p=0.05,r=0.4": (("loss", 0.05), ("ge", 0.05, 0.4, 1.0, 0.0)),
+    "duplicate:0.2": (("duplicate", 0.2),), "loss:0.1 duplicate:0.3 ge:p=0.1,r=0.3": (
+        ("loss", 0.1), ("duplicate", 0.3), ("ge", 0.1, 0.3, 1.0, 0.0)),
+    "delay:0.02,jitter=0.01": (("delay", 0.02, 0.01),), "reorder:0.25,delay=0.02": (("reorder", 0.25, 0.02),),
+    "trace:ms=20x10+300": (("trace", (*range(10, 201, 10), 500)),),
+}  # fmt: skip
+OTHER = Fault(link=("d", "b", 0), kind="impaired", impairments="loss:0.1", start_s=1.0, stop_s=1.6)
+BESIDE = {"alone": (), "beside a cut": (Fault(link=("a", "e", 0), start_s=1.2, stop_s=1.5),), "after another": (OTHER,)}
+
+
+@cache
+def impaired(words: str, beside: str) -> tuple[StreamPlan, StreamMeasurements]:
+    plan, _ = finished(("down", "down"), "overlapping", "fixed N", "")
+    fault = Fault(link=("b", "a", 0), kind="impaired", impairments=words, start_s=0.2, stop_s=2.3)
+    plan = replace(plan, faults=(fault, *BESIDE[beside]), stream=replace(plan.stream, rate_pps=1500.0))
+    return plan, SimulatedStreamFabric().run(plan)
+
+
+@settings(max_examples=EXAMPLES)
+@given(
+    words=st.sampled_from(sorted(IMPAIRED)), beside=st.sampled_from(sorted(BESIDE)), seed=st.integers(0, 2**16),
+    spoilt=st.sampled_from(["", *(name for name in SPOILS if name not in ("relabels", "sends_more", "only_silence"))]),
+)  # fmt: skip
+def test_two_judges_of_impaired_links_find_the_same(words: str, beside: str, seed: int, spoilt: str):
+    plan, run = impaired(words, beside)
+    if spoilt:
+        run = SPOILS[spoilt](plan, run, np.random.default_rng(seed))
+    facts, index = facts_of(plan, run), plan.network.link_index
+    spans = [
+        links.Span(index["a", "b", 0], IMPAIRED[words], run.faults[0].start_s, run.faults[0].stop_s),
+        *([links.Span(index["b", "d", 0], (("loss", 0.1),), run.faults[1].start_s, run.faults[1].stop_s)]
+          if beside == "after another" else []),
+    ]  # fmt: skip
+    found = {(c.key, c.about): c for c in impairment_checks(plan, run)}
+    for number, span in enumerate(spans):
+        seen = links.crossing(facts, spans, span)
+        about = f"fault:{number}"
+        if sum(seen.alone) < 200:
+            assert found.pop(("unpredicted-back", about)).outcome == "cannot-tell"
+            continue
+        if span.words[0][0] == "trace":
+            same_trace(facts, seen, span, {k[0]: found.pop(k) for k in list(found) if k[1] == about})
+            continue
+        for key, figure in links.link_figures(facts, seen, span.words).items():
+            check = found.pop((f"{key}-back", about))
+            told = {name: getattr(check, name) for name in figure}
+            assert told == pytest.approx(figure, abs=1e-9) and check.outcome == links.outcome(figure), key
+        timed = {k[0].removesuffix("-back"): found.pop(k) for k in list(found) if k[1] == about}
+        same_waits(run, links.waits(facts, seen), links.mean_wait(span.words), timed)
+    assert {key for key, _ in found} <= {"undecodable-in-bursts"}
+
+
+def same_waits(run: StreamMeasurements, measured: tuple[float, float], mean_s: float, timed: dict[str, Any]) -> None:
+    assert bool(timed) == bool(mean_s)
+    for check, value in zip((timed.get("mean-wait"), timed.get("overtaken")), measured, strict=True):
+        assert check is None or check.measured == pytest.approx(value, abs=2e-3)
+    if mean_s:
+        check = timed["mean-wait"]
+        grain = 0.004 if run.fabric == "emulation" else 1e-6
+        assert check.predicted == pytest.approx(mean_s, abs=5e-4) and grain < check.tolerance < grain + 2e-3
+        assert timed["overtaken"].tolerance < 0.3 * timed["overtaken"].predicted + (0.1 if grain > 1e-3 else 0)
+        for check in timed.values():
+            off, rival = abs(check.predicted - check.measured), abs(check.predicted - (check.rival or 0.0))
+            assert check.passed == (off <= check.tolerance < rival)
+
+
+def same_trace(facts: Facts, seen: links.Crossing, span: links.Span, found: dict[str, Any]) -> None:
+    told = {}
+    for window_s in (0.1, 0.3, 1.0):
+        bytes_, silence = links.trace_figures(facts, seen, span.words[0][1], window_s, 0.005 + seen.unrest_s[1])
+        told[f"most bytes in {window_s:g} s"] = bytes_
+    for key, check in found.items():
+        if key == "most-bytes-back":
+            most, came, sent = told[check.name.split(",")[0]]
+            assert (check.predicted, check.measured, check.rival) == (most, came, sent)
+            assert check.outcome == ("fails" if came > most else "cannot-tell" if sent <= most else "holds")
+        else:
+            gap, came, sent = silence
+            assert (check.predicted, check.measured, check.rival) == pytest.approx((gap - 0.005, came, sent))
+            assert check.outcome == ("fails" if came < gap - 0.005 else "holds")
+    assert found
 
 
 def test_a_larger_n_that_is_said_and_not_sent_is_no_redundancy():
