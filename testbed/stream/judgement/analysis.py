@@ -251,7 +251,7 @@ def timeline(plan: StreamPlan, run: StreamMeasurements, session: int, bin_s: flo
 
 
 def whole_route_ror(plan: StreamPlan, policy: BlockSizePolicy) -> tuple[float, tuple[str, ...]]:
-    """Predicted ROR over every loaded link of the route (infinite when one carries everything), and those links."""
+    """Predicted ROR over every loaded link of the route but those that carry everything, and those links."""
     total, infinite = 0.0, []
     m = plan.stream.source_packets
     for i in plan.forward.loaded:
@@ -264,4 +264,4 @@ def whole_route_ror(plan: StreamPlan, policy: BlockSizePolicy) -> tuple[float, t
             else:
                 size = max(fec_block_size(m, share, plan.stream.decoding_error_rate), policy.base)
             total += size / policy.base - 1
-    return (float("inf") if infinite else total), tuple(infinite)
+    return total, tuple(infinite)

@@ -3,11 +3,11 @@ prints."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, fields
 from typing import Any
 
 from fec.redundancy.label_layout import label_layout
+from fec.redundancy.ror import ror_breakdown
 from testbed.model.json_values import json_ready
 from testbed.model.machine.load import as_figures
 from testbed.model.run_records import FaultRecord, Record, SummaryRecord, session_record
@@ -75,7 +75,8 @@ def stream_document(
         "ror": {
             **_ror(plan, analysis),
             "links": len(analysis.faults),
-            "whole_route": None if math.isinf(whole) else whole,
+            "whole_route": None if infinite else whole,
+            **_named_rors(plan, whole),
             "labels": plan.stream.labels,
             "m": plan.stream.source_packets,
             "static_tolerance": plan.stream.tolerance,
@@ -95,6 +96,19 @@ def _ror(plan: StreamPlan, analysis: SessionAnalysis) -> dict[str, float | None]
     if is_impaired(plan) or not (answered or failures):
         return dict.fromkeys(names)
     return {name: getattr(analysis, f"ror_{name}") for name in names}
+
+
+def _named_rors(plan: StreamPlan, whole: float) -> dict[str, float | None]:
+    """Over every loaded link that some code helps: ``eq23`` by Gabrielyan 2007, eq. 23 and 25, for random labels, and
+    ``label_order``, of this order of labels in any phase of a block (None where losses do not follow from labels)."""
+    stream, split = plan.stream, plan.forward
+    stated = ror_breakdown(
+        [split.load(i) for i in split.loaded],
+        tolerance=stream.tolerance,
+        source_packets=stream.source_packets,
+        decoding_error_rate=stream.decoding_error_rate,
+    )
+    return {"eq23": stated.finite, "label_order": whole if is_deterministic(plan) else None}
 
 
 def summary_figures(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> dict[str, Any]:

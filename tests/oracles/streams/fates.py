@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tests.oracles.streams.facts import LABELS, Cut, Facts, worst_window
+from tests.oracles.streams.facts import LABELS, Cut, Facts, binomial_size, worst_window
 
 _EARLY_S, _BIN_S, _BINS = 0.01, 0.25, 4
 
@@ -84,11 +84,17 @@ def size_of(facts: Facts, state: State) -> float:
     """N that the state calls for: infinite where no N helps, or no report gets back to ask for one."""
     hit = tuple(facts.carried(frozenset(link for link, share in state.share.items() if share > 0)))
     whole = sum(b - a for a, b in hit) == LABELS
-    needed = math.inf if whole else worst_window(hit, facts.m, facts.multiplier) if hit else facts.m
+    loss = loss_of(facts, state)
+    if whole or not hit:
+        needed = math.inf if whole else facts.m
+    elif facts.stratified:
+        needed = worst_window(hit, facts.m, facts.multiplier)
+    else:
+        needed = binomial_size(facts.m, round(min(loss, 0.9), 4), facts.der)
     cut_off = all(any(state.share.get(i, 0) >= 1 for i in way) for way in facts.back)
     if needed > facts.largest or (cut_off and needed > facts.base):
         return math.inf
-    if not (loss := loss_of(facts, state)):
+    if not loss:
         return facts.base
     return min(facts.largest, max(facts.base, needed if facts.deterministic else facts.answer(loss)))
 
@@ -196,7 +202,7 @@ def outcomes(facts: Facts, seed: int, figures: list[dict[str, Any]], run: dict[s
         if needed is not None and (facts.fixed is None or facts.fixed >= needed):
             answered.append(one)
             steady = one["steady_blocks"]
-            most = 0 if facts.deterministic else _most_by_chance(steady * facts.der)
+            most = 0 if facts.deterministic else most_by_chance(steady * facts.der)
             put("undecodable-blocks", cut.name, one["undecodable_blocks"] <= most, steady)
     if run["blocks_outside"] or not run["blocks"]:
         put("undecodable-blocks", "", run["undecodable_outside"] == 0, run["blocks_outside"])
@@ -216,7 +222,7 @@ def outcomes(facts: Facts, seed: int, figures: list[dict[str, Any]], run: dict[s
     return found
 
 
-def _most_by_chance(mean: float) -> int:
+def most_by_chance(mean: float) -> int:
     """Failures that are exceeded with a probability of one in a thousand at most (Poisson)."""
     most = 0
     while 1 - sum(math.exp(-mean) * mean**k / math.factorial(k) for k in range(most + 1)) > 1e-3:
