@@ -40,7 +40,8 @@ class Facts:
     """``paths``: (first label, label after the last, links, propagation delay in s); ``back``: links of the ways by
     which loss reports come back. ``largest``: N that the sender never exceeds. ``answer``: (share lost) -> N of a
     sender that only estimates. ``apart_s``: how far clocks of faults and sender are apart. ``beliefs``: what the sender
-    told of failures, in time.
+    told of failures, in time. ``told_s``: when loss reports came; ``doubts``: block and symbol of each packet that the
+    sender took for lost, since when, and until a report told otherwise (infinite: none did).
     """
 
     m: int
@@ -68,7 +69,9 @@ class Facts:
     emulated: bool = False
     symbol_bytes: int = 4
     corrupted: int = 0
-    spurious: set[int] = field(default_factory=set)
+    told_s: list[float] = field(default_factory=list)
+    doubts: list[tuple[int, int, float, float]] = field(default_factory=list)
+    impaired: bool = False
     beliefs: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -81,6 +84,23 @@ class Facts:
             self.blocks.setdefault(packet.block, []).append(packet)
         self.begun = {b: min(p.at_s for p in own) for b, own in self.blocks.items()}
         self.first_size = {b: own[0].size for b, own in self.blocks.items()}
+        self.spurious = self._misinformed() if self.emulated and not self.impaired else set()
+
+    def _misinformed(self) -> set[int]:
+        """Blocks begun while the sender took a packet for lost that came, and one report longer (where none told it,
+        for the playback buffer's time), and those that got late parity until the playback buffer's time after that."""
+        found = set()
+        for block, symbol, since_s, until_s in self.doubts:
+            if (block, symbol) not in self.arrivals:
+                continue
+            told_s = until_s if until_s < math.inf else since_s + self.playback_s
+            next_s = min((t for t in self.told_s if t > told_s), default=told_s + self.report_s)
+            found |= {b for b, at_s in self.begun.items() if since_s <= at_s <= next_s}
+            found |= {
+                p.block for p in self.sent
+                if p.symbol >= self.first_size[p.block] and since_s <= p.at_s <= next_s + self.playback_s
+            }  # fmt: skip
+        return found
 
     def lost(self, packet: Sent) -> bool:
         return (packet.block, packet.symbol) not in self.arrivals

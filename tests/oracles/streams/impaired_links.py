@@ -120,6 +120,47 @@ def link_figures(facts: Facts, found: Crossing, words: tuple[Word, ...]) -> dict
     return figures
 
 
+def burst_figures(facts: Facts, found: Crossing, word: Word) -> dict[str, float]:
+    """The share of blocks of whose first N packets fewer than M came, by the chain run packet by packet over the link,
+    and as if losses were independent; blocks at either end, and those that met something else, are left out."""
+    _, p, r, bad_loss, good_loss = word
+    barred = {q.block for q, one in zip(found.packets, found.alone, strict=True) if not one}
+    barred |= {found.packets[0].block, found.packets[-1].block}
+    places: dict[int, list[int]] = {}
+    for k, q in enumerate(found.packets):
+        if q.symbol < q.size:
+            places.setdefault(q.block, []).append(k)
+    chances, alike, short = [], [], 0
+    for block in sorted(set(places) - barred):
+        spare = facts.first_size[block] - facts.m
+        chances.append(_more_lost(places[block], spare, p, r, bad_loss, good_loss))
+        count, loss = len(places[block]), mean_loss(word)
+        alike.append(
+            sum(math.comb(count, k) * loss**k * (1 - loss) ** (count - k) for k in range(spare + 1, count + 1))
+        )
+        short += sum(q.symbol < q.size and not facts.lost(q) for q in facts.blocks[block]) < facts.m
+    memory, length = max(0.0, 1 - p - r), sum(map(len, places.values())) / len(places)
+    inflation = 1 + 2 * memory / max(1e-9, 1 - memory**length)
+    spread, count = inflation * sum(c * (1 - c) for c in chances), len(chances)
+    tolerance = (SIGMAS * math.sqrt(spread) + 1) / count
+    return _figure(sum(chances) / count, short / count, tolerance, sum(alike) / count)
+
+
+def _more_lost(places: list[int], spare: int, p: float, r: float, bad_loss: float, good_loss: float) -> float:
+    """Probability that more than ``spare`` of the packets at these places in the link's order are lost."""
+    state = {(0, False): r / (p + r), (0, True): p / (p + r)}
+    for k in range(places[0], places[-1] + 1):
+        after: dict[tuple[int, bool], float] = {}
+        for (lost, bad), chance in state.items():
+            share = (bad_loss if bad else good_loss) if k in places else 0.0
+            for more, part in ((0, 1 - share), (1, share)):
+                for turned, move in ((True, r if bad else p), (False, 1 - (r if bad else p))):
+                    key = (lost + more, bad != turned)
+                    after[key] = after.get(key, 0.0) + chance * part * move
+        state = after
+    return sum(chance for (lost, _), chance in state.items() if lost > spare)
+
+
 def _figure(predicted: float, measured: float, tolerance: float, rival: float) -> dict[str, float]:
     return {"predicted": predicted, "measured": measured, "tolerance": tolerance, "rival": rival}
 
