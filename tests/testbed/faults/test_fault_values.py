@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +15,9 @@ from hypothesis import strategies as st
 from testbed.errors import InputError
 from testbed.faults.fault import Fault, describe
 from testbed.faults.fault_times import FaultTimes, injection_check, names_of_faults
-from testbed.faults.grammar import parse_cable_faults, parse_fault_document, parse_node_time
+from testbed.faults.grammar import fault_text, parse_cable_faults, parse_fault, parse_fault_document, parse_node_time
+from testbed.faults.impaired_link import queue_bytes
+from testbed.faults.reading import read_faults
 from testbed.faults.schedules import (
     PoissonFaults,
     cables_of,
@@ -22,6 +26,7 @@ from testbed.faults.schedules import (
     overlapping,
     poisson_faults,
 )
+from testbed.faults.trace_generator import TraceStatistics
 from topologies import load_network
 
 T1 = load_network("swiss-t1")
@@ -162,3 +167,62 @@ def test_an_impaired_link_of_a_file_and_a_moment_of_a_name_that_is_no_node() -> 
 def test_a_cable_that_is_given_twice_in_a_list_is_named_with_its_time() -> None:
     faults = parse_cable_faults("s1-s2@1-2,s2-s3@1-3", T1, seed=1, duration_s=5.0)
     assert [(f.link, f.start_s, f.stop_s) for f in faults] == [(("s1", "s2", 0), 1.0, 2.0), (("s2", "s3", 0), 1.0, 3.0)]
+
+
+kinds = st.sampled_from(
+    [
+        {},
+        {"kind": "blackhole"},
+        {"kind": "loss", "loss_fraction": 0.3},
+        {"kind": "impaired", "impairments": "jitter:0.01"},
+    ]
+)
+
+
+@given(kind=kinds, forward=st.booleans(), start_s=st.sampled_from([0.0, 0.5, 2.25]), permanent=st.booleans())
+def test_the_text_of_a_fault_reads_back_as_the_fault(
+    kind: dict[str, Any], forward: bool, start_s: float, permanent: bool
+) -> None:
+    direction = "forward" if forward else "both"
+    stop_s = math.inf if permanent else start_s + 1
+    fault = Fault(link=LINK, start_s=start_s, stop_s=stop_s, direction=direction, **kind)
+    assert parse_fault(fault_text(fault), T1) == fault
+
+
+def test_faults_are_none_a_list_a_file_or_values(tmp_path: Path) -> None:
+    fault = Fault(link=LINK, start_s=1.0, stop_s=2.0)
+    file = tmp_path / "faults.json"
+    file.write_text(json.dumps([{"link": "s1->s2", "start_s": 1, "stop_s": 2}]))
+    assert read_faults("none", T1) == ()
+    for said in ("s1->s2@1-2", str(file), file, [fault], ("s1->s2@1-2 down",)):
+        assert read_faults(said, T1) == (fault,), said
+    for said, words in ((str(tmp_path / "nothing.json"), "give a JSON file"), ("s1->s2", "s1->s2")):
+        with pytest.raises(InputError, match=words):
+            read_faults(said, T1)
+
+
+def test_a_queue_holds_50_ms_of_the_capacity_and_20_packets_at_least() -> None:
+    assert [queue_bytes(c) for c in (1e9, 1e6)] == [6_250_000, 20 * 1514]
+    assert (queue_bytes(1e6, 9000), queue_bytes(1e6, 100, packets=3)) == (20 * 9014, 3 * 114)
+
+
+@pytest.mark.parametrize(("components", "fits"), [(0, False), (1, True), (3, True), (4, False)])
+def test_a_trace_has_no_more_components_than_failures_or_nodes(components: int, fits: bool) -> None:
+    values: dict[str, Any] = {
+        "span_s": 100.0,
+        "gap_variation": 1.0,
+        "outage_median_s": None,
+        "outage_log_deviation": None,
+    }
+    for nodes, failures in ((3, 9), (9, 3)):
+        if fits:
+            TraceStatistics(nodes=nodes, failures=failures, components=components, **values)
+        else:
+            with pytest.raises(InputError, match="give 1 or more, and not more than either"):
+                TraceStatistics(nodes=nodes, failures=failures, components=components, **values)
+
+
+def test_transient_failures_come_at_any_time_and_are_short() -> None:
+    faults = [f for seed in range(12) for f in parse_cable_faults("transient:3", T1, seed=seed, duration_s=1.0)]
+    assert min(f.start_s for f in faults) < 0.1 and max(f.start_s for f in faults) > 0.8
+    assert all(0 < f.stop_s - f.start_s <= 0.1 for f in faults) and min(f.stop_s - f.start_s for f in faults) < 0.02
