@@ -7,13 +7,12 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from fec.redundancy.label_layout import label_layout
-from fec.redundancy.ror import ror_breakdown
 from testbed.model.json_values import json_ready
 from testbed.model.machine.load import as_figures
 from testbed.model.run_records import FaultRecord, Record, SummaryRecord, session_record
 from testbed.model.verdict import Verdict
 from testbed.routing.label_split.spraying import interval_groups
-from testbed.stream.judgement.analysis import SessionAnalysis, timeline, whole_route_ror
+from testbed.stream.judgement.analysis import SessionAnalysis, timeline, whole_route_rors
 from testbed.stream.judgement.fault_results import FaultResult
 from testbed.stream.judgement.packet_logs import undecided_arrivals
 from testbed.stream.measurements import ONE_CLOCK, StreamMeasurements
@@ -37,7 +36,7 @@ def session_records(
         parameters=asdict(plan.stream) | {"seed": plan.seed, "tolerated": analysis.policy.base},
         duration_s=plan.duration_s,
     )
-    _, infinite = whole_route_ror(plan, analysis.policy)
+    *_, infinite = whole_route_rors(plan, analysis.policy)
     ending = SummaryRecord(
         session=index,
         verdict=verdict,
@@ -62,7 +61,7 @@ def stream_document(
     plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis, verdict: Verdict
 ) -> dict[str, Any]:
     """The object that ``testbed stream --json`` prints; infinite values are null, with the links named."""
-    whole, infinite = whole_route_ror(plan, analysis.policy)
+    stated, order, infinite = whole_route_rors(plan, analysis.policy)
     return {
         "fabric": run.fabric,
         "network": plan.network.name,
@@ -75,8 +74,9 @@ def stream_document(
         "ror": {
             **_ror(plan, analysis),
             "links": len(analysis.faults),
-            "whole_route": None if infinite else whole,
-            **_named_rors(plan, whole),
+            "whole_route": None if infinite else stated if order is None else order,
+            "eq23": stated,
+            "label_order": order,
             "labels": plan.stream.labels,
             "m": plan.stream.source_packets,
             "static_tolerance": plan.stream.tolerance,
@@ -96,19 +96,6 @@ def _ror(plan: StreamPlan, analysis: SessionAnalysis) -> dict[str, float | None]
     if is_impaired(plan) or not (answered or failures):
         return dict.fromkeys(names)
     return {name: getattr(analysis, f"ror_{name}") for name in names}
-
-
-def _named_rors(plan: StreamPlan, whole: float) -> dict[str, float | None]:
-    """Over every loaded link that some code helps: ``eq23`` by Gabrielyan 2007, eq. 23 and 25, for random labels, and
-    ``label_order``, of this order of labels in any phase of a block (None where losses do not follow from labels)."""
-    stream, split = plan.stream, plan.forward
-    stated = ror_breakdown(
-        [split.load(i) for i in split.loaded],
-        tolerance=stream.tolerance,
-        source_packets=stream.source_packets,
-        decoding_error_rate=stream.decoding_error_rate,
-    )
-    return {"eq23": stated.finite, "label_order": whole if is_deterministic(plan) else None}
 
 
 def summary_figures(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> dict[str, Any]:
