@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import InputError
+from testbed.faults.cable_faults import random_faults, shape_walk
 from testbed.faults.fault import Fault, describe
 from testbed.faults.fault_times import FaultTimes, injection_check, names_of_faults
 from testbed.faults.grammar import fault_text, parse_cable_faults, parse_fault, parse_fault_document, parse_node_time
@@ -226,3 +228,29 @@ def test_transient_failures_come_at_any_time_and_are_short() -> None:
     faults = [f for seed in range(12) for f in parse_cable_faults("transient:3", T1, seed=seed, duration_s=1.0)]
     assert min(f.start_s for f in faults) < 0.1 and max(f.start_s for f in faults) > 0.8
     assert all(0 < f.stop_s - f.start_s <= 0.1 for f in faults) and min(f.stop_s - f.start_s for f in faults) < 0.02
+
+
+@pytest.mark.parametrize(("shape", "end"), [("line", (0, 3)), ("square", (0, 0)), ("L", (3, -3)), ("U", (3, 0))])
+def test_the_legs_of_a_shape_end_where_the_letter_does(shape: str, end: tuple[int, int]) -> None:
+    walk = shape_walk(shape, 3)
+    assert (walk[0], walk[-1]) == ((0, 0), end) and len(set(walk)) == len(walk) - (shape == "square")
+    assert all(abs(a - x) + abs(b - y) == 1 for (a, b), (x, y) in pairwise(walk))
+
+
+def test_random_cables_fail_from_the_beginning_and_for_good_unless_told() -> None:
+    faults = random_faults(T1, 4, seed=2)
+    assert {(fault.start_s, fault.stop_s) for fault in faults} == {(0.0, math.inf)} and len(
+        {f.link for f in faults}
+    ) == 4
+
+
+@pytest.mark.parametrize("name", ["span_s", "gap_variation"])
+def test_a_trace_of_no_length_or_of_even_gaps_is_refused(name: str) -> None:
+    values: dict[str, Any] = {
+        "span_s": 100.0,
+        "gap_variation": 1.0,
+        "outage_median_s": None,
+        "outage_log_deviation": None,
+    }
+    with pytest.raises(InputError):
+        TraceStatistics(nodes=4, failures=3, components=2, **(values | {name: 0.0}))

@@ -12,6 +12,7 @@ from testbed.faults.fault import Fault
 from testbed.faults.fault_times import FaultTimes
 from testbed.model.label_split import LabelPath, LabelSplit
 from testbed.stream.judgement.analysis import analyse, timeline, whole_route_rors
+from testbed.stream.judgement.streams import judge_stream, judge_together
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import RunHealth, StreamClocks, StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
@@ -327,3 +328,16 @@ def test_fault_that_came_when_it_was_to_end_makes_the_run_on_switches_invalid(fi
     assert "was in force for 0.00 of" in (
         verdict_of(plan, replace(emulated, faults=(*late, *run.faults[1:]))).invalid or ""
     )
+
+
+def test_the_document_says_how_far_clocks_are_apart_and_lists_other_streams(finished):
+    plan, run = finished
+    apart = replace(run, clocks=StreamClocks(sender_s=0.003, receiver_s=0.002))
+    one, other = judge_stream(plan, run), judge_stream(plan, apart)
+    assert "clocks" not in one.document["figures"]
+    clocks = other.document["figures"]["clocks"]
+    assert (clocks["sender_s"], clocks["receiver_s"], clocks["arrivals_undecided_at_playback"]) == (0.003, 0.002, 0)
+    both = judge_together((one, other), ("first", "second"))
+    assert both.document["also"] == [other.document] and "also" not in judge_together((one,), ("first",)).document
+    assert len(both.rows) == 2 * len(one.rows) and len(both.sessions) == 2
+    assert "ror" in {check.key for check in one.verdict.checks}
