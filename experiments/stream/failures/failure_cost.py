@@ -74,7 +74,7 @@ def law_points(quick: bool, seed: int) -> Points:
         for factor in (1, 2, 4):
             found.append((NETWORKS[0], {"law": law, "factor": factor} | {name: base[name] * factor for name in fields}))
     found += [(NETWORKS[0], {"law": "ROR", "layers": layers}) for layers in (1, 2, 3)]
-    return [dict(zip(("network", "source", "sink"), one.ends, strict=True)) | base | own for one, own in found]
+    return [{"network": one.name, "source": one.source, "sink": one.sink, **base, **own} for one, own in found]
 
 
 def measure(point: Row) -> Results:
@@ -90,7 +90,7 @@ def cost_of_states(point: Row) -> Results:
     """``cost``: packets beyond rest of a sender that knows every state at once; ``predicted``: D x P x ROR, with what
     chance leaves open of it (a compound Poisson process). ``beyond``: share of the time in which no N helps,
     ``capped``: none up to the cap of a usual stream."""
-    plan, _ = failing_plan(point | {"failures_an_hour": 1.0, "duration_s": 10.0})
+    plan, _ = failing_plan({**point, "failures_an_hour": 1.0, "duration_s": 10.0})
     usual, plan = StateCosts(plan), replace(plan, stream=replace(plan.stream, most_overhead=REACHED))
     costs = StateCosts(plan)
     lasts_s, broken = drawn_states(point, len(costs.cables))
