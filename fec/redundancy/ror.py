@@ -53,8 +53,11 @@ class RorBreakdown:
     def ror(self) -> float:
         """Sum of the overheads; infinite where a load is 1 (Gabrielyan 2007, eq. 23, as printed would skip that
         link)."""
-        if self.infinite:
-            return math.inf
+        return math.inf if self.infinite else self.finite
+
+    @property
+    def finite(self) -> float:
+        """Sum of the overheads but for loads of 1, as eq. 23 is printed."""
         return float(sum((term.overhead or Fraction(0) for term in self.per_load), Fraction(0)))
 
 

@@ -44,6 +44,7 @@ PACKAGES = (
         folder="fec",
         tests=("tests/fec",),
         left_out=(("adapters", "libraries and sockets of the outside world: tried on real switches"),),
+        interpret=False,  # its search of label orders takes minutes as plain Python
     ),
     Package(
         name="fast",
@@ -56,6 +57,7 @@ PACKAGES = (
         folder="testbed/stream/judgement",
         tests=(
             "tests/testbed/stream/judgement",
+            "tests/testbed/stream/test_impaired_streams.py",
             *(
                 f"tests/testbed/stream/prediction/test_{name}.py"
                 for name in ("loss_by_path", "epochs", "diagnosing_sender")

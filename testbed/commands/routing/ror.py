@@ -120,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _document(route: SplitRoute, method: str, coding: Coding, args: argparse.Namespace) -> dict[str, Any]:
-    from testbed.routing.redundancy.route_ror import block_size_at_rest, route_breakdown
+    from testbed.routing.redundancy.route_ror import block_size_at_rest, named_rors, route_breakdown
     from topologies.network import link_fields
 
     terms = route_breakdown(route, coding)
@@ -136,6 +136,7 @@ def _document(route: SplitRoute, method: str, coding: Coding, args: argparse.Nam
         "large_blocks": coding.large_blocks,
         "labels": coding.labels,
         "ror": None if terms.infinite else terms.ror,
+        **named_rors(route, coding, terms),
         "infinite_links": [links[route.loaded[i]].label for i in terms.infinite],
         "fec_tolerance": block_size_at_rest(coding, terms),
         "per_link": [
@@ -256,9 +257,12 @@ def _print_table(document: dict[str, Any]) -> None:
         rows.append((name, f"{entry['load_float']:.4f}", size, *bound, overhead))
     least = ("least any order needs",) if stratified else ()
     console.print_table(("link", "load", "block size N", *least, "overhead"), rows, title)
-    ror = f"infinite: {_whole_flow(document['infinite_links'])}" if document["ror"] is None else ""
+    forced, order = document["infinite_links"], document["ror_label_order"]
+    own = "" if order is None else f"; of this order of labels, in any phase of a block {order:.4f}"
+    ror = f"infinite: {_whole_flow(forced)}; of the other links " if forced else ""
     console.print(
-        f"ROR {ror or format(document['ror'], '.4f')}   ({_code(document)}; FEC_t {document['fec_tolerance']:.6g})",
+        f"ROR by equation {'29' if document['large_blocks'] else '23'} {ror}{document['ror_eq23']:.4f}{own}   "
+        f"({_code(document)}; FEC_t {document['fec_tolerance']:.6g})",
         soft_wrap=True,
     )
     for name in ("failure", "overlap"):

@@ -6,8 +6,7 @@ The functions that campaigns, experiments and ``testbed ror`` share.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -41,13 +40,21 @@ def route_ror(route: SplitRoute, coding: Coding) -> dict[str, Any]:
     t = as_fraction(coding.tolerance, "tolerance")
     return {
         "ror": None if terms.infinite else terms.ror,
-        "ror_of_others": float(sum((term.overhead or Fraction(0) for term in partial), Fraction(0))),
+        "ror_of_others": terms.finite,
         "infinite_links": [route.network.links[route.loaded[i]].label for i in terms.infinite],
         "loaded_links": len(route.loaded),
         "counted_links": sum(term.load >= t for term in partial),
         "largest_load": float(max(route.loads)),
         "fec_tolerance": block_size_at_rest(coding, terms),
     }
+
+
+def named_rors(route: SplitRoute, coding: Coding, terms: RorBreakdown) -> dict[str, float | None]:
+    """``ror_eq23``: Gabrielyan 2007, eq. 23, of random labels; ``ror_label_order``: of stratified ones, the least N
+    that decodes in any phase of a block (None for random labels). Both without the links that no code helps."""
+    stratified = coding.labels == "stratified"
+    stated = route_breakdown(route, replace(coding, labels="random")) if stratified else terms
+    return {"ror_eq23": stated.finite, "ror_label_order": terms.finite if stratified else None}
 
 
 def route_breakdown(route: SplitRoute, coding: Coding) -> RorBreakdown:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fec.redundancy.block_size import fec_block_size
+from fec.redundancy.ror import ror_breakdown
 from testbed.faults.fault_times import names_of_faults
 from testbed.model.machine.load import TimingError
 from testbed.model.run_records import TimelineRecord
@@ -253,18 +253,19 @@ def timeline(plan: StreamPlan, run: StreamMeasurements, session: int, bin_s: flo
     )
 
 
-def whole_route_ror(plan: StreamPlan, policy: BlockSizePolicy) -> tuple[float, tuple[str, ...]]:
-    """Predicted ROR over every loaded link of the route (infinite when one carries everything), and those links."""
-    total, infinite = 0.0, []
-    m = plan.stream.source_packets
-    for i in plan.forward.loaded:
-        share = float(plan.forward.load(i))
-        if share >= 1:
-            infinite.append(plan.network.links[i].label)
-        elif share >= plan.stream.tolerance:
-            if is_deterministic(plan):
-                size = max(link_block_size(plan, i) or 0, policy.base)
-            else:
-                size = max(fec_block_size(m, share, plan.stream.decoding_error_rate), policy.base)
-            total += size / policy.base - 1
-    return (float("inf") if infinite else total), tuple(infinite)
+def whole_route_rors(plan: StreamPlan, policy: BlockSizePolicy) -> tuple[float, float | None, tuple[str, ...]]:
+    """Over every loaded link that some code helps: ROR by Gabrielyan 2007, eq. 23 and 25, for random labels, and that
+    of this order of labels in any phase of a block (None where losses do not follow from labels); and the other
+    links."""
+    stream, split = plan.stream, plan.forward
+    stated = ror_breakdown(
+        [split.load(i) for i in split.loaded],
+        tolerance=stream.tolerance,
+        source_packets=stream.source_packets,
+        decoding_error_rate=stream.decoding_error_rate,
+    )
+    infinite = tuple(plan.network.links[split.loaded[k]].label for k in stated.infinite)
+    if not is_deterministic(plan):
+        return stated.finite, None, infinite
+    sizes = [link_block_size(plan, i) or 0 for i in split.loaded if stream.tolerance <= float(split.load(i)) < 1]
+    return stated.finite, float(sum(max(size / policy.base - 1, 0) for size in sizes)), infinite

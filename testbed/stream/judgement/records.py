@@ -3,7 +3,6 @@ prints."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -13,7 +12,7 @@ from testbed.model.machine.load import as_figures
 from testbed.model.run_records import FaultRecord, Record, SummaryRecord, session_record
 from testbed.model.verdict import Verdict
 from testbed.routing.label_split.spraying import interval_groups
-from testbed.stream.judgement.analysis import SessionAnalysis, timeline, whole_route_ror
+from testbed.stream.judgement.analysis import SessionAnalysis, timeline, whole_route_rors
 from testbed.stream.judgement.fault_results import FaultResult
 from testbed.stream.judgement.packet_logs import undecided_arrivals
 from testbed.stream.measurements import ONE_CLOCK, StreamMeasurements
@@ -37,7 +36,7 @@ def session_records(
         parameters=asdict(plan.stream) | {"seed": plan.seed, "tolerated": analysis.policy.base},
         duration_s=plan.duration_s,
     )
-    _, infinite = whole_route_ror(plan, analysis.policy)
+    *_, infinite = whole_route_rors(plan, analysis.policy)
     ending = SummaryRecord(
         session=index,
         verdict=verdict,
@@ -62,7 +61,7 @@ def stream_document(
     plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis, verdict: Verdict
 ) -> dict[str, Any]:
     """The object that ``testbed stream --json`` prints; infinite values are null, with the links named."""
-    whole, infinite = whole_route_ror(plan, analysis.policy)
+    stated, order, infinite = whole_route_rors(plan, analysis.policy)
     return {
         "fabric": run.fabric,
         "network": plan.network.name,
@@ -75,7 +74,9 @@ def stream_document(
         "ror": {
             **_ror(plan, analysis),
             "links": len(analysis.faults),
-            "whole_route": None if math.isinf(whole) else whole,
+            "whole_route": None if infinite else stated if order is None else order,
+            "eq23": stated,
+            "label_order": order,
             "labels": plan.stream.labels,
             "m": plan.stream.source_packets,
             "static_tolerance": plan.stream.tolerance,

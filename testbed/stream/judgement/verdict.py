@@ -1,20 +1,23 @@
 """The verdict of a streaming run: each predicted figure next to the measured one, with the tolerance stated and its
 reason."""
 
-import math
-
 from testbed.faults.impaired_link import MAX_LATE_S, most_late_s
 from testbed.model.machine.load import LOWER_PACKET_RATE, first_exceeded, overload_message
 from testbed.model.verdict import Check, Verdict
 from testbed.stream.judgement.analysis import FAULT_GUARD_S, SessionAnalysis
-from testbed.stream.judgement.epoch_verdict import MAX_WRONG, campaign_checks, late_parity_check, within
+from testbed.stream.judgement.epoch_verdict import (
+    MAX_WRONG,
+    campaign_checks,
+    chance_failures,
+    late_parity_check,
+    within,
+)
 from testbed.stream.judgement.fault_results import FaultResult
 from testbed.stream.judgement.impairment_checks import impairment_checks, unrest_s
 from testbed.stream.judgement.timing_errors import quarter_s
 from testbed.stream.measurements import RELAYED, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import is_impaired
-from testbed.stream.prediction.block_size_policy import is_deterministic
 from topologies.network import label_of
 
 COUNTED = "none: each is counted"
@@ -260,30 +263,17 @@ def _size_check(result: FaultResult, least: int) -> Check:
 
 
 def _decoding_check(plan: StreamPlan, result: FaultResult) -> Check:
-    allowed = 0 if is_deterministic(plan) else _most_failures(result.steady_blocks, plan.stream.decoding_error_rate)
     return within(
         "undecodable-blocks",
         f"undecodable blocks, {result.link} {result.kind}",
         0,
         result.undecodable_blocks,
-        allowed,
+        chance_failures(plan, result.steady_blocks),
         about=result.about,
         detail=f"{result.steady_blocks} blocks after the reaction; {result.transient_blocks_lost} of "
         f"{result.transient_blocks} transient blocks were not saved by late parity",
         rival_note=COUNTED,
     ).of(result.steady_blocks)
-
-
-def _most_failures(blocks: int, rate: float) -> int:
-    """Failures that a rate of DER gives with probability above one in a thousand (Poisson tail)."""
-    mean, k = blocks * rate, 0
-    tail = 1 - math.exp(-mean)
-    term = math.exp(-mean)
-    while tail > 1e-3:
-        k += 1
-        term *= mean / k
-        tail -= term
-    return k
 
 
 def _ror_check(analysis: SessionAnalysis) -> Check:

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from fec.redundancy.block_size import stratified_block_size
+from fec.redundancy.block_size import fec_block_size, stratified_block_size
 from fec.redundancy.labels import joined_intervals
 from testbed.faults.fault import Fault
 from testbed.faults.fault_times import ChangeTimes, FaultTimes
@@ -37,7 +37,8 @@ class Epoch:
     """A time in which nothing changes: ``split`` numbers ``StreamPlan.splits``, ``broken`` links lose packets.
 
     ``loss``: the fraction of the stream that is lost. ``needed``: the smallest N of which M packets arrive whatever the
-    window (NEVER: none does; random losses count as if all were lost). ``reports_cut``: no loss report gets back.
+    window, or of random labels by eq. 25 (NEVER: none does; random losses count as if all were lost). ``reports_cut``:
+    no loss report gets back.
     ``faults``: how many faults are in force on links that carry labels.
     """
 
@@ -178,13 +179,15 @@ class _Ledger:
         widths = np.array([path.stop - path.start for path in split.paths])
         loss = float((path_losses(split, broken) * widths).sum() / LABELS)
         hit = lost_intervals(split, broken)
-        m = self._plan.stream.source_packets
+        stream, m = self._plan.stream, self._plan.stream.source_packets
         if not hit:
             needed = m
         elif sum(stop - start for start, stop in hit) == LABELS:
             needed = NEVER
+        elif stream.labels == "random":
+            needed = fec_block_size(m, round(min(loss, 0.9), 4), stream.decoding_error_rate)
         else:
-            needed = stratified_block_size(hit, m, self._plan.stream.label_rule)
+            needed = stratified_block_size(hit, m, stream.label_rule)
         backward = (self._plan.backward, *(c.backward for c in self._plan.changes))[number]
         losses = path_losses(backward, broken)
         starts = [path.start for path in backward.paths]

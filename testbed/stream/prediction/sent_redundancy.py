@@ -83,18 +83,19 @@ def sent_redundancy(
     edges = ([epoch.start_s for epoch in found], [epoch.stop_s for epoch in found])
     states = States(*map(np.array, (*edges, sizes, [epoch.loss for epoch in found])))
     state, settled = states.of_blocks(run), settled_blocks(plan, run, states)
-    begun, sent, required = run.size_begun, run.packets_of_block, states.size[state]
+    sent, required = run.packets_of_block, states.size[state]
+    first = np.minimum(run.size_begun, sent)  # an N that was said, and not sent, is no redundancy
     transient = int((sent - required)[~np.isnan(required) & ~settled].sum())
     if not settled.any():
         return SentRedundancy(transient=transient)
     return SentRedundancy(
         predicted=float(required[settled].mean() / policy.base - 1),
-        measured=float(begun[settled].mean() / policy.base - 1),
+        measured=float(first[settled].mean() / policy.base - 1),
         tolerance=float(_left_open(plan, policy, states)[state][settled].mean() / policy.base),
         settled_blocks=int(settled.sum()),
         settled_s=round(float(settled.sum()) * plan.stream.block_s, 4),
         settled_packets=int(sent[settled].sum()),
-        late_parity=int((sent - begun)[settled].sum()),
+        late_parity=int((sent - first)[settled].sum()),
         transient=transient,
     )
 

@@ -52,6 +52,12 @@ def test_chain_loses_its_stationary_share_and_follows_a_loss_by_another_as_often
     assert abs(both - (chain.mean_loss**2 + spread * chain.memory)) < error
 
 
+@pytest.mark.parametrize("share", [0.05, 0.3, 1.0])
+def test_random_loss_takes_its_share_of_the_packets(share: float) -> None:
+    lost = sum(not times for times in _fates(f"loss:{share}", 4000))
+    assert abs(lost / 4000 - share) <= 5 * math.sqrt(share * (1 - share) / 4000)
+
+
 def test_bursts_of_a_simple_chain_last_one_over_r_packets_on_average() -> None:
     lost = [not times for times in _fates("ge:p=0.02,r=0.25", 60_000)]
     bursts = sum(b and not a for a, b in zip([False, *lost], lost, strict=False))

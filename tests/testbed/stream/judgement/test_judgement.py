@@ -11,7 +11,8 @@ from fec import fec_block_size
 from testbed.faults.fault import Fault
 from testbed.faults.fault_times import FaultTimes
 from testbed.model.label_split import LabelPath, LabelSplit
-from testbed.stream.judgement.analysis import analyse, timeline, whole_route_ror
+from testbed.stream.judgement.analysis import analyse, timeline, whole_route_rors
+from testbed.stream.judgement.streams import judge_stream, judge_together
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import RunHealth, StreamClocks, StreamMeasurements
 from testbed.stream.path_delays import REACTION_S
@@ -188,21 +189,23 @@ def test_timeline_counts_every_packet_once_and_late_ones_in_the_last_bin(finishe
         )
 
 
-def test_ror_of_the_whole_route_sums_its_links_and_is_infinite_where_one_carries_all(finished):
+def test_ror_of_the_whole_route_sums_its_links_and_names_those_that_carry_all(finished):
     plan, run = finished
     policy = analyse(plan, run).policy
-    total, infinite = whole_route_ror(plan, policy)
+    stated, order, infinite = whole_route_rors(plan, policy)
     assert infinite == ()
     shares = [0.25, 0.25, 0.75, 0.75]
     if plan.stream.labels == "random":
         sizes = [fec_block_size(plan.stream.source_packets, share, plan.stream.decoding_error_rate) for share in shares]
-        assert total == pytest.approx(sum(max(size, policy.base) / policy.base - 1 for size in sizes))
+        assert order is None
+        assert stated == pytest.approx(sum(max(size, policy.base) / policy.base - 1 for size in sizes))
     else:  # never more than random labels, never less than what is lost
-        assert sum(1 / (1 - share) - 1 for share in shares) * 0.8 < total < 20
+        assert sum(1 / (1 - share) - 1 for share in shares) * 0.8 < order < stated < 40
     index = plan.network.link_index
     whole = LabelPath(start=0, stop=65536, links=(index["a", "b", 0], index["b", "d", 0]))
     single = LabelSplit(network=plan.network, source="a", sink="d", paths=(whole,))
-    assert whole_route_ror(replace(plan, forward=single), policy) == (float("inf"), ("a->b", "b->d"))
+    none = None if plan.stream.labels == "random" else 0.0
+    assert whole_route_rors(replace(plan, forward=single), policy) == (0.0, none, ("a->b", "b->d"))
 
 
 def test_as_many_blocks_may_fail_as_the_decoding_error_rate_leaves_to_chance(finished):
@@ -326,3 +329,16 @@ def test_fault_that_came_when_it_was_to_end_makes_the_run_on_switches_invalid(fi
     assert "was in force for 0.00 of" in (
         verdict_of(plan, replace(emulated, faults=(*late, *run.faults[1:]))).invalid or ""
     )
+
+
+def test_the_document_says_how_far_clocks_are_apart_and_lists_other_streams(finished):
+    plan, run = finished
+    apart = replace(run, clocks=StreamClocks(sender_s=0.003, receiver_s=0.002))
+    one, other = judge_stream(plan, run), judge_stream(plan, apart)
+    assert "clocks" not in one.document["figures"]
+    clocks = other.document["figures"]["clocks"]
+    assert (clocks["sender_s"], clocks["receiver_s"], clocks["arrivals_undecided_at_playback"]) == (0.003, 0.002, 0)
+    both = judge_together((one, other), ("first", "second"))
+    assert both.document["also"] == [other.document] and "also" not in judge_together((one,), ("first",)).document
+    assert len(both.rows) == 2 * len(one.rows) and len(both.sessions) == 2
+    assert "ror" in {check.key for check in one.verdict.checks}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fec.redundancy.block_size import stratified_block_size
+from fec.redundancy.block_size import fec_block_size, stratified_block_size
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.faults.fault_times import ChangeTimes, FaultTimes
@@ -53,6 +53,17 @@ def small_plan(*faults: Fault, **more: object) -> StreamPlan:
         "seed": 3,
     }
     return StreamPlan(**(values | more))  # type: ignore[arg-type]
+
+
+def test_reach_of_random_labels_is_by_the_binomial_tail_and_that_of_ordered_ones_by_windows():
+    """Of failures that take 3/4 of all labels: no N up to the sender's largest answers them but where labels are in
+    order."""
+    faults = (down("a", "b", 1.0, 3.0), down("a", "e", 2.0, 4.0))
+    for labels, needed, beyond in (("random", fec_block_size(20, 0.75, 1e-5), True), ("stratified", 84, False)):
+        plan = small_plan(*faults, stream=StreamParameters(labels=labels))
+        (both,) = (epoch for epoch in planned_epochs(plan) if epoch.faults == 2)
+        assert both.needed == pytest.approx(needed, abs=4 if labels == "stratified" else 0)
+        assert is_unrecoverable(both, block_size_policy(plan)) == beyond
 
 
 def down(a: str, b: str, start_s: float, stop_s: float) -> Fault:

@@ -1,0 +1,1 @@
+"""A slow, plain judge of streams: from packet logs and the documents' definitions, with nothing of the product."""

@@ -1,0 +1,396 @@
+"""The judge of streams is judged: held against a plain one that shares nothing with it (tests/oracles/streams), over
+drawn runs of every kind of fault, some of them spoilt on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from testbed.faults.fault import Fault
+from testbed.model.label_split import LabelPath, LabelSplit
+from testbed.stream.judgement.analysis import analyse
+from testbed.stream.judgement.impairment_checks import impairment_checks
+from testbed.stream.judgement.packet_logs import block_outcomes
+from testbed.stream.judgement.verdict import judge
+from testbed.stream.measurements import LossReportLog, StreamClocks, StreamMeasurements
+from testbed.stream.plan import StreamParameters, StreamPlan
+from testbed.stream.prediction.active_faults import RETURN_LABELS, faulty_links
+from testbed.stream.prediction.block_size_policy import block_size_policy
+from testbed.stream.simulated import SimulatedStreamFabric
+from tests.helpers.drawn import ALL, SOAK
+from tests.helpers.wrong_senders import WRONG_SENDERS
+from tests.oracles.streams import fates
+from tests.oracles.streams import impaired_links as links
+from tests.oracles.streams.facts import Cut, Facts, Sent
+from tests.oracles.streams.single_faults import diagnosis, fault_figures, whole_run
+from topologies import Link, Network, Node
+
+MIDDLES = "bce"
+
+
+def three_ways() -> Network:
+    ends = [pair for middle in MIDDLES for pair in (("a", middle), (middle, "d"))]
+    delays = dict(zip(ends, (0.0, 0.001, 0.002, 0.0, 0.003, 0.0), strict=True))
+    links = (Link(source=x, target=y, delay_s=delays[u, v]) for u, v in ends for x, y in ((u, v), (v, u)))
+    return Network(name="three ways", nodes=tuple(Node(id=i, kind="switch") for i in "abcde"), links=tuple(links))
+
+
+def split(network: Network, ends: str, edges: tuple[int, ...]) -> LabelSplit:
+    paths = tuple(
+        LabelPath(start=a, stop=b, links=tuple(network.link_index[pair] for pair in ((ends[0], x, 0), (x, ends[1], 0))))
+        for a, b, x in zip((0, *edges), (*edges, 65536), MIDDLES, strict=True)
+    )
+    return LabelSplit(network=network, source=ends[0], sink=ends[1], paths=paths)
+
+
+CUT, BACK = (("a", "b", 0), ("c", "a", 0)), ("e", "d", 0)
+SPANS = {
+    "one after the other": ((0.5, 1.1), (1.6, 2.1)),
+    "overlapping": ((0.5, 1.4), (1.0, 1.7)),
+    "to the end": ((0.45, 0.9), (1.9, 3.5)),
+}
+KINDS: dict[str, dict[str, Any]] = {
+    "down": {}, "blackhole": {"kind": "blackhole"}, "one way": {"direction": "forward"},
+    "loss": {"kind": "loss", "loss_fraction": 0.2}, "all lost": {"kind": "loss", "loss_fraction": 1.0},
+}  # fmt: skip
+STREAMS: dict[str, dict[str, Any]] = {
+    "stratified": {}, "random": {"labels": "random", "decoding_error_rate": 0.02}, "told shares": {"diagnosis": False},
+    "fixed N": {"block_size": 30}, "tight cap": {"most_overhead": 0.3},
+}  # fmt: skip
+SENDERS = ("", "N - 1, no late parity", "N + 1 in answers", "never raises N", "every label twice")
+
+
+@cache
+def finished(kinds: tuple[str, str], spans: str, stream: str, sender: str) -> tuple[StreamPlan, StreamMeasurements]:
+    network = three_ways()
+    faults = tuple(
+        Fault(link=link, start_s=start, stop_s=stop, **KINDS[kind])
+        for link, kind, (start, stop) in zip(CUT, kinds, SPANS[spans], strict=True)
+    )
+    plan = StreamPlan(
+        network=network, method="by hand", seed=3, duration_s=3.0, faults=faults,
+        forward=split(network, "ad", (13107, 32768)), backward=split(network, "da", (32768, 60000)),
+        stream=StreamParameters(rate_pps=500.0, symbol_bytes=4, hold_s=0.1, **STREAMS[stream]),
+    )  # fmt: skip
+    return plan, SimulatedStreamFabric(*([WRONG_SENDERS[sender]] if sender else [])).run(plan)
+
+
+def kept(log: Any, chosen: Any) -> Any:
+    return replace(log, **{f.name: getattr(log, f.name)[chosen] for f in fields(log)})
+
+
+def with_logs(plan: StreamPlan, run: StreamMeasurements, **logs: Any) -> StreamMeasurements:
+    """The run with other logs, and what follows from them for its blocks."""
+    run = replace(run, **logs)
+    m, playback_s = plan.stream.source_packets, plan.stream.playback_s
+    return replace(run, blocks=block_outcomes(run.sent, run.received, m, playback_s))
+
+
+Spoil = Callable[[StreamPlan, StreamMeasurements, np.random.Generator], StreamMeasurements]
+
+
+def loses_some(plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator) -> StreamMeasurements:
+    share = chance.choice([0.001, 0.02, 0.3])
+    return with_logs(plan, run, received=kept(run.received, chance.random(len(run.received.time_s)) >= share))
+
+
+def repeats_and_delays(plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator) -> StreamMeasurements:
+    """Some packets come twice, some late, in the order of arrival."""
+    count = len(run.received.time_s)
+    again = np.sort(np.append(np.arange(count), chance.integers(0, count, count // 20)))
+    got = kept(run.received, again)
+    later = got.time_s + chance.exponential(0.02, len(again)) * (chance.random(len(again)) < 0.1)
+    return with_logs(plan, run, received=kept(replace(got, time_s=later), np.argsort(later)))
+
+
+def relabels(plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator) -> StreamMeasurements:
+    label = run.sent.label.copy()
+    label[chance.integers(0, len(label), 3)] = chance.integers(0, 65536, 3)
+    return replace(run, sent=replace(run.sent, label=label), counters={**run.counters, "corrupted": 1})
+
+
+def saves_some(plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator) -> StreamMeasurements:
+    """Packets of lost labels arrive all the same, and some packets are sent no more."""
+    lost = np.flatnonzero(run.lost & (chance.random(len(run.lost)) < chance.choice([0.05, 1.0])))
+    columns = {
+        name: np.append(getattr(run.received, name), getattr(run.sent, name)[lost]) for name in ("block", "symbol")
+    }
+    received = replace(run.received, time_s=np.append(run.received.time_s, run.sent.time_s[lost] + 0.001), **columns)
+    return with_logs(plan, run, received=received)
+
+
+def sends_more(plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator) -> StreamMeasurements:
+    """Each block of a time says another N."""
+    at, more = chance.uniform(0, 2.5), int(chance.integers(-2, 6))
+    size = run.sent.block_size + more * ((run.sent.time_s > at) & (run.sent.time_s < at + 0.5))
+    return with_logs(plan, run, sent=replace(run.sent, block_size=np.maximum(size, run.sent.symbol + 1)))
+
+
+def comes_otherwise(plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator) -> StreamMeasurements:
+    """Faults at other times than planned, by clocks that are apart."""
+    times = tuple(replace(t, start_s=t.start_s + chance.uniform(0, 0.02), stop_s=t.stop_s + chance.uniform(-0.02, 0.02))
+                  for t in run.faults)  # fmt: skip
+    return replace(run, faults=times, clocks=StreamClocks(sender_s=0.003, faults_s=0.002, receiver_s=0.001))
+
+
+def on_a_busy_machine(plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator) -> StreamMeasurements:
+    """Packets lie in switches, and the sender takes some of them for lost meanwhile."""
+    run = replace(repeats_and_delays(plan, run, chance), fabric="emulation")
+    taken = np.sort(chance.choice(len(run.received.time_s), 2, replace=False))
+    told = np.arange(0.1, 3.0, 0.1)
+    lost_s = run.received.time_s[taken] - 0.01
+    came_s = lost_s + np.array([0.05, np.inf])
+    which = {name: getattr(run.received, name)[taken] for name in ("block", "symbol")}
+    news = LossReportLog(told_s=told, newest_s=told - 0.01, lost_s=lost_s, came_s=came_s, **which)
+    return replace(run, news=news)
+
+
+def believes_otherwise(plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator) -> StreamMeasurements:
+    """The sender says other cables, shares and times than it found out."""
+    events = [
+        {**event, "lost_fraction": event["lost_fraction"] + chance.choice([0.0, 0.1]),
+         "certain": bool(chance.random() < 0.7), "names": event["names"] if chance.random() < 0.7 else ["c-d", "e-d"]}
+        for event in run.counters.get("diagnoses", ())
+    ]  # fmt: skip
+    return replace(run, counters={**run.counters, "diagnoses": events})
+
+
+def only_silence(plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator) -> StreamMeasurements:
+    return with_logs(plan, run, received=kept(run.received, slice(0, 0)))
+
+
+_SPOILS = (
+    loses_some, repeats_and_delays, relabels, saves_some, sends_more, comes_otherwise, on_a_busy_machine, only_silence,
+    believes_otherwise,
+)  # fmt: skip
+SPOILS: dict[str, Spoil] = {spoil.__name__: spoil for spoil in _SPOILS}
+
+
+def facts_of(plan: StreamPlan, run: StreamMeasurements) -> Facts:
+    policy, stream = block_size_policy(plan), plan.stream
+    delay = {path: sum(plan.network.links[i].delay_s for i in path.links) for path in plan.forward.paths}
+    cuts = [
+        Cut(frozenset(faulty_links(plan.network, t.fault)), t.fault.kind, t.fault.loss_fraction, t.start_s, t.stop_s,
+            (t.fault.start_s, t.fault.stop_s), f"fault:{number}", "-".join(sorted(t.fault.link[:2])))
+        for number, t in enumerate(run.faults)
+    ]  # fmt: skip
+    return Facts(
+        m=stream.source_packets, rate_pps=stream.rate_pps, playback_s=stream.playback_s, hold_s=stream.hold_s,
+        report_s=stream.report_interval_s, fixed=stream.block_size, tolerance=stream.tolerance,
+        der=stream.decoding_error_rate, stratified=stream.labels == "stratified", multiplier=stream.label_multiplier,
+        diagnosing=stream.diagnosis and stream.block_size is None, duration_s=plan.duration_s, cuts=cuts,
+        paths=[(p.start, p.stop, p.links, delay[p]) for p in plan.forward.paths],
+        back=[frozenset(plan.backward.path_of(label).links) for label in RETURN_LABELS],
+        sent=[Sent(*row) for row in zip(*(getattr(run.sent, k).tolist()
+              for k in ("time_s", "block", "symbol", "label", "block_size")), strict=True)],
+        received=list(zip(*(getattr(run.received, k).tolist() for k in ("time_s", "block", "symbol")), strict=True)),
+        base=policy.base, largest=policy.largest, answer=policy, apart_s=run.clocks.fault_to_sender_s,
+        through_s=run.clocks.end_to_end_s, emulated=run.fabric == "emulation",
+        corrupted=run.counters.get("corrupted", 0), beliefs=list(run.counters.get("diagnoses", ())),
+        symbol_bytes=stream.symbol_bytes,
+        told_s=run.news.told_s.tolist(),
+        doubts=list(zip(*(getattr(run.news, name).tolist() for name in ("block", "symbol", "lost_s", "came_s")),
+                        strict=True)),
+        impaired=any(fault.kind == "impaired" for fault in plan.faults),
+    )  # fmt: skip
+
+
+drawn = {
+    "kinds": st.tuples(st.sampled_from(sorted(KINDS)), st.sampled_from(sorted(KINDS))),
+    "spans": st.sampled_from(sorted(SPANS)), "stream": st.sampled_from(sorted(STREAMS)),
+    "sender": st.sampled_from(SENDERS), "spoilt": st.sampled_from(["", *SPOILS]), "seed": st.integers(0, 2**16),
+}  # fmt: skip
+EXAMPLES = 400 if SOAK else 16 if ALL else 4
+
+
+@settings(max_examples=EXAMPLES)
+@given(**drawn)
+def test_two_judges_that_share_nothing_find_the_same(kinds, spans, stream, sender, spoilt, seed):
+    sender = "" if "block_size" in STREAMS[stream] else sender
+    plan, run = finished(kinds, spans, stream, sender)
+    if spoilt:
+        run = SPOILS[spoilt](plan, run, np.random.default_rng(seed))
+    analysis, facts = analyse(plan, run), facts_of(plan, run)
+    verdict = judge(plan, run, analysis)
+    found = {(check.key, check.about): check.outcome for check in verdict.checks}
+    if analysis.campaign is not None:
+        same_campaign(analysis, facts, found, {(c.key, c.about): c for c in verdict.checks})
+    else:
+        same_faults(plan, analysis, facts, found)
+
+
+def same_faults(plan: StreamPlan, analysis: Any, facts: Facts, found: dict[tuple[str, str], str]) -> None:
+    figures = [fault_figures(facts, cut) for cut in facts.cuts]
+    for cut, expected, result in zip(facts.cuts, figures, analysis.faults, strict=True):
+        for name, value in expected.items():
+            assert getattr(result, name) == (value if value is None else pytest.approx(value, abs=1e-9)), (cut, name)
+        same_loss(facts, cut, expected, result, len(plan.faults))
+        said = result.diagnosis and (
+            result.diagnosis.right,
+            result.diagnosis.certain,
+            result.diagnosis.certain_after_packets,
+        )
+        assert said == diagnosis(facts, cut)
+    whole = whole_run(facts, figures)
+    for name, value in whole.items():
+        assert getattr(analysis, name) == pytest.approx(value, abs=1e-9), name
+    losses = {key: found.pop(key) for key in list(found) if key[0] == "loss"}
+    assert found == fates.outcomes(facts, plan.seed, figures, whole)
+    for cut, expected, result in zip(facts.cuts, figures, analysis.faults, strict=True):
+        low, high = result.interval
+        inside = low - 1 / 65536 <= expected["predicted_loss"] <= high + 1 / 65536 and expected["packets"] > 0
+        told = expected["packets"] and (expected["predicted_loss"] < 1 or whole["sent_outside"] > whole["lost_outside"])
+        outcome = "holds" if inside else "fails"
+        assert losses["loss", cut.name] == (outcome if told else "cannot-tell")
+
+
+def same_loss(facts: Facts, cut: Cut, expected: dict[str, Any], result: Any, faults: int) -> None:
+    """The interval of a loss: of labels in order, their largest discrepancy; of random ones, the binomial's tails."""
+    (low, high), packets = result.interval, expected["packets"]
+    if not packets:
+        assert (low, high) == (0.0, 1.0)
+        return
+    share = expected["measured_loss"]
+    if facts.stratified and cut.share == 1:
+        slack = fates.window_error(facts, cut, packets) + 1 / packets + 0.02 / max(1.0, packets / facts.m)
+        assert (low, high) == pytest.approx((max(0.0, share - slack), min(1.0, share + slack)))
+        return
+    lost, least = round(share * packets), 0.005 / faults
+    assert low == 0 if not lost else 1 - fates.tail(lost - 1, packets, low) == pytest.approx(least, rel=1e-3)
+    assert high == 1 if lost == packets else fates.tail(lost, packets, high) == pytest.approx(least, rel=1e-3)
+
+
+def same_campaign(analysis: Any, facts: Facts, found: dict[tuple[str, str], str], checks: dict[Any, Any]) -> None:
+    result, expected = analysis.campaign, fates.fate_figures(facts)
+    assert {name: getattr(result, name) for name in expected} == expected
+    open_then, must, may, beside = fates.beyond_reach(facts)
+    outages = result.outages
+    assert sum(o.blocks for o in outages) == open_then and sum(o.predicted for o in outages) == must
+    assert sum(o.predicted_most for o in outages) == may and result.undecodable_within_reach == beside
+    wrong = expected["wrongly_lost"] + expected["wrongly_arrived"]
+    fair = "holds" if wrong <= max(2.0, expected["certain"] / 1000) else "fails"
+    assert found["packet-fates", ""] == (fair if expected["certain"] else "cannot-tell")
+    within = len(facts.blocks) - open_then
+    by_chance = 0 if facts.deterministic else fates.most_by_chance(within * facts.der)
+    outcome = "holds" if beside <= by_chance else "fails"
+    assert found["undecodable-within-reach", ""] == ("cannot-tell" if not within else outcome)
+    assert ("undecodable-beyond-reach", "") in found or not outages
+    for name, value in fates.redundancy(facts).items():
+        assert getattr(result, name) == pytest.approx(value, abs=1e-9), name
+    if check := checks.get(("redundancy", "")):
+        predicted, measured = result.redundancy_predicted, result.redundancy_measured
+        tolerance = result.redundancy_tolerance + max(0.002, 0.02 * predicted)
+        told = (check.predicted, check.measured, check.tolerance, check.rival)
+        assert told == (predicted, measured, pytest.approx(tolerance), 0.0 if predicted > tolerance else None)
+        holds = "holds" if abs(predicted - measured) <= tolerance else "fails"
+        assert check.outcome == (holds if result.settled_packets else "cannot-tell")
+    late, settled = result.settled_late_parity, result.settled_packets
+    if ("late-parity-once-answered", "") in found and settled:
+        assert found["late-parity-once-answered", ""] == ("holds" if late <= max(2.0, settled / 1000) else "fails")
+
+
+IMPAIRED = {
+    "loss:0.2": (("loss", 0.2),), "ge:p=0.05,r=0.2": (("ge", 0.05, 0.2, 1.0, 0.0),),
+    "ge:p=0.1,r=0.3,1-h=0.8,1-k=0.05": (("ge", 0.1, 0.3, 0.8, 0.05),),
+    "loss:0.05 ge:p=0.05,r=0.4": (("loss", 0.05), ("ge", 0.05, 0.4, 1.0, 0.0)),
+    "duplicate:0.2": (("duplicate", 0.2),), "loss:0.1 duplicate:0.3 ge:p=0.1,r=0.3": (
+        ("loss", 0.1), ("duplicate", 0.3), ("ge", 0.1, 0.3, 1.0, 0.0)),
+    "delay:0.02,jitter=0.01": (("delay", 0.02, 0.01),), "reorder:0.25,delay=0.02": (("reorder", 0.25, 0.02),),
+    "trace:ms=20x10+300": (("trace", (*range(10, 201, 10), 500)),),
+}  # fmt: skip
+OTHER = Fault(link=("d", "b", 0), kind="impaired", impairments="loss:0.1", start_s=1.0, stop_s=1.6)
+BESIDE = {"alone": (), "beside a cut": (Fault(link=("a", "e", 0), start_s=1.2, stop_s=1.5),), "after another": (OTHER,)}
+
+
+@cache
+def impaired(words: str, beside: str) -> tuple[StreamPlan, StreamMeasurements]:
+    plan, _ = finished(("down", "down"), "overlapping", "fixed N", "")
+    fault = Fault(link=("b", "a", 0), kind="impaired", impairments=words, start_s=0.2, stop_s=2.3)
+    plan = replace(plan, faults=(fault, *BESIDE[beside]), stream=replace(plan.stream, rate_pps=1200.0, block_size=22))
+    return plan, SimulatedStreamFabric().run(plan)
+
+
+@settings(max_examples=EXAMPLES)
+@given(
+    words=st.sampled_from(sorted(IMPAIRED)), beside=st.sampled_from(sorted(BESIDE)), seed=st.integers(0, 2**16),
+    spoilt=st.sampled_from(["", *(name for name in SPOILS if name not in ("relabels", "sends_more", "only_silence"))]),
+)  # fmt: skip
+def test_two_judges_of_impaired_links_find_the_same(words: str, beside: str, seed: int, spoilt: str):
+    plan, run = impaired(words, beside)
+    if spoilt:
+        run = SPOILS[spoilt](plan, run, np.random.default_rng(seed))
+    facts, index = facts_of(plan, run), plan.network.link_index
+    spans = [
+        links.Span(index["a", "b", 0], IMPAIRED[words], run.faults[0].start_s, run.faults[0].stop_s),
+        *([links.Span(index["b", "d", 0], (("loss", 0.1),), run.faults[1].start_s, run.faults[1].stop_s)]
+          if beside == "after another" else []),
+    ]  # fmt: skip
+    found = {(c.key, c.about): c for c in impairment_checks(plan, run)}
+    for number, span in enumerate(spans):
+        seen = links.crossing(facts, spans, span)
+        about = f"fault:{number}"
+        if sum(seen.alone) < 200:
+            assert found.pop(("unpredicted-back", about)).outcome == "cannot-tell"
+            continue
+        if span.words[0][0] == "trace":
+            same_trace(facts, seen, span, {k[0]: found.pop(k) for k in list(found) if k[1] == about})
+            continue
+        for key, figure in links.link_figures(facts, seen, span.words).items():
+            check = found.pop((f"{key}-back", about))
+            told = {name: getattr(check, name) for name in figure}
+            assert told == pytest.approx(figure, abs=1e-9) and check.outcome == links.outcome(figure), key
+        timed = {k[0].removesuffix("-back"): found.pop(k) for k in list(found) if k[1] == about}
+        same_waits(run, links.waits(facts, seen), links.mean_wait(span.words), timed)
+    for check in found.values():
+        figure = links.burst_figures(facts, links.crossing(facts, spans, spans[0]), IMPAIRED[words][0])
+        told = {name: getattr(check, name) for name in figure}
+        assert check.key == "undecodable-in-bursts" and told == pytest.approx(figure, abs=1e-9)
+
+
+def same_waits(run: StreamMeasurements, measured: tuple[float, float], mean_s: float, timed: dict[str, Any]) -> None:
+    assert bool(timed) == bool(mean_s)
+    for check, value in zip((timed.get("mean-wait"), timed.get("overtaken")), measured, strict=True):
+        assert check is None or check.measured == pytest.approx(value, abs=2e-3)
+    if mean_s:
+        check = timed["mean-wait"]
+        grain = 0.004 if run.fabric == "emulation" else 1e-6
+        assert check.predicted == pytest.approx(mean_s, abs=5e-4) and grain < check.tolerance < grain + 2e-3
+        assert timed["overtaken"].tolerance < 0.3 * timed["overtaken"].predicted + (0.1 if grain > 1e-3 else 0)
+        for check in timed.values():
+            off, rival = abs(check.predicted - check.measured), abs(check.predicted - (check.rival or 0.0))
+            assert check.passed == (off <= check.tolerance < rival)
+
+
+def same_trace(facts: Facts, seen: links.Crossing, span: links.Span, found: dict[str, Any]) -> None:
+    told = {}
+    for window_s in (0.1, 0.3, 1.0):
+        bytes_, silence = links.trace_figures(facts, seen, span.words[0][1], window_s, 0.005 + seen.unrest_s[1])
+        told[f"most bytes in {window_s:g} s"] = bytes_
+    telling = [words for words, (most, came, sent) in told.items() if came > most or sent > most]
+    for key, check in found.items():
+        if key == "most-bytes-back":
+            most, came, sent = told[check.name.split(",")[0]]
+            assert (check.predicted, check.measured, check.rival) == (most, came, sent)
+            assert check.name.split(",")[0] == (telling or [*told])[0 if telling else -1]
+            assert check.outcome == ("fails" if came > most else "cannot-tell" if sent <= most else "holds")
+        else:
+            gap, came, sent = silence
+            assert (check.predicted, check.measured, check.rival) == pytest.approx((gap - 0.005, came, sent))
+            assert check.outcome == ("fails" if came < gap - 0.005 else "holds")
+    assert found
+
+
+def test_a_larger_n_that_is_said_and_not_sent_is_no_redundancy():
+    plan, run = finished(("down", "down"), "overlapping", "stratified", "")
+    said = replace(run, sent=replace(run.sent, block_size=run.sent.block_size + 3))
+    right, boast = (analyse(plan, one).campaign for one in (run, said))
+    assert right is not None and boast is not None
+    assert boast.settled_late_parity == 0 < boast.settled_packets
+    assert boast.redundancy_measured <= right.redundancy_measured + 1 / block_size_policy(plan).base
