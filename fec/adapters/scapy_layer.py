@@ -46,7 +46,7 @@ class StreamPacket(Packet):  # type: ignore[misc,unused-ignore]
     fields_desc = (
         BitField("version", VERSION, 4),
         BitEnumField("kind", None, 4, _KINDS),
-        FlagsField("flags", 0, 8, ["unused", "keyed"]),
+        FlagsField("flags", 0, 8, ["unused", "keyed", "short"]),
         ShortField("stream_id", 0),
         ThreeBytesField("source_block_number", 0),
         ByteField("encoding_symbol_id", 0),

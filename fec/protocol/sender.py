@@ -14,7 +14,16 @@ from zlib import crc32
 
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.errors import FecError, MalformedPacket
-from fec.protocol.framing import BLOCK_NUMBERS, KEYED_FLAG, MAX_SESSION, VERSION, PacketType, sealed_with, signed
+from fec.protocol.framing import (
+    BLOCK_NUMBERS,
+    KEYED_FLAG,
+    MAX_SESSION,
+    SHORT_FLAG,
+    VERSION,
+    PacketType,
+    sealed_with,
+    signed,
+)
 from fec.protocol.loss_report import LossReport, decode_report
 from fec.protocol.path_counts import PathNumbers, PathReports
 from fec.protocol.reordering import ReorderingAllowance
@@ -84,7 +93,9 @@ class OutgoingPacket(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Block:
+class OutgoingBlock:
+    """``known``: bit e for a source symbol that a short block has not, zeros that both ends know."""
+
     number: int
     wire_number: int
     first_label: int
@@ -96,6 +107,12 @@ class _Block:
     judged: int = 0
     judged_lost: int = 0
     complete: bool = False
+    known: int = 0
+
+    @property
+    def absent(self) -> int:
+        """How many source symbols it has not."""
+        return self.known.bit_count()
 
 
 class StreamSender:
@@ -147,11 +164,11 @@ class StreamSender:
         self._full_prefix = protect(bytes(parameters.symbol_bytes - 2))[:2]
         """What ``protect`` writes before a payload that fills its symbol."""
         self._next_source, self._next_label = 0, 0
-        self._blocks: dict[int, _Block] = {}
-        self._filling: _Block | None = None
-        self._parity: deque[tuple[float, _Block, int]] = deque()
-        self._late: deque[tuple[float, _Block, int]] = deque()
-        self._unjudged: deque[tuple[float, _Block, int]] = deque(maxlen=_MAX_UNJUDGED)
+        self._blocks: dict[int, OutgoingBlock] = {}
+        self._filling: OutgoingBlock | None = None
+        self._parity: deque[tuple[float, OutgoingBlock, int]] = deque()
+        self._late: deque[tuple[float, OutgoingBlock, int]] = deque()
+        self._unjudged: deque[tuple[float, OutgoingBlock, int]] = deque(maxlen=_MAX_UNJUDGED)
         self._reordering = ReorderingAllowance(most_s=parameters.playback_s / 2)
         self._ended = False
         self._last_report, self._last_report_s = 0, -math.inf
@@ -263,7 +280,7 @@ class StreamSender:
     def _source_over(self) -> bool:
         return self._ended and self._next_source % self._m == 0
 
-    def _take_source(self, due_s: float) -> tuple[_Block, int]:
+    def _take_source(self, due_s: float) -> tuple[OutgoingBlock, int]:
         m, block = self._m, self._filling
         symbol = len(block.sources) if block is not None else m
         if block is None or symbol == m:
@@ -278,9 +295,9 @@ class StreamSender:
             self._parity.extend((due_s + (k + 0.5) * step, block, m + k) for k in range(len(block.parity)))
         return block, symbol
 
-    def _begin_block(self, number: int, due_s: float) -> _Block:
+    def _begin_block(self, number: int, due_s: float) -> OutgoingBlock:
         size = min(self._largest, self.control.block_size_at(due_s))
-        block = _Block(number, (number % BLOCK_NUMBERS) << 8, self._next_label, due_s, size)
+        block = OutgoingBlock(number, (number % BLOCK_NUMBERS) << 8, self._next_label, due_s, size)
         self._next_label += block.size
         self._blocks[number] = self._filling = block
         oldest_s = due_s - self.parameters.playback_s - 2 * self._m * self._interval
@@ -288,21 +305,29 @@ class StreamSender:
             del self._blocks[first.number]
         return block
 
-    def _packet(self, block: _Block, symbol: int, due_s: float, now_s: float, stamp: int) -> OutgoingPacket:
-        m = self._m
+    def _label(self, block: OutgoingBlock, symbol: int) -> int:
+        return self._label_of(block.first_label + symbol)
+
+    def _size_now(self, block: OutgoingBlock) -> int:
+        """N of a block that would begin now with as many source packets as this one."""
+        return self.block_size
+
+    def _packet(self, block: OutgoingBlock, symbol: int, due_s: float, now_s: float, stamp: int) -> OutgoingPacket:
+        k = m = self._m
         if symbol < m:
             kind, body = _DATA, block.sources[symbol]
         else:
-            kind, body = _PARITY, block.parity[symbol - m]
+            kind, body, k = _PARITY, block.parity[symbol - m], m - block.absent
         block.sent += 1
         self._unjudged.append((now_s, block, symbol))
         # fec.protocol.wire's PacketHeader.encode without the dataclass: the same bytes, as a test holds, at a third of
         # the time.
         ids, size = block.wire_number | symbol, block.size
-        label = self._label_of(block.first_label + symbol)
+        label = self._label(block, symbol)
         path, number = self._numbers.next(label) if self._numbers is not None else (0, 0)
         flags, stream, session = self._identity
-        front = _pack(kind, flags, stream, ids, session, m, size, path, number, self._symbol_bytes, stamp, 0)
+        marks = flags if k == m else flags | SHORT_FLAG
+        front = _pack(kind, marks, stream, ids, session, k, size, path, number, len(body), stamp, 0)
         trailer = self._seal(front, body) if flags else crc32(body, crc32(front)).to_bytes(4, "big")
         data = b"".join((front[:CRC_OFFSET], trailer, body))
         # tuple.__new__, because a named tuple's own constructor takes twice the time and this runs for every packet
@@ -323,7 +348,7 @@ class StreamSender:
             if block.number < oldest:
                 continue  # too old for the report: its fate is not known
             gone = not arrived.get(block.number, 0) >> symbol & 1
-            reports.append(PacketReport(self._label_of(block.first_label + symbol), gone, at_s))
+            reports.append(PacketReport(self._label(block, symbol), gone, at_s))
             block.judged += 1
             block.judged_lost |= gone << symbol
             if gone and self.on_judgement is not None:
@@ -332,7 +357,7 @@ class StreamSender:
         if self.control.late_parity:
             recent = itertools.takewhile(lambda block: block.number >= oldest, reversed(self._blocks.values()))
             for block in reversed(list(recent)):
-                count = arrived.get(block.number, 0).bit_count()
+                count = (arrived.get(block.number, 0) | block.known).bit_count()
                 block.complete = block.complete or count >= self._m
                 if not block.complete and now_s < block.started_s + self.parameters.playback_s:
                     self._send_late_parity(block, count, now_s)
@@ -354,10 +379,10 @@ class StreamSender:
             self._reordering.too_short(now_s)
             self.control.restart_estimate()
 
-    def _send_late_parity(self, block: _Block, arrived: int, now_s: float) -> None:
+    def _send_late_parity(self, block: OutgoingBlock, arrived: int, now_s: float) -> None:
         """Late parity up to today's N, or as many more as a block is missing of which all that was sent is judged."""
-        stop = self.block_size
-        if block.sent == block.judged == block.size:
+        stop = self._size_now(block)
+        if block.sent == block.judged == block.size - block.absent:
             lacking = math.ceil((self._m - arrived) / max(0.1, 1 - self.control.loss))
             stop = max(stop, block.size + lacking)
         stop = min(stop, self._largest)
