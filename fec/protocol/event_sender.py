@@ -84,7 +84,7 @@ class EventSender(StreamSender):
                 f"{PATIENCE} times the flush time; give at most {parameters.playback_s / PATIENCE:g} s"
             )
         self.largest_payload = parameters.symbol_bytes - FRAMING.size
-        self._policy, self._in_flow, self._offered, self._now_s = policy, [0] * FLOWS, 0, 0.0
+        self._policy, self.numbers, self._offered, self._now_s = policy, [0] * FLOWS, 0, 0.0
         self._short_blocks = self._whole_blocks = 0
         self.finish_source()  # there is no clock that begins blocks
 
@@ -110,8 +110,8 @@ class EventSender(StreamSender):
         block = self._filling
         if block is None:
             block = self._begin_block(self._next_source // self._m, now_s)
-        number = self._in_flow[flow]
-        self._in_flow[flow] = (number + 1) % NUMBERS
+        number = self.numbers[flow]
+        self.numbers[flow] = (number + 1) % NUMBERS
         front = FRAMING.pack(FRAMING.size - _LENGTH_BYTES + len(payload), flow << 24 | number)
         block.sources.append(front + payload)
         self._next_source += 1
@@ -175,4 +175,4 @@ def _stamp(now_s: float) -> int:
 
 
 def _no_source(index: int) -> bytes:
-    raise FecError(f"source packet {index} was asked for; offer it")
+    raise FecError(f"source packet {index}: this sender has no clock, so that packets are offered to it")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from fec.protocol.event_sender import NUMBERS
 from fec.protocol.framing import signed
 
-_MOST_HELD = 4096
+_MOST_WAITING = 4096
 """Packets of one flow; more than a flow sends within any sensible time to hold them."""
 
 
@@ -59,7 +59,7 @@ class FlowOrder:
         if number > own.next:
             heapq.heappush(self._until, (now_s + self._order_s, flow))
         out = self._consecutive(flow, own, now_s)
-        return out if len(own.held) <= _MOST_HELD else out + self._go_on(flow, own, now_s)
+        return out if len(own.held) <= _MOST_WAITING else out + self._go_on(flow, own, now_s)
 
     def due(self, now_s: float) -> list[Delivered]:
         """What has been held long enough, and all before it."""
