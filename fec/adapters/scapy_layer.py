@@ -33,7 +33,7 @@ from fec.protocol.wire import CRC_OFFSET, STREAM_UDP_PORT
 
 _KINDS = {int(kind): kind.name.lower() for kind in PacketType}
 _KIND_MASK = 0x0F
-_LENGTH_OFFSET = 14
+_LENGTH_OFFSET = 18
 
 
 class StreamPacket(Packet):  # type: ignore[misc,unused-ignore]
@@ -52,6 +52,7 @@ class StreamPacket(Packet):  # type: ignore[misc,unused-ignore]
         ShortField("stream_id", 0),
         ThreeBytesField("source_block_number", 0),
         ByteField("encoding_symbol_id", 0),
+        IntField("session", 0),
         ShortField("source_packets", 1),
         ByteField("block_size", 1),
         ByteField("path", 0),
@@ -86,11 +87,19 @@ class StreamPacket(Packet):  # type: ignore[misc,unused-ignore]
         return cls
 
 
+def _bitmap_bytes(block: Packet) -> int:
+    """As its report says; of one that belongs to none yet, as it is."""
+    return block.parent.bitmap_bytes if block.parent is not None else len(block.received)
+
+
 class ReportedBlock(Packet):  # type: ignore[misc,unused-ignore]
-    """One block of a loss report: bit e of ``received`` (32 bytes, big endian) is set where symbol e arrived."""
+    """One block of a loss report: bit e of ``received`` (big endian) is set where symbol e arrived."""
 
     name = "ReportedBlock"
-    fields_desc = (IntField("block", 0), XStrFixedLenField("received", bytes(32), 32))
+    fields_desc = (
+        IntField("block", 0),
+        XStrFixedLenField("received", bytes(32), length_from=_bitmap_bytes),
+    )
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes]:
         """Nothing of the next block belongs to this one."""
@@ -125,14 +134,15 @@ class StreamReport(Packet):  # type: ignore[misc,unused-ignore]
         IntField("decoded_blocks", 0),
         IntField("undecodable_blocks", 0),
         IntField("unused_parity", 0),
+        IntField("session", 0),
         FieldLenField("listed", None, count_of="blocks", fmt="B"),
         FieldLenField("named", None, count_of="paths", fmt="B"),
-        ShortField("spare", 0),
+        ShortField("bitmap_bytes", 32),
         XIntField("crc", None),
         PacketListField("blocks", [], ReportedBlock, count_from=lambda report: report.listed),
         PacketListField("paths", [], ReportedPath, count_from=lambda report: report.named),
     )
-    _CRC_AT = 40
+    _CRC_AT = 44
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
         """Fill in the CRC over everything, itself taken as zero."""

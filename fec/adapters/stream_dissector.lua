@@ -4,8 +4,8 @@
 local stream = Proto("testbed_stream", "Coded stream of the parallel communications testbed")
 
 local PORT = 47000
-local VERSION = 2
-local HEADER_BYTES, REPORT_BYTES, ENTRY_BYTES, PATH_BYTES = 24, 44, 36, 8
+local VERSION = 3
+local HEADER_BYTES, REPORT_BYTES, PATH_BYTES = 28, 48, 8
 local DATA, PARITY, REPORT = 1, 2, 3
 local kinds = { [DATA] = "data", [PARITY] = "parity", [REPORT] = "report" }
 
@@ -15,12 +15,12 @@ f.kind = ProtoField.uint8("testbed_stream.kind", "Type", base.DEC, kinds, 0x0f)
 f.flags = ProtoField.uint8("testbed_stream.flags", "Flags", base.HEX)
 f.keyed = ProtoField.bool("testbed_stream.flags.keyed", "Sealed with a key", 8, nil, 0x02)
 f.short = ProtoField.bool("testbed_stream.flags.short", "Parity of a block with fewer than M source packets", 8, nil, 0x04)
-f.session = ProtoField.uint8("testbed_stream.session", "Session of the sender")
+f.session = ProtoField.uint32("testbed_stream.session", "Session of the sender", base.HEX)
 f.seal = ProtoField.bytes("testbed_stream.seal", "HMAC-SHA256, first four bytes (only the ends can check it)")
 f.stream_id = ProtoField.uint16("testbed_stream.stream_id", "Stream")
 f.block = ProtoField.uint24("testbed_stream.source_block_number", "Source block number")
 f.symbol_id = ProtoField.uint8("testbed_stream.encoding_symbol_id", "Encoding symbol id")
-f.k = ProtoField.uint8("testbed_stream.source_packets", "Source packets in the block (M)")
+f.k = ProtoField.uint16("testbed_stream.source_packets", "Source packets in the block (M)")
 f.n = ProtoField.uint8("testbed_stream.block_size", "Packets in the block (N, advisory)")
 f.path = ProtoField.uint8("testbed_stream.path", "Path")
 f.path_sequence = ProtoField.uint16("testbed_stream.path_sequence", "Number on its path")
@@ -39,6 +39,7 @@ f.decoded = ProtoField.uint32("testbed_stream.report.decoded_blocks", "Blocks de
 f.undecodable = ProtoField.uint32("testbed_stream.report.undecodable_blocks", "Blocks undecodable")
 f.unused = ProtoField.uint32("testbed_stream.report.unused_parity", "Parity not needed")
 f.listed = ProtoField.uint8("testbed_stream.report.blocks", "Blocks listed")
+f.width = ProtoField.uint16("testbed_stream.report.bitmap_bytes", "Bytes of a bitmap")
 f.entry = ProtoField.uint32("testbed_stream.report.block", "Block")
 f.bitmap = ProtoField.bytes("testbed_stream.report.bitmap", "Symbols that arrived (bitmap)")
 
@@ -103,29 +104,29 @@ local function add_packet(tree, buffer, pinfo)
     tree:add(f.stream_id, buffer(2, 2))
     tree:add(f.block, buffer(4, 3))
     tree:add(f.symbol_id, buffer(7, 1))
-    tree:add(f.session, buffer(8, 1))
-    tree:add(f.k, buffer(9, 1))
-    tree:add(f.n, buffer(10, 1))
-    tree:add(f.path, buffer(11, 1))
-    tree:add(f.path_sequence, buffer(12, 2))
-    tree:add(f.symbol_length, buffer(14, 2))
-    tree:add(f.timestamp, buffer(16, 4))
-    add_crc(tree, buffer, 20)
-    local length = buffer(14, 2):uint()
+    tree:add(f.session, buffer(8, 4))
+    tree:add(f.k, buffer(12, 2))
+    tree:add(f.n, buffer(14, 1))
+    tree:add(f.path, buffer(15, 1))
+    tree:add(f.path_sequence, buffer(16, 2))
+    tree:add(f.symbol_length, buffer(18, 2))
+    tree:add(f.timestamp, buffer(20, 4))
+    add_crc(tree, buffer, 24)
+    local length = buffer(18, 2):uint()
     if buffer:len() ~= size + length then
         tree:add_proto_expert_info(malformed, "its length field says " .. (size + length) .. " bytes")
     end
     if buffer:len() > size then
         local symbol = buffer(size)
         local item = tree:add(f.symbol, symbol)
-        if symbol:len() >= 2 and buffer(7, 1):uint() < buffer(9, 1):uint() then
+        if symbol:len() >= 2 and buffer(7, 1):uint() < buffer(12, 2):uint() then
             item:add(f.payload_length, symbol(0, 2))
         end
     end
     local kind = kinds[bits.band(buffer(0, 1):uint(), 0x0f)]
     local words = "stream %d, block %d, %s %d of M = %d, N = %d"
     local block, symbol_id = buffer(4, 3):uint(), buffer(7, 1):uint()
-    pinfo.cols.info = words:format(buffer(2, 2):uint(), block, kind, symbol_id, buffer(9, 1):uint(), buffer(10, 1):uint())
+    pinfo.cols.info = words:format(buffer(2, 2):uint(), block, kind, symbol_id, buffer(12, 2):uint(), buffer(14, 1):uint())
 end
 
 local function add_report(tree, buffer, pinfo)
@@ -134,23 +135,23 @@ local function add_report(tree, buffer, pinfo)
         return
     end
     tree:add(f.stream_id, buffer(2, 2))
-    local words = { f.number, f.newest, f.newest_age, f.highest, f.received, f.decoded, f.undecodable, f.unused }
+    local words = { f.number, f.newest, f.newest_age, f.highest, f.received, f.decoded, f.undecodable, f.unused, f.session }
     for index, field in ipairs(words) do
         tree:add(field, buffer(4 * index, 4))
     end
-    tree:add(f.listed, buffer(36, 1))
-    tree:add(f.named, buffer(37, 1))
-    tree:add(f.session, buffer(38, 1))
-    add_crc(tree, buffer, 40)
-    local listed = buffer(36, 1):uint()
-    local named, paths_at = buffer(37, 1):uint(), REPORT_BYTES + listed * ENTRY_BYTES
+    tree:add(f.listed, buffer(40, 1))
+    tree:add(f.named, buffer(41, 1))
+    tree:add(f.width, buffer(42, 2))
+    add_crc(tree, buffer, 44)
+    local listed, named, width = buffer(40, 1):uint(), buffer(41, 1):uint(), buffer(42, 2):uint()
+    local paths_at = REPORT_BYTES + listed * (4 + width)
     if buffer:len() ~= paths_at + named * PATH_BYTES then
         tree:add_proto_expert_info(malformed, "says it lists " .. listed .. " blocks and " .. named .. " paths")
         return
     end
     for index = 0, listed - 1 do
-        local at = REPORT_BYTES + index * ENTRY_BYTES
-        tree:add(f.entry, buffer(at, 4)):add(f.bitmap, buffer(at + 4, 32))
+        local at = REPORT_BYTES + index * (4 + width)
+        tree:add(f.entry, buffer(at, 4)):add(f.bitmap, buffer(at + 4, width))
     end
     for index = 0, named - 1 do
         local at = paths_at + index * PATH_BYTES

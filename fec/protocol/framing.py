@@ -14,7 +14,7 @@ from hmac import compare_digest
 
 from fec.errors import FecError, MalformedPacket
 
-VERSION = 2
+VERSION = 3
 KEYED_FLAG = 0x02
 """The last four bytes of the header are of an HMAC, not a CRC."""
 SHORT_FLAG = 0x04
@@ -23,7 +23,7 @@ know."""
 BLOCK_NUMBERS = 1 << 24
 """Source block numbers before they repeat."""
 MAX_SYMBOL_ID = 254
-MAX_SESSION = 255
+MAX_SESSION = (1 << 32) - 1
 MIN_KEY_BYTES = 16
 SEAL_BYTES = 4
 NO_SEAL = bytes(SEAL_BYTES)

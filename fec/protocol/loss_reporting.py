@@ -7,11 +7,13 @@ import math
 from collections import Counter
 
 from fec.protocol.framing import BLOCK_NUMBERS, Seal, signed
-from fec.protocol.loss_report import MAX_BLOCKS, LossReport
+from fec.protocol.loss_report import MAX_BLOCKS, LossReport, most_blocks
 from fec.protocol.path_counts import PathArrivals
 
 _ALERT_S = 0.3
 """After a block that its own packets could not repair, reports come at the urgent rate for so long."""
+USUAL_BLOCKS = 30
+"""The latest blocks that a report lists, where paths are equally long."""
 STAMPS = 1 << 32
 _WORD = STAMPS - 1
 
@@ -21,7 +23,8 @@ class LossReporter:
     given.
 
     The receiver itself counts ``waiting``, the packets since the last report, and writes into ``recent``, the bitmap of
-    symbols of each of the latest blocks: that is done for every packet.
+    symbols of each of the latest blocks: that is done for every packet. ``blocks_apart``: so many more blocks are
+    listed than usual, those of which packets on slower paths may still come.
 
     >>> reporter = LossReporter(stream_id=1, interval_s=0.1, most_packets=100, urgent_s=0.02)
     >>> reporter.waiting, reporter.due(5.0)
@@ -41,7 +44,7 @@ class LossReporter:
         self._interval_s, self._most_packets, self._urgent_s = interval_s, most_packets, urgent_s
         self.recent: dict[int, int] = {}
         self.paths = PathArrivals()
-        self.waiting = 0
+        self.waiting = self.blocks_apart = 0
         self.urgent = False
         self._last_s = self._alert_until_s = -math.inf
         self._last_number: int | None = None
@@ -76,6 +79,7 @@ class LossReporter:
         if self.urgent:
             totals["urgent_reports"] += 1
         totals["reports"] += 1
+        most = min(USUAL_BLOCKS + self.blocks_apart, most_blocks(self.recent.values()))
         report = LossReport(
             stream_id=self._stream_id,
             number=self._next_number(newest_us),
@@ -86,7 +90,7 @@ class LossReporter:
             decoded_blocks=totals["decoded_blocks"] & _WORD,
             undecodable_blocks=totals["undecodable_blocks"] & _WORD,
             unused_parity=totals["unused_parity"] & _WORD,
-            blocks=tuple((number % BLOCK_NUMBERS, bitmap) for number, bitmap in sorted(self.recent.items())),
+            blocks=tuple((number % BLOCK_NUMBERS, bitmap) for number, bitmap in sorted(self.recent.items())[-most:]),
             paths=self.paths.entries(),
             session=self.session,
         )

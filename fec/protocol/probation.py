@@ -26,7 +26,10 @@ QUICKER = 1 / 3
 STEP = 1 / 16
 """Of that, by which what is usual follows, a block."""
 RESTART_PLAYBACKS = 4
-"""So many playback times behind, a packet is taken for one of a sender that was started again."""
+"""So many playback times behind, a packet is taken for one of a sender that was started again; and for so long the
+sequence followed must have been silent before a session that was left is followed again."""
+SESSIONS_LEFT = 16
+"""The latest ones that were left: what is still under way of them is not mistaken for a sender started again."""
 _EARLY_PERIODS, _RATE_SLACK, _ODD = 2.5, 0.1, 3
 
 

@@ -5,7 +5,7 @@ Source packets are handed on at once, recovered ones as soon as M symbols of the
 """
 
 import math
-from collections import Counter
+from collections import Counter, deque
 
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.errors import FecError, MalformedPacket
@@ -13,7 +13,16 @@ from fec.protocol.framing import BLOCK_NUMBERS, signed
 from fec.protocol.loss_report import MAX_BLOCKS
 from fec.protocol.loss_reporting import STAMPS, LossReporter
 from fec.protocol.packet_reader import Packet, PacketReader
-from fec.protocol.probation import CLOCK_JUMP_S, NEAR_BLOCKS, QUICKER, RESTART_PLAYBACKS, STEP, Probation, Schedule
+from fec.protocol.probation import (
+    CLOCK_JUMP_S,
+    NEAR_BLOCKS,
+    QUICKER,
+    RESTART_PLAYBACKS,
+    SESSIONS_LEFT,
+    STEP,
+    Probation,
+    Schedule,
+)
 from fec.protocol.receiver_types import (
     BlockComplete,
     BlocksSkipped,
@@ -86,6 +95,7 @@ class StreamReceiver:
         self._behind_s = parameters.playback_s * RESTART_PLAYBACKS
         self._counts: Counter[str] = Counter()
         self._accepted = self._delivered = 0
+        self._left: deque[int] = deque(maxlen=SESSIONS_LEFT)
         self._follow(0)
 
     def _follow(self, session: int) -> None:
@@ -231,6 +241,7 @@ class StreamReceiver:
         """The report that is due now, if any; send it over every return path."""
         if not self._reporter.due(now_s):
             return []
+        self._reporter.blocks_apart = self._blocks_apart()
         report = self._reporter.report(
             now_s,
             newest_us=self._newest_us or 0,
@@ -240,6 +251,11 @@ class StreamReceiver:
             totals=self._counts,
         )
         return [report]
+
+    def _blocks_apart(self) -> int:
+        """Blocks that begin while a packet of the longest path is under way and one of the shortest has come."""
+        period_us = self._schedule.period_us
+        return math.ceil(self.worst_reordering_s * 1e6 / period_us) if period_us else 0
 
     def _use(self, block: OpenBlock, symbol: int, body: bytes, sent_us: int, now_s: float, events: list[Event]) -> None:
         """A packet that an open block did not have yet."""
@@ -292,6 +308,8 @@ class StreamReceiver:
         """Whether to follow a packet's session from now on: the first one at once."""
         if self._highest < 0:
             self._follow(packet.session)
+        elif packet.session in self._left and now_s < self._alive_s + self._behind_s:
+            return False  # was under way when it was left
         elif self._agreed(packet, now_s):
             self._restart(packet, packet.block, now_s, events)
         return packet.session == self._session
@@ -300,6 +318,7 @@ class StreamReceiver:
         """Give up what is followed for a packet's sequence, of which block ``number`` is the first to have come."""
         for block in list(self._blocks.values()):
             self._close(block, now_s, events)
+        self._left.append(self._session)
         self._follow(packet.session)
         self._highest = number - 1 if number >= NEAR_BLOCKS else -1
         self._counts["restarts"] += 1

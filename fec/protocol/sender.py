@@ -6,6 +6,7 @@ No clock, socket or thread: the caller asks what is due, sends it, and hands rep
 
 import itertools
 import math
+import secrets
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -55,7 +56,8 @@ class SenderParameters:
 
     ``rate_pps``: source packets a second; ``source_packets``: M; ``playback_s``: late parity is sent only for blocks
     younger than this. ``late_pps``: late parity packets a second (None: eight times the rate, 1000 at least).
-    ``session``: 0 to 255, another one for each start of a sender, so that receivers tell it from the one before.
+    ``session``: of 32 bits, another one for each start of a sender (by default drawn), so that receivers tell it from
+    the one before.
     ``key``: of 16 bytes or more, seals every packet, and only reports that it seals are believed.
     """
 
@@ -65,7 +67,7 @@ class SenderParameters:
     playback_s: float = 0.4
     stream_id: int = 1
     late_parity_pps: float | None = None
-    session: int = 0
+    session: int = field(default_factory=lambda: secrets.randbits(32))
     key: bytes | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:

@@ -34,7 +34,7 @@ STREAM_UDP_PORT = 47000
 """UDP destination port of streams and of their loss reports (the source port is the packet's label)."""
 
 MAX_SYMBOL_BYTES = 65535
-HEADER = struct.Struct(">BBHIBBBBHHII")
+HEADER = struct.Struct(">BBHIIHBBHHII")
 """version << 4 | type, flags, stream id, SBN << 8 | ESI, session, k, N, path, path sequence, symbol length, time stamp,
 CRC32 or HMAC."""
 HEADER_BYTES, CRC_OFFSET = HEADER.size, HEADER.size - 4
@@ -111,7 +111,7 @@ _FIELD_BITS = (
     ("stream_id", 16),
     ("source_block_number", 24),
     ("encoding_symbol_id", 8),
-    ("session", 8),
+    ("session", 32),
     ("source_packets", 16),
     ("block_size", 8),
     ("symbol_length", 16),

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from fec.code.reed_solomon import ReedSolomonCode
-from fec.protocol.framing import MAX_SESSION
+from fec.protocol.framing import VERSION
 from fec.protocol.receiver import StreamReceiver
 from fec.protocol.receiver_types import Event, ReceiverParameters, SourceDelivered
 from fec.protocol.sender import SenderParameters, StreamSender
@@ -67,7 +67,7 @@ def build_sender(
         rate_pps=stream.rate_pps,
         playback_s=stream.playback_s,
         late_parity_pps=stream.late_pps,
-        session=0 if key is None else secrets.randbelow(MAX_SESSION) + 1,
+        session=0 if key is None else secrets.randbits(32),
         key=key,
     )
     control = PlannedBlockSize(foreseen) if foreseen is not None else block_size_control(plan)
@@ -161,6 +161,8 @@ def strangers(counters: Mapping[str, Any]) -> tuple[str, ...]:
     notes = []
     if foreign:
         notes.append(f"{foreign} datagrams came from other addresses than the other end's; they were left unread")
+    if others := counters.get("rejected_version", 0):
+        notes.append(f"{others} packets were not of version {VERSION} of the format; bring the older end up to date")
     if forged:
         notes.append(f"{forged} packets did not bear the seal of the stream's key; they were refused")
     return tuple(notes)

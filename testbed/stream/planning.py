@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
+from fec.protocol.wire import HEADER_BYTES
 from fec.redundancy.block_size import binomial_window_for, stratified_window_for
 from fec.redundancy.label_layout import best_layout
 from fec.redundancy.labels import WEYL_MULTIPLIER, label_table
@@ -40,7 +41,7 @@ REACTION_S = 0.45
 docs."""
 NO_FILE = "give each-link, none, poisson:rate=R,lasts=S or a JSON file"
 _OR_MORE = "s or more (playback_s, --playback-buffer), a higher rate or a smaller M"
-HEADERS_BYTES = 14 + 20 + 8 + 24
+HEADERS_BYTES = 14 + 20 + 8 + HEADER_BYTES
 """Ethernet, IPv4, UDP and stream header around each symbol."""
 
 

@@ -30,7 +30,8 @@ def build_sender(
     policy: Callable[[float], int] = lambda loss: 0, labels: LabelOrder | None = None, **changes: object
 ) -> StreamSender:
     """``changes``: of the sender's parameters and of the control's alike; ``block_size``: N for good."""
-    values: dict[str, object] = {"source_packets": 20, "symbol_bytes": 24, "rate_pps": 1000.0, "base": 22} | changes
+    values: dict[str, object] = {"source_packets": 20, "symbol_bytes": 24, "rate_pps": 1000.0, "base": 22, "session": 0}
+    values |= changes
     fixed = values.pop("block_size", None)
     own = {field.name for field in fields(AdaptationParameters)}
     adaptation = AdaptationParameters(**{name: value for name, value in values.items() if name in own})  # type: ignore[arg-type]
@@ -59,6 +60,8 @@ class DelayLoop:
     events: list[Event] = field(default_factory=list)
     reported_s: list[float] = field(default_factory=list)
     now_s: float = 0.0
+    began_s: float = 0.0
+    """When the sender was started: its clock began then."""
     _flying: list[tuple[float, int, bool, bytes]] = field(default_factory=list)
     _count: int = 0
     _reports: int = 0
@@ -66,7 +69,7 @@ class DelayLoop:
     def run_until(self, end_s: float) -> None:
         while True:
             arrival = self._flying[0][0] if self._flying else float("inf")
-            due = min(arrival, self.sender.next_due_s(), self.receiver.next_deadline_s())
+            due = min(arrival, self.began_s + self.sender.next_due_s(), self.receiver.next_deadline_s())
             if due > end_s:
                 self.now_s = end_s
                 return
@@ -88,8 +91,8 @@ class DelayLoop:
                 self.events += self.receiver.receive(data, at)
             else:
                 self.reported_s.append(at)
-                self.sender.receive(data, at)
-        for packet in self.sender.packets_due(now):
+                self.sender.receive(data, at - self.began_s)
+        for packet in self.sender.packets_due(now - self.began_s + (1e-9 if self.began_s else 0.0)):
             self.sent.append((now, packet))
             self._carry(self.forward(packet, now), packet.data, True)
         self.events += self.receiver.advance(now)

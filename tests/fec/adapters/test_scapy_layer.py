@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fec.errors import FecError
-from fec.protocol.loss_report import LossReport, decode_report
+from fec.protocol.loss_report import LossReport, bitmap_bytes, decode_report
 from fec.protocol.wire import STREAM_UDP_PORT, PacketHeader, decode_header
 
 scapy_layer = pytest.importorskip("fec.adapters.scapy_layer", reason="scapy is not installed")
@@ -22,6 +22,7 @@ HEADER_FIELDS = (
     "block_size",
     "path",
     "path_sequence",
+    "session",
 )
 REPORT_FIELDS = (
     "stream_id",
@@ -33,6 +34,7 @@ REPORT_FIELDS = (
     "decoded_blocks",
     "undecodable_blocks",
     "unused_parity",
+    "session",
 )
 TEMPLATE_KEYS = {
     "src_mac": "02:00:00:00:00:01",
@@ -73,7 +75,7 @@ def test_scapy_and_the_codec_agree_on_every_packet(data: st.DataObject, symbol: 
 
 @settings(deadline=None)
 @given(
-    values=st.lists(st.integers(0, 65535), min_size=9, max_size=9),
+    values=st.lists(st.integers(0, 65535), min_size=10, max_size=10),
     blocks=st.lists(st.tuples(st.integers(0, 2**24 - 1), st.integers(0, 2**255 - 1)), max_size=30),
     paths=st.lists(st.tuples(st.integers(1, 255), st.integers(0, 2**24 - 1), st.integers(0, 2**32 - 1)), max_size=40),
 )
@@ -82,9 +84,10 @@ def test_scapy_and_the_codec_agree_on_every_report(
 ) -> None:
     fields = dict(zip(REPORT_FIELDS, values, strict=True))
     report = LossReport(**fields, blocks=tuple(blocks), paths=tuple(paths))
-    listed = [scapy_layer.ReportedBlock(block=b, received=bits.to_bytes(32, "big")) for b, bits in blocks]
+    width = bitmap_bytes(bits for _, bits in blocks)
+    listed = [scapy_layer.ReportedBlock(block=b, received=bits.to_bytes(width, "big")) for b, bits in blocks]
     named = [scapy_layer.ReportedPath(path=path, lost=lost, came=came) for path, lost, came in paths]
-    designed = bytes(scapy_layer.StreamReport(**fields, blocks=listed, paths=named))
+    designed = bytes(scapy_layer.StreamReport(**fields, bitmap_bytes=width, blocks=listed, paths=named))
     assert designed == report.encode()
     assert decode_report(designed) == report
 

@@ -78,10 +78,10 @@ def test_every_field_of_a_coded_packet_is_read(symbol_id: int, tmp_path: Path) -
         path=17,
         path_sequence=65533,
         timestamp_us=0xFEDCBA98,
-        session=99,
+        session=0x89ABCDEF,
     )
     (found,) = dissect([header.encode(symbol) + symbol], tmp_path)
-    assert number(found["version"]) == 2
+    assert number(found["version"]) == 3
     assert number(found["kind"]) == header.packet_type
     for name in (
         "stream_id",
@@ -115,10 +115,10 @@ def test_every_field_of_a_loss_report_is_read(tmp_path: Path) -> None:
         unused_parity=8,
         blocks=((77, 0b1011),),
         paths=((5, 70_000, 9),),
-        session=200,
+        session=2**32 - 1,
     )
     (found,) = dissect([report.encode()], tmp_path)
-    assert number(found["kind"]) == 3 and number(found["stream_id"]) == 9 and number(found["session"]) == 200
+    assert number(found["kind"]) == 3 and number(found["stream_id"]) == 9 and number(found["session"]) == 2**32 - 1
     names = (
         "number",
         "newest_us",
@@ -150,7 +150,7 @@ def test_a_seal_passes_for_no_wrong_checksum(tmp_path: Path) -> None:
     )
     report = LossReport(stream_id=1, number=1, newest_us=2, highest_block=3)
     sent = [header.encode(symbol, seal) + symbol, report.encode(seal)]
-    for found, data, at in zip(dissect(sent, tmp_path), sent, (20, 40), strict=True):
+    for found, data, at in zip(dissect(sent, tmp_path), sent, (24, 44), strict=True):
         assert bytes.fromhex(found["seal"].replace(":", "")) == data[at : at + 4]
         assert "crc" not in found and not any("wrong_crc" in name for name in found)
 

@@ -18,7 +18,7 @@ from fec.protocol.receiver import StreamReceiver
 from fec.protocol.receiver_types import SourceDelivered
 from fec.protocol.sender import StreamSender
 from fec.protocol.wire import PacketHeader, protect
-from tests.helpers.delay_loop import build_receiver, build_sender
+from tests.helpers.delay_loop import DelayLoop, build_receiver, build_sender
 from tests.helpers.drawn import drawn
 
 M, SYMBOL, RATE = 20, 24, 1000
@@ -201,6 +201,48 @@ def test_a_session_tells_a_quick_restart(ran_s: float) -> None:
         again.receiver = first.receiver
         _run_shifted(again, ran_s * (number + 1), ran_s if number < 2 else 2.0)
     assert again.missing <= 2 * M
+
+
+@pytest.mark.parametrize("again", ["sender", "receiver", "both", "both, the receiver first"])
+@pytest.mark.parametrize("slow_s", [0.002, 0.03, 0.2])
+@pytest.mark.parametrize("moment_s", [3.0, 3.007, 3.013])
+def test_ends_started_again_lose_two_blocks_beyond_what_was_under_way(
+    again: str, slow_s: float, moment_s: float
+) -> None:
+    """Half the labels take a longer path: what is under way there comes after the new sender's first packets."""
+    ways = {1: 0.002, 2: slow_s}
+    loop = DelayLoop(build_sender(block_size=40, base=40, session=5), build_receiver())
+    loop.forward = lambda packet, at: (ways[1 + (packet.label >= 1 << 15)],)
+    loop.run_until(moment_s)
+    for end in (
+        again.split(", ")[0].replace("both", "receiver sender" if "first" in again else "sender receiver").split()
+    ):
+        loop.run_until(loop.now_s + 0.0001)
+        if end == "receiver":
+            loop.receiver = build_receiver()
+        else:
+            loop.sender, loop.began_s = build_sender(block_size=40, base=40, session=0xFFFFFFFF), loop.now_s
+    loop.events.clear()
+    loop.run_until(moment_s + 1.5)
+    received = {e.index for e in loop.events if isinstance(e, SourceDelivered)}
+    sent = int((1.5 - 2 * slow_s - 0.05) * RATE)
+    expected = set(range(sent)) if again != "receiver" else {int(moment_s * RATE) + k for k in range(sent)}
+    under_way = int(slow_s * RATE) if again == "receiver" else 0
+    assert len(expected - received) <= 2 * M + under_way
+    assert loop.receiver.counters["restarts"] <= 1
+
+
+def test_a_session_left_in_an_outage_is_followed_again() -> None:
+    """Forged packets win while the stream is silent; it comes back, and is not shut out for good."""
+    stream = Stream(session=5).run(1)
+    for k in range(40):
+        stream.receiver.receive(forged(k // M, stream.now_s + 0.1 + k / RATE, k % M, session=6), stream.now_s + 0.2)
+    assert stream.receiver.counters["restarts"] == 1
+    stream.sender.packets_due(3.0, 100_000)
+    stream.now_s = 3.0
+    before = len(stream.delivered)
+    stream.run(1)
+    assert len(stream.delivered) - before >= RATE - 2 * M
 
 
 def test_a_receiver_started_again_goes_on_at_once() -> None:

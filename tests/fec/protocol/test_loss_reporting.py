@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from fec.protocol.framing import BLOCK_NUMBERS
 from fec.protocol.loss_report import MAX_BLOCKS, LossReport, decode_report
-from fec.protocol.loss_reporting import LossReporter
+from fec.protocol.loss_reporting import USUAL_BLOCKS, LossReporter
 
 
 def _reporter() -> LossReporter:
@@ -64,6 +64,11 @@ def test_only_the_latest_blocks_are_reported_by_number_on_the_wire() -> None:
     reporter.note(first, 0b1, first + 2 * MAX_BLOCKS - 1)
     last = first + 2 * MAX_BLOCKS - 1
     expected = [(n % BLOCK_NUMBERS, 0b111) for n in range(last - MAX_BLOCKS + 1, last + 1)]
+    assert list(_send(reporter, 1.0, highest=last).blocks) == expected[-USUAL_BLOCKS:]
+    reporter.blocks_apart = 12
+    assert list(_send(reporter, 1.0, highest=last).blocks) == expected[-USUAL_BLOCKS - 12 :]
+    reporter.blocks_apart = 1000
+    expected = expected[-1080 // 5 :]
     assert list(_send(reporter, 1.0, highest=last).blocks) == expected
 
 

@@ -201,9 +201,9 @@ def test_mutated_packets_are_each_accepted_or_counted_by_reason() -> None:
         else:
             for _ in range(kind - 2):
                 data[chance.randrange(len(data))] = chance.randrange(256)
-        if kind == 5 and len(data) > 24:
-            data[20:24] = bytes(4)
-            data[20:24] = zlib.crc32(data).to_bytes(4, "big")  # damage with a checksum that holds
+        if kind == 5 and len(data) > 28:
+            data[24:28] = bytes(4)
+            data[24:28] = zlib.crc32(data).to_bytes(4, "big")  # damage with a checksum that holds
         for event in receiver.receive(bytes(data), k * 1e-5):
             reasons[type(event).__name__] += 1
         assert len(receiver.reports_due(k * 1e-5)) <= 1

@@ -13,7 +13,7 @@ from fec.errors import (
     MalformedPacket,
 )
 from fec.protocol.framing import PacketType, peek_type
-from fec.protocol.loss_report import MAX_BLOCKS, MAX_PATHS, MAX_REPORT_BYTES, LossReport, decode_report
+from fec.protocol.loss_report import MAX_PATHS, MAX_REPORT_BYTES, LossReport, decode_report
 from fec.protocol.wire import HEADER_BYTES, PacketHeader, decode_header, protect, unprotect
 
 HEADER = PacketHeader(
@@ -29,6 +29,7 @@ HEADER = PacketHeader(
     session=7,
 )
 REPORT = LossReport(stream_id=1, number=5, newest_us=77, highest_block=9, blocks=((8, (1 << 24) - 1), (9, 0b101)))
+EMPTY = dataclasses.replace(REPORT, blocks=())
 
 
 def _packet(header: PacketHeader = HEADER, symbol: bytes = b"hello") -> bytes:
@@ -40,16 +41,16 @@ def _patched(data: bytes, offset: int, value: bytes, *, mend_crc: bool = True) -
     patched = bytearray(data)
     patched[offset : offset + len(value)] = value
     if mend_crc:
-        patched[20:24] = bytes(4)
-        patched[20:24] = zlib.crc32(patched).to_bytes(4, "big")
+        patched[24:28] = bytes(4)
+        patched[24:28] = zlib.crc32(patched).to_bytes(4, "big")
     return bytes(patched)
 
 
 def test_header_has_the_documented_bytes() -> None:
     data = _packet()
-    assert len(data) == HEADER_BYTES + 5 == 29
-    assert data[:20].hex() == "2200010203040515071418090a0b00050c0d0e0f"
-    assert data[20:24] == zlib.crc32(data[:20] + bytes(4) + b"hello").to_bytes(4, "big")
+    assert len(data) == HEADER_BYTES + 5 == 33
+    assert data[:24].hex() == "32000102030405150000000700141809" + "0a0b00050c0d0e0f"
+    assert data[24:28] == zlib.crc32(data[:24] + bytes(4) + b"hello").to_bytes(4, "big")
 
 
 def test_type_follows_from_the_symbol_id() -> None:
@@ -69,21 +70,21 @@ def test_late_parity_may_lie_beyond_the_advisory_block_size() -> None:
     ("data", "reason"),
     [
         (b"", "truncated"),
-        (b"\x21", "truncated"),
-        (_packet()[:23], "truncated"),
-        (b"\x12" + _packet()[1:], "version"),
-        (b"\x20" + _packet()[1:], "type"),
-        (b"\x21" + _packet()[1:], "checksum"),
-        (_patched(_packet(), 0, b"\x21"), "type"),
+        (b"\x31", "truncated"),
+        (_packet()[:27], "truncated"),
+        (b"\x22" + _packet()[1:], "version"),
+        (b"\x30" + _packet()[1:], "type"),
+        (b"\x31" + _packet()[1:], "checksum"),
+        (_patched(_packet(), 0, b"\x31"), "type"),
         (REPORT.encode(), "type"),
         (_patched(_packet(), 1, b"\x03"), "flags"),
         (_patched(_packet(), 1, b"\x01"), "flags"),
         (_packet()[:-1], "length"),
         (_packet() + b"x", "length"),
         (_packet()[:-1] + b"x", "checksum"),
-        (_patched(_packet(), 9, b"\x19"), "block"),  # k = 25 > N = 24
-        (_patched(_packet(), 9, b"\x00"), "block"),  # k = 0
-        (_patched(_packet(), 9, b"\xff\xff"), "block"),  # k = 255
+        (_patched(_packet(), 12, b"\x00\x19"), "block"),  # k = 25 > N = 24
+        (_patched(_packet(), 12, b"\x00\x00"), "block"),  # k = 0
+        (_patched(_packet(), 12, b"\x00\xff\xff"), "block"),  # k = 255
         (_patched(_packet(), 7, b"\xff"), "block"),  # symbol 255
     ],
 )
@@ -104,7 +105,7 @@ def test_decoder_names_why_it_refuses(data: bytes, reason: str) -> None:
         {"source_packets": 0},
         {"path": -1},
         {"timestamp_us": 1 << 32},
-        {"session": 256},
+        {"session": 1 << 32},
     ],
 )
 def test_header_refuses_fields_outside_their_ranges(change: dict[str, Any]) -> None:
@@ -131,7 +132,7 @@ def test_protected_payload_keeps_its_length_through_padding() -> None:
 
 def test_largest_report_fits_into_one_ethernet_packet() -> None:
     bitmap = (1 << 255) - 1
-    blocks = tuple(((1 << 24) - 1 - i, bitmap) for i in range(MAX_BLOCKS))
+    blocks = tuple(((1 << 24) - 1 - i, bitmap) for i in range(30))
     paths = tuple((255 - i, (1 << 24) - 1, (1 << 32) - 1) for i in range(MAX_PATHS))
     report = dataclasses.replace(REPORT, blocks=blocks, paths=paths, newest_age_us=2**32 - 1, received=2**32 - 1)
     data = report.encode()
@@ -152,7 +153,7 @@ def test_largest_report_fits_into_one_ethernet_packet() -> None:
         {"stream_id": -1},
         {"paths": ((0, 1, 1),)},
         {"paths": ((1, 1 << 24, 1),)},
-        {"session": 256},
+        {"session": 1 << 32},
     ],
 )
 def test_report_refuses_fields_outside_their_ranges(change: dict[str, Any]) -> None:
@@ -160,27 +161,28 @@ def test_report_refuses_fields_outside_their_ranges(change: dict[str, Any]) -> N
         dataclasses.replace(REPORT, **change)
 
 
-def _patched_report(offset: int, value: bytes) -> bytes:
-    patched = bytearray(REPORT.encode())
+def _patched_report(offset: int, value: bytes, report: LossReport = REPORT) -> bytes:
+    patched = bytearray(report.encode())
     patched[offset : offset + len(value)] = value
-    patched[40:44] = bytes(4)
-    patched[40:44] = zlib.crc32(patched).to_bytes(4, "big")
+    patched[44:48] = bytes(4)
+    patched[44:48] = zlib.crc32(patched).to_bytes(4, "big")
     return bytes(patched)
 
 
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (REPORT.encode()[:43], "truncated"),
+        (REPORT.encode()[:47], "truncated"),
         (REPORT.encode()[:-1], "length"),
         (REPORT.encode()[:-1] + b"x", "checksum"),
         (_packet(), "type"),
         (_patched_report(1, b"\x01"), "flags"),
-        (_patched_report(37, b"\x01"), "length"),
-        (_patched_report(39, b"\x01"), "flags"),
+        (_patched_report(41, b"\x01"), "length"),
+        (_patched_report(43, b"\x04"), "length"),
+        *((_patched_report(42, bytes(width), EMPTY), "flags") for width in ((0, 0), (0, 33), (1, 1))),
         (_patched_report(16, b"\x01"), "block"),  # highest block above 24 bits
-        (_patched_report(44, b"\x01"), "block"),  # a block number above 24 bits
-        (_patched_report(48, b"\x80"), "block"),  # symbol 255
+        (_patched_report(48, b"\x01"), "block"),  # a block number above 24 bits
+        (_patched_report(52, b"\x80", dataclasses.replace(REPORT, blocks=((1, 1 << 254),))), "block"),  # symbol 255
     ],
 )
 def test_report_decoder_names_why_it_refuses(data: bytes, reason: str) -> None:
@@ -201,7 +203,7 @@ def test_report_decoder_names_why_it_refuses(data: bytes, reason: str) -> None:
         ("path", 255),
         ("path_sequence", 2**16 - 1),
         ("timestamp_us", 2**32 - 1),
-        ("session", 255),
+        ("session", 2**32 - 1),
     ],
 )
 def test_each_field_goes_over_the_wire_up_to_its_largest_value_and_no_further(name: str, largest: int) -> None:

@@ -33,7 +33,7 @@ def headers(draw: st.DrawFn) -> PacketHeader:
         path=draw(st.integers(0, 255)),
         path_sequence=draw(st.integers(0, 65535)),
         timestamp_us=draw(st.integers(0, 2**32 - 1)),
-        session=draw(st.integers(0, 255)),
+        session=draw(st.integers(0, 2**32 - 1)),
     )
 
 
@@ -50,7 +50,7 @@ reports = st.builds(
     undecodable_blocks=words,
     unused_parity=words,
     blocks=st.lists(st.tuples(st.integers(0, 2**24 - 1), st.integers(0, 2**255 - 1)), max_size=30).map(tuple),
-    session=st.integers(0, 255),
+    session=words,
     paths=st.lists(st.tuples(st.integers(1, 255), st.integers(0, 2**24 - 1), words), max_size=40).map(tuple),
 )
 
