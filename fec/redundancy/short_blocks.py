@@ -16,19 +16,20 @@ class ShortBlocks:
     """Parity packets of a block of k < M source packets next to whole blocks of N packets.
 
     ``sets``: the label intervals that each failure loses, of which N is the exact answer. A short block gets what the
-    worst of those failures that N stands asks of its own k, and the same spare share as a whole block where N stands
-    none. What no failure of the sets explains it answers with N - M, which is never too little: fewer losses lie
-    between which fewer packets arrive. Cost: M walks over the 65,536 labels.
+    worst of those failures that N stands asks of its own k; at rest (N up to ``rest``), when failures are answered by
+    late parity, the same spare share as a whole block. What no failure of the sets explains it answers with N - M,
+    which is never too little: fewer losses lie between which fewer packets arrive. Cost: M walks over 65,536 labels.
 
     >>> short = ShortBlocks([[(0, 16384)]], 20, 40503)
     >>> short.whole, [short.parity(k, short.whole) for k in (1, 4, 19)], [short.parity(k, 22) for k in (1, 19)]
     (28, [1, 3, 8], [1, 2])
     """
 
-    def __init__(self, sets: Sequence[Sequence[Interval]], source_packets: int, rule: LabelRule) -> None:
+    def __init__(self, sets: Sequence[Sequence[Interval]], source_packets: int, rule: LabelRule, rest: int = 0) -> None:
         if not sets:
             raise FecError("no failures: give the label intervals that each of them loses")
         m = self._m = source_packets
+        self._rest = rest
         of_k = [WorstWindows(sets, k).sizes(rule).tolist() for k in range(1, m + 1)]
         order = sorted(range(len(sets)), key=lambda number: of_k[-1][number])
         self._whole: list[int] = [of_k[-1][number] for number in order]
@@ -49,5 +50,5 @@ class ShortBlocks:
         if size > self.whole:
             return spare
         stood = bisect_right(self._whole, size)
-        covered = self._parity[stood - 1][k - 1] if stood else 0
+        covered = self._parity[stood - 1][k - 1] if stood and size > self._rest else 0
         return min(spare, max(covered, -(-spare * k // self._m)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
+from functools import lru_cache
 
 from fec.code.variable_lengths import VariableLengthCode
 from fec.protocol.event_receiver import EventReceiver
@@ -11,34 +12,33 @@ from fec.protocol.event_sender import EventPolicy, EventSender, flow_of
 from fec.protocol.framing import MAX_SESSION
 from fec.protocol.receiver_types import ReceiverParameters
 from fec.protocol.sender import SenderParameters
-from fec.redundancy.block_size import Interval
 from fec.redundancy.block_size_control import BlockSizeControl, fixed_block_size
-from fec.redundancy.labels import LABELS, joined_intervals
+from fec.redundancy.labels import LABELS
 from fec.redundancy.short_blocks import ShortBlocks
 from testbed.stream.endpoints import block_size_control, label_sequence
 from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.block_size_policy import block_size_policy
 from testbed.stream.prediction.failure_candidates import candidate_table
 from testbed.stream.prediction.loss_by_path import path_of_label
 from testbed.tunnel.plan import TunnelPlan
 
+_short_blocks = lru_cache(maxsize=16)(ShortBlocks)
 _MOST_PAIRS = 300
 _WITH_PORTS = (6, 17)
 _FRAGMENT = 0x3FFF
 """More fragments, or an offset: only the first fragment has ports."""
 
 
-def cable_sets(plan: StreamPlan) -> list[tuple[Interval, ...]]:
-    """The label intervals that each cable's failure loses."""
-    return [one.intervals for one in candidate_table(plan.forward).candidates if one.cables == 1]
-
-
 def short_blocks(plan: StreamPlan, *, pairs: bool) -> ShortBlocks:
-    """For the failure of each cable; with ``pairs`` of any two as well, unless they are too many."""
-    sets = cable_sets(plan)
-    if pairs and len(sets) * (len(sets) - 1) // 2 <= _MOST_PAIRS:
-        both = {joined_intervals(sorted((*a, *b))) for a, b in itertools.combinations(sets, 2)}
-        sets += [lost for lost in both if sum(stop - start for start, stop in lost) < LABELS]
-    return ShortBlocks(sets, plan.stream.source_packets, plan.stream.label_rule)
+    """For the failure of each cable; with ``pairs`` (of a sender that adapts) of any two as well, unless they are too
+    many, and at rest less."""
+    table = candidate_table(plan.forward)
+    masks = [mask for one, mask in zip(table.candidates, table.masks, strict=True) if one.cables == 1]
+    if pairs and len(masks) * (len(masks) - 1) // 2 <= _MOST_PAIRS:
+        masks += [a | b for a, b in itertools.combinations(masks, 2)]
+    sets = [table.intervals_in(mask) for mask in dict.fromkeys(masks) if table.labels_in(mask) < LABELS]
+    rest = block_size_policy(plan).base if pairs else 0
+    return _short_blocks(tuple(sets), plan.stream.source_packets, plan.stream.label_rule, rest)
 
 
 def build_sender(tunnel: TunnelPlan, key: bytes) -> EventSender:

@@ -75,15 +75,17 @@ def shared_cables(split: LabelSplit) -> list[str]:
     return [name for name, load in loads.items() if load >= 1]
 
 
-def report_labels(split: LabelSplit) -> tuple[int, int]:
-    """Two labels whose paths have as few cables in common as can be: every report goes over both."""
-
-    def cables(links: tuple[int, ...]) -> set[str]:
-        return {cable_name(split.network.links[i].id) for i in links}
-
-    first = min(split.paths, key=lambda path: len(path.links))
-    second = min(split.paths, key=lambda path: (len(cables(path.links) & cables(first.links)), len(path.links)))
-    return first.start, second.start
+def report_labels(split: LabelSplit) -> tuple[int, ...]:
+    """A label of each of some paths, no two of which share a cable, short ones first: reports take two at a time in
+    turn, so that those come which find a path that is whole."""
+    chosen: list[int] = []
+    taken: set[str] = set()
+    for path in sorted(split.paths, key=lambda path: len(path.links)):
+        cables = {cable_name(split.network.links[i].id) for i in path.links}
+        if not cables & taken:
+            chosen.append(path.start)
+            taken |= cables
+    return tuple(chosen)
 
 
 def build_tunnel(network: NetworkLike, a: str, b: str, *, link_mtu: int = 1500, **options: object) -> TunnelPlan:
