@@ -77,7 +77,7 @@ class _Blocks(StreamReceiver):
             key=parameters.key,
         )
         self.rejected = self._reader.rejected
-        self._full_prefix, self._half = b"", 1
+        self._half = 1
 
     def _use(self, block: OpenBlock, symbol: int, body: bytes, sent_us: int, now_s: float, events: list[Event]) -> None:
         if self._reader.known < self._m and not block.complete:

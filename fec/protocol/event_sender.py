@@ -15,7 +15,8 @@ from zlib import crc32
 
 from fec.code.variable_lengths import VariableLengthCode
 from fec.errors import FecError
-from fec.protocol.sender import OutgoingBlock, OutgoingPacket, SenderParameters, StreamSender
+from fec.protocol.path_deadlines import SentBlock
+from fec.protocol.sender import OutgoingPacket, SenderParameters, StreamSender
 from fec.redundancy.block_size_control import BlockSizeControl
 from fec.redundancy.labels import LabelOrder
 
@@ -86,6 +87,7 @@ class EventSender(StreamSender):
         self.largest_payload = parameters.symbol_bytes - FRAMING.size
         self._policy, self.numbers, self._offered, self._now_s = policy, [0] * FLOWS, 0, 0.0
         self._short_blocks = self._whole_blocks = 0
+        self._unheard_s = -math.inf
         self.finish_source()  # there is no clock that begins blocks
 
     @property
@@ -97,7 +99,7 @@ class EventSender(StreamSender):
     @property
     def block_size(self) -> int:
         """N of whole blocks closed from now on."""
-        return min(self._largest, self.control.block_size_at(self._now_s))
+        return self._size_at(self._now_s)
 
     def offer(self, payload: bytes, now_s: float, flow: int = 0) -> list[OutgoingPacket]:
         """A packet of a flow (0 to 255), of 0 to ``largest_payload`` bytes; FecError for a longer one."""
@@ -107,6 +109,8 @@ class EventSender(StreamSender):
                 f"of 0 to {FLOWS - 1}"
             )
         out = self.due(now_s)
+        if self._unheard_s <= self._last_report_s:
+            self._unheard_s = now_s
         block = self._filling
         if block is None:
             block = self._begin_block(self._next_source // self._m, now_s)
@@ -154,17 +158,23 @@ class EventSender(StreamSender):
         late_s = self._late[0][0] if self._late else math.inf
         return min(late_s, self._closing_s(self._filling) if self._filling is not None else math.inf)
 
-    def _closing_s(self, block: OutgoingBlock) -> float:
+    def _closing_s(self, block: SentBlock) -> float:
         patience = 1 if len(block.sources) >= FEW else PATIENCE
         return block.started_s + patience * self._policy.flush_s
 
     def _source_over(self) -> bool:
         return True
 
-    def _label(self, block: OutgoingBlock, symbol: int) -> int:
+    def _label(self, block: SentBlock, symbol: int) -> int:
         return self._label_of(block.first_label + symbol - (block.absent if symbol >= self._m else 0))
 
-    def _size_now(self, block: OutgoingBlock) -> int:
+    def _size_at(self, begins_s: float) -> int:
+        """As the clocked sender, but that silence counts from the first packet that a report should have followed."""
+        size = self.control.block_size_at(begins_s)
+        silent = self._unheard_s > self._last_report_s and begins_s > self._unheard_s + self.parameters.silence_s
+        return min(self._largest, max(size, self.parameters.silent_size) if silent else size)
+
+    def _size_now(self, block: SentBlock) -> int:
         size = self.block_size
         parity = self._policy.parity_of(self._m - block.absent, size) if block.absent else size - self._m
         return min(self._largest, self._m + max(0, parity))

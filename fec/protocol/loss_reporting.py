@@ -69,7 +69,8 @@ class LossReporter:
 
     def due(self, now_s: float) -> bool:
         """Whether one is due now."""
-        return bool(self.waiting) and (self.waiting >= self._most_packets or now_s >= self._last_s + self._after_s())
+        early = self._last_s <= now_s < self._last_s + self._after_s()  # the clock may have been set back
+        return bool(self.waiting) and (self.waiting >= self._most_packets or not early)
 
     def report(
         self, now_s: float, *, newest_us: int, newest_at_s: float, highest: int, received: int, totals: Counter[str]

@@ -30,6 +30,10 @@ RESTART_PLAYBACKS = 4
 sequence followed must have been silent before a session that was left is followed again."""
 SESSIONS_LEFT = 16
 """The latest ones that were left: what is still under way of them is not mistaken for a sender started again."""
+LATE_BLOCKS = 8
+"""That came whole but too late, on end, before the play-out clock is anchored anew."""
+_LATER = 1 / 8
+"""Of the playback time, by which all that came late must have been later than usual: late parity is not."""
 _EARLY_PERIODS, _RATE_SLACK, _ODD = 2.5, 0.1, 3
 
 
@@ -102,6 +106,32 @@ class Schedule:
     def silent_s(self, source_packets: int) -> float:
         """For how long nothing must have come before another sequence is followed."""
         return max(SILENT_BLOCKS, AGREEING / source_packets) * (self.period_us or 0.0) / 1e6
+
+
+class LateBlocks:
+    """Blocks that came whole after their deadlines, with none in time between them: the way has grown for good, or this
+    end's clock was set.
+
+    >>> late = LateBlocks(playback_s=0.4)
+    >>> [late.arrived(True, 0.5 + k / 100, 0.0) for k in range(8)]
+    [None, None, None, None, None, None, None, 0.5]
+    """
+
+    def __init__(self, *, playback_s: float) -> None:
+        self._least_later_s = playback_s * _LATER
+        self.in_time()
+
+    def in_time(self) -> None:
+        """A block was complete before its deadline."""
+        self.count, self._least_s = 0, math.inf
+
+    def arrived(self, whole: bool, transit_s: float, usual_s: float) -> float | None:
+        """A packet of a block that is over, and whether it makes it whole: by how much the clock must be set later,
+        once that is sure. ``usual_s``: the shortest time on the way, as it was."""
+        self.count += whole
+        self._least_s = min(self._least_s, transit_s)
+        later_s = self._least_s - usual_s
+        return later_s if self.count >= LATE_BLOCKS and later_s > self._least_later_s else None
 
 
 class Probation:

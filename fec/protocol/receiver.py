@@ -8,7 +8,8 @@ import math
 from collections import Counter, deque
 
 from fec.code.reed_solomon import ReedSolomonCode
-from fec.errors import FecError, MalformedPacket
+from fec.errors import FecError
+from fec.protocol.delivery import SourceDelivery
 from fec.protocol.framing import BLOCK_NUMBERS, signed
 from fec.protocol.loss_report import MAX_BLOCKS
 from fec.protocol.loss_reporting import STAMPS, LossReporter
@@ -20,20 +21,19 @@ from fec.protocol.probation import (
     RESTART_PLAYBACKS,
     SESSIONS_LEFT,
     STEP,
+    LateBlocks,
     Probation,
     Schedule,
 )
 from fec.protocol.receiver_types import (
-    BlockComplete,
     BlocksSkipped,
     BlockUndecodable,
     Event,
     OpenBlock,
+    PlayoutMoved,
     ReceiverParameters,
-    SourceDelivered,
     StreamRestarted,
 )
-from fec.protocol.wire import unprotect
 
 FARTHEST_AHEAD = 4096
 """Blocks that one packet may be ahead of all before it, even where there was time for more; then several must agree."""
@@ -41,7 +41,6 @@ _CLOCK_WINDOW_S = 30.0
 """The clocks' difference is the smallest of this and the last such window: clocks drift, and a path may grow longer."""
 _HALF_STAMPS = STAMPS // 2
 _S_PER_US = 1e-6
-_new_tuple = tuple.__new__  # a named tuple's own constructor takes twice the time
 
 
 class StreamReceiver:
@@ -76,26 +75,22 @@ class StreamReceiver:
 
     def __init__(self, parameters: ReceiverParameters, code: ReedSolomonCode) -> None:
         if code.source_packets != parameters.source_packets:
-            raise FecError(
-                f"a code of {code.source_packets} source packets for a stream of {parameters.source_packets}"
-            )
+            raise FecError(f"a code of {code.source_packets} packets for a stream of {parameters.source_packets}")
         self.parameters = parameters
         m = parameters.source_packets
         self._reader = PacketReader(
             stream_id=parameters.stream_id, source_packets=m, symbol_bytes=parameters.symbol_bytes, key=parameters.key
         )
         self.rejected = self._reader.rejected
-        self._full_prefix = (parameters.symbol_bytes - 2).to_bytes(2, "big")
-        self._all_sources = (1 << m) - 1
         self.worst_reordering_s = 0.0
         """How much later than a packet that was already there another one was sent that came after it, at most."""
-        self._code, self._m, self._half = code, m, max(min(2, m), (m + 1) // 2)
+        self._m, self._half = m, max(min(2, m), (m + 1) // 2)
         self._quicker_s = parameters.playback_s * QUICKER
         self._latest_s = parameters.playback_s + CLOCK_JUMP_S
         self._behind_s = parameters.playback_s * RESTART_PLAYBACKS
         self._counts: Counter[str] = Counter()
-        self._accepted = self._delivered = 0
-        self._left: deque[int] = deque(maxlen=SESSIONS_LEFT)
+        self._delivery = SourceDelivery(code, parameters.symbol_bytes, self._counts)
+        self._accepted, self._left = 0, deque[int](maxlen=SESSIONS_LEFT)
         self._follow(0)
 
     def _follow(self, session: int) -> None:
@@ -103,6 +98,7 @@ class StreamReceiver:
         parameters = self.parameters
         self._session = session
         self._probation, self._schedule = Probation(), self._new_schedule()
+        self._late_blocks = LateBlocks(playback_s=parameters.playback_s)
         self._blocks: dict[int, OpenBlock] = {}
         self._highest = -1
         self._newest_us: int | None = None
@@ -121,8 +117,9 @@ class StreamReceiver:
     @property
     def counters(self) -> Counter[str]:
         """Totals: accepted, duplicate, late, reordered, delivered, recovered, decoded_blocks, undecodable_blocks,
-        lost_sources, unused_parity, unused_sources, unreadable, reports, urgent_reports, skipped_blocks, restarts."""
-        return self._counts + Counter(accepted=self._accepted, delivered=self._delivered)
+        lost_sources, unused_parity, unused_sources, unreadable, reports, urgent_reports, skipped_blocks, restarts,
+        playout_moved."""
+        return self._counts + Counter(accepted=self._accepted, delivered=self._delivery.delivered)
 
     @property
     def received(self) -> int:
@@ -168,7 +165,7 @@ class StreamReceiver:
             self._plan_closing()
         if block is None:
             self._counts["late"] += 1
-            self._reporter.note(number, 1 << symbol, self._highest)
+            self._take_late(number, symbol, transit_s, now_s, events)
         elif block.bitmap >> symbol & 1:
             self._counts["duplicate"] += 1
             return events
@@ -199,7 +196,9 @@ class StreamReceiver:
         sent_us = packet.stamp_us if newest is None else newest + signed(packet.stamp_us - newest, STAMPS)
         transit_s = now_s - sent_us * _S_PER_US
         late_s = transit_s - self._offset_s
-        if 0 <= late_s <= self._latest_s:
+        if now_s < self._newest_at_s - self._quicker_s:
+            self._set_clock(late_s, now_s)  # this end's own was set back
+        elif 0 <= late_s <= self._latest_s:
             pass  # as usual
         elif newest is None:
             self._usual_s = transit_s
@@ -264,22 +263,35 @@ class StreamReceiver:
             self._began(block.number, sent_us)
         if block.complete:
             if block.spoilt >> symbol & 1:
-                self._deliver(block.number, symbol, body, now_s, False, events)
+                self._delivery.deliver(block.number, symbol, body, now_s, False, events)
             else:
                 self._counts["unused_parity" if symbol >= m else "unused_sources"] += 1
             return
         block.symbols[symbol] = body
         arrived = len(block.symbols)
         if symbol < m:
-            self._deliver(block.number, symbol, body, now_s, False, events)
+            self._delivery.deliver(block.number, symbol, body, now_s, False, events)
             if arrived == self._half:  # of parity it tells nothing: that may be late
                 self._schedule.half_arrived(block.number, sent_us)
                 step_s = self._quicker_s * STEP
                 self._usual_s += step_s if now_s - sent_us * _S_PER_US > self._usual_s else -step_s
         if arrived >= m:
-            self._complete(block, now_s, events)
+            self._late_blocks.in_time()
+            self._delivery.complete(block, now_s, events)
         elif block.bitmap.bit_length() - arrived > block.size - m and not self._reporter.urgent:
             self._reporter.alarm(now_s)  # more than the code can repair is missing among what was sent before
+
+    def _take_late(self, number: int, symbol: int, transit_s: float, now_s: float, events: list[Event]) -> None:
+        """A packet of a block that is over. Where so many blocks came whole but too late that it is no chance, play-out
+        is anchored anew."""
+        known = self._recent.get(number, -1)
+        self._reporter.note(number, 1 << symbol, self._highest)
+        whole = known >= 0 and known.bit_count() == self._m - 1 and not known >> symbol & 1
+        later_s = self._late_blocks.arrived(whole, transit_s, self._offset_s)
+        if later_s is not None:
+            self._set_clock(later_s, now_s)
+            self._counts["playout_moved"] += 1
+            events.append(PlayoutMoved(later_s, now_s))
 
     def _is_behind(self, packet: Packet, sent_us: int, late_s: float, now_s: float) -> bool:
         """Whether the stream goes on behind the blocks that are open: packets of blocks that are over are sent now,
@@ -332,6 +344,7 @@ class StreamReceiver:
         self._offset_s += late_s
         self._least_s, self._window_s, self._newest_us = self._offset_s, now_s, None
         self._schedule, self._probation = self._new_schedule(), Probation()
+        self._late_blocks = LateBlocks(playback_s=self.parameters.playback_s)
         self._plan_closing()
 
     def _plan_closing(self) -> None:
@@ -373,35 +386,6 @@ class StreamReceiver:
             block.start_us = sent_us
             number -= 1
         self._plan_closing()
-
-    def _complete(self, block: OpenBlock, now_s: float, events: list[Event]) -> None:
-        block.complete = True
-        self._counts["decoded_blocks"] += 1
-        missing: list[int] = []
-        if block.bitmap & self._all_sources != self._all_sources:
-            missing = [i for i in range(self._m) if i not in block.symbols]
-            sources = self._code.decode(block.symbols)
-            for i in missing:
-                if not self._deliver(block.number, i, sources[i], now_s, True, events):
-                    block.spoilt |= 1 << i  # by a forged symbol: the packet itself may still come
-            self._counts["recovered"] += len(missing)
-        block.symbols.clear()
-        events.append(BlockComplete(block.number, block.bitmap.bit_count(), len(missing), now_s))
-
-    def _deliver(
-        self, number: int, symbol: int, body: bytes, now_s: float, recovered: bool, events: list[Event]
-    ) -> bool:
-        if body[:2] == self._full_prefix:
-            payload = body[2:]
-        else:
-            try:
-                payload = unprotect(body)
-            except MalformedPacket:
-                self._counts["unreadable"] += 1  # the sender itself protected it wrongly
-                return False
-        self._delivered += 1
-        events.append(_new_tuple(SourceDelivered, (number * self._m + symbol, payload, now_s, recovered)))
-        return True
 
     def _close(self, block: OpenBlock, now_s: float, events: list[Event]) -> None:
         del self._blocks[block.number]

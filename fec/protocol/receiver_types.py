@@ -52,7 +52,14 @@ class StreamRestarted(NamedTuple):
     at_s: float
 
 
-Event: TypeAlias = SourceDelivered | BlockComplete | BlockUndecodable | BlocksSkipped | StreamRestarted
+class PlayoutMoved(NamedTuple):
+    """Blocks on end came whole but too late: from now on they are played out ``later_s`` later."""
+
+    later_s: float
+    at_s: float
+
+
+Event: TypeAlias = SourceDelivered | BlockComplete | BlockUndecodable | BlocksSkipped | StreamRestarted | PlayoutMoved
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ import itertools
 import math
 import secrets
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from zlib import crc32
@@ -27,7 +27,7 @@ from fec.protocol.framing import (
 )
 from fec.protocol.loss_report import LossReport, decode_report
 from fec.protocol.path_counts import PathNumbers, PathReports
-from fec.protocol.reordering import ReorderingAllowance
+from fec.protocol.path_deadlines import PathDeadlines, SentBlock
 from fec.protocol.wire import CRC_OFFSET, HEADER, protect
 from fec.redundancy.block_size_control import MAX_BLOCK, BlockSizeControl, PacketReport
 from fec.redundancy.labels import LabelOrder
@@ -35,7 +35,6 @@ from fec.redundancy.labels import LabelOrder
 _LATE_PER_SOURCE, _MAX_LATE_STEP_S = 8, 0.001
 """Late parity leaves at so many times the rate of source packets, or one packet a millisecond where that is quicker."""
 _MAX_BLOCKS = 8192
-_MAX_UNJUDGED = 1 << 17
 _STAMPS = 1 << 32
 _HALF_STAMPS = _STAMPS // 2
 _NUMBERS_AHEAD = 10_000
@@ -58,7 +57,9 @@ class SenderParameters:
     younger than this. ``late_pps``: late parity packets a second (None: eight times the rate, 1000 at least).
     ``session``: of 32 bits, another one for each start of a sender (by default drawn), so that receivers tell it from
     the one before.
-    ``key``: of 16 bytes or more, seals every packet, and only reports that it seals are believed.
+    ``key``: of 16 bytes or more, seals every packet, and only reports that it seals are believed. ``delay_of_label``:
+    in seconds, planned for each of the 65,536 labels' paths; None where nothing is planned. After ``silence_s`` without
+    a report blocks are of ``silent_size`` at least: whoever hears nothing does not know that nothing is lost.
     """
 
     source_packets: int
@@ -69,6 +70,9 @@ class SenderParameters:
     late_parity_pps: float | None = None
     session: int = field(default_factory=lambda: secrets.randbits(32))
     key: bytes | None = field(default=None, repr=False)
+    delay_of_label: Sequence[float] | None = field(default=None, repr=False)
+    silence_s: float = math.inf
+    silent_size: int = 0
 
     def __post_init__(self) -> None:
         if not 0 <= self.session <= MAX_SESSION:
@@ -92,29 +96,6 @@ class OutgoingPacket(NamedTuple):
     block: int
     symbol: int
     block_size: int
-
-
-@dataclass(slots=True)
-class OutgoingBlock:
-    """``known``: bit e for a source symbol that a short block has not, zeros that both ends know."""
-
-    number: int
-    wire_number: int
-    first_label: int
-    started_s: float
-    size: int
-    sources: list[bytes] = field(default_factory=list)
-    parity: list[bytes] = field(default_factory=list)
-    sent: int = 0
-    judged: int = 0
-    judged_lost: int = 0
-    complete: bool = False
-    known: int = 0
-
-    @property
-    def absent(self) -> int:
-        """How many source symbols it has not."""
-        return self.known.bit_count()
 
 
 class StreamSender:
@@ -166,12 +147,11 @@ class StreamSender:
         self._full_prefix = protect(bytes(parameters.symbol_bytes - 2))[:2]
         """What ``protect`` writes before a payload that fills its symbol."""
         self._next_source, self._next_label = 0, 0
-        self._blocks: dict[int, OutgoingBlock] = {}
-        self._filling: OutgoingBlock | None = None
-        self._parity: deque[tuple[float, OutgoingBlock, int]] = deque()
-        self._late: deque[tuple[float, OutgoingBlock, int]] = deque()
-        self._unjudged: deque[tuple[float, OutgoingBlock, int]] = deque(maxlen=_MAX_UNJUDGED)
-        self._reordering = ReorderingAllowance(most_s=parameters.playback_s / 2)
+        self._blocks: dict[int, SentBlock] = {}
+        self._filling: SentBlock | None = None
+        self._parity: deque[tuple[float, SentBlock, int]] = deque()
+        self._late: deque[tuple[float, SentBlock, int]] = deque()
+        self._deadlines = PathDeadlines(parameters.delay_of_label, most_s=parameters.playback_s / 2)
         self._ended = False
         self._last_report, self._last_report_s = 0, -math.inf
         self._older_number = self._older_reports = 0
@@ -200,7 +180,12 @@ class StreamSender:
     @property
     def block_size(self) -> int:
         """N of the blocks begun from now on."""
-        return min(self._largest, self.control.block_size_at(self._next_source * self._interval))
+        return self._size_at(self._next_source * self._interval)
+
+    def _size_at(self, begins_s: float) -> int:
+        size, heard_s = self.control.block_size_at(begins_s), max(self._last_report_s, self.parameters.playback_s)
+        silent = begins_s > heard_s + self.parameters.silence_s
+        return min(self._largest, max(size, self.parameters.silent_size) if silent else size)
 
     def finish_source(self) -> None:
         """No block is begun any more; the one under way is completed."""
@@ -282,7 +267,7 @@ class StreamSender:
     def _source_over(self) -> bool:
         return self._ended and self._next_source % self._m == 0
 
-    def _take_source(self, due_s: float) -> tuple[OutgoingBlock, int]:
+    def _take_source(self, due_s: float) -> tuple[SentBlock, int]:
         m, block = self._m, self._filling
         symbol = len(block.sources) if block is not None else m
         if block is None or symbol == m:
@@ -297,9 +282,9 @@ class StreamSender:
             self._parity.extend((due_s + (k + 0.5) * step, block, m + k) for k in range(len(block.parity)))
         return block, symbol
 
-    def _begin_block(self, number: int, due_s: float) -> OutgoingBlock:
-        size = min(self._largest, self.control.block_size_at(due_s))
-        block = OutgoingBlock(number, (number % BLOCK_NUMBERS) << 8, self._next_label, due_s, size)
+    def _begin_block(self, number: int, due_s: float) -> SentBlock:
+        size = self._size_at(due_s)
+        block = SentBlock(number, (number % BLOCK_NUMBERS) << 8, self._next_label, due_s, size)
         self._next_label += block.size
         self._blocks[number] = self._filling = block
         oldest_s = due_s - self.parameters.playback_s - 2 * self._m * self._interval
@@ -307,25 +292,25 @@ class StreamSender:
             del self._blocks[first.number]
         return block
 
-    def _label(self, block: OutgoingBlock, symbol: int) -> int:
+    def _label(self, block: SentBlock, symbol: int) -> int:
         return self._label_of(block.first_label + symbol)
 
-    def _size_now(self, block: OutgoingBlock) -> int:
+    def _size_now(self, block: SentBlock) -> int:
         """N of a block that would begin now with as many source packets as this one."""
         return self.block_size
 
-    def _packet(self, block: OutgoingBlock, symbol: int, due_s: float, now_s: float, stamp: int) -> OutgoingPacket:
+    def _packet(self, block: SentBlock, symbol: int, due_s: float, now_s: float, stamp: int) -> OutgoingPacket:
         k = m = self._m
         if symbol < m:
             kind, body = _DATA, block.sources[symbol]
         else:
             kind, body, k = _PARITY, block.parity[symbol - m], m - block.absent
         block.sent += 1
-        self._unjudged.append((now_s, block, symbol))
         # fec.protocol.wire's PacketHeader.encode without the dataclass: the same bytes, as a test holds, at a third of
         # the time.
         ids, size = block.wire_number | symbol, block.size
         label = self._label(block, symbol)
+        self._deadlines.add(label, (now_s, block, symbol))
         path, number = self._numbers.next(label) if self._numbers is not None else (0, 0)
         flags, stream, session = self._identity
         marks = flags if k == m else flags | SHORT_FLAG
@@ -336,17 +321,15 @@ class StreamSender:
         return tuple.__new__(OutgoingPacket, (due_s, label, data, block.number, symbol, size))
 
     def _process_report(self, report: LossReport, highest: int, now_s: float) -> None:
-        """Judge what was sent before the newest packet that arrived, adapt N, and help blocks that can still be
+        """Judge what was due before a packet that arrived, adapt N, and help blocks that can still be
         saved."""
         arrived = {_expand_block_number(number, highest): bitmap for number, bitmap in report.blocks}
         oldest = min(arrived, default=highest + 1)
         self._handle_spurious_losses(arrived, now_s)
-        self._reordering.pass_time(now_s)
         now_us = int(now_s * 1e6)
         newest_s = self.newest_reported_sent_s = (now_us - max(0, signed(now_us - report.newest_us, _STAMPS))) / 1e6
         reports: list[PacketReport] = []
-        while self._unjudged and self._unjudged[0][0] <= newest_s - self._reordering.allowance_s:
-            at_s, block, symbol = self._unjudged.popleft()
+        for at_s, block, symbol in self._deadlines.known(arrived, newest_s, now_s):
             if block.number < oldest:
                 continue  # too old for the report: its fate is not known
             gone = not arrived.get(block.number, 0) >> symbol & 1
@@ -365,7 +348,7 @@ class StreamSender:
                     self._send_late_parity(block, count, now_s)
 
     def _handle_spurious_losses(self, arrived: dict[int, int], now_s: float) -> None:
-        """Packets judged lost that came after all: allow for more reordering and do not trust the estimate."""
+        """Packets judged lost that came after all: do not trust the estimate."""
         found = 0
         for number, bitmap in arrived.items():
             block = self._blocks.get(number)
@@ -378,10 +361,9 @@ class StreamSender:
                         self.on_judgement(number, symbol, False, now_s)
         if found:
             self._counts["misjudged"] += found
-            self._reordering.too_short(now_s)
             self.control.restart_estimate()
 
-    def _send_late_parity(self, block: OutgoingBlock, arrived: int, now_s: float) -> None:
+    def _send_late_parity(self, block: SentBlock, arrived: int, now_s: float) -> None:
         """Late parity up to today's N, or as many more as a block is missing of which all that was sent is judged."""
         stop = self._size_now(block)
         if block.sent == block.judged == block.size - block.absent:

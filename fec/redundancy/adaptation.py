@@ -3,7 +3,9 @@
 The estimate restarts where the loss changes, so that after a failure only packets sent since then count.
 """
 
+import bisect
 import itertools
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -37,6 +39,7 @@ class AdaptationParameters:
 
     ``report_timeout_s``: after a silence this long the hold begins again. ``deterministic``: losses follow from labels
     (stratified), so that a few packets tell a change; otherwise they are judged as independent random ones.
+    ``apart_s``: the news of packets sent so much later may come before that of others, which is waited for.
     """
 
     base: int
@@ -44,6 +47,7 @@ class AdaptationParameters:
     hold_s: float = 2.0
     report_timeout_s: float = 1.0
     deterministic: bool = True
+    apart_s: float = 0.0
 
     def __post_init__(self) -> None:
         if not 1 <= self.base <= self.largest <= MAX_BLOCK:
@@ -161,6 +165,7 @@ class BlockSizeController:
         self._last_report_s: float | None = None
         self.block_size = parameters.base
         self.late_parity = True
+        self._early: list[PacketReport] = []
 
     @property
     def largest(self) -> int:
@@ -177,11 +182,22 @@ class BlockSizeController:
 
     def on_packet_reports(self, reports: Sequence[PacketReport], now_s: float) -> None:
         """One report's news in the order of sending, but for outages, which no block size answers."""
+        if self._parameters.apart_s:
+            reports = self._in_order(reports)
         self.add(*_without_outages([report.lost for report in reports], [report.sent_s for report in reports]), now_s)
 
     def restart_estimate(self) -> None:
         """Losses that were reported were none; N is kept until something else is known."""
+        self._early.clear()
         self._estimator.restart()
+
+    def _in_order(self, reports: Sequence[PacketReport]) -> list[PacketReport]:
+        """What is known up to a moment before which all is known: the news of long paths comes later."""
+        known = sorted([*self._early, *reports], key=_sent_s)
+        until_s = known[-1].sent_s - self._parameters.apart_s if known else 0.0
+        ready = bisect.bisect_right(known, until_s, key=_sent_s)
+        self._early = known[ready:]
+        return known[:ready]
 
     def add(self, lost: Sequence[bool], sent_s: Sequence[float], now_s: float) -> bool:
         """One report's news in the order of sending; True where N rose."""
@@ -219,6 +235,9 @@ class BlockSizeController:
     def _bounded(self, loss: float) -> int:
         # No block size answers a loss of everything, so no policy is requested it.
         return min(self._parameters.largest, max(self._parameters.base, self._policy(min(loss, 0.99))))
+
+
+_sent_s = operator.attrgetter("sent_s")
 
 
 def _without_outages(lost: list[bool], sent_s: list[float]) -> tuple[list[bool], list[float]]:

@@ -121,6 +121,7 @@ class Diagnoser:
     packets may differ in the time that they take to a broken link: what left that shortly before and after a change
     proves nothing. ``settle_s``: over how long a failure's losses have to spread, or be very many, before one is
     certain: a switch that stalls delays packets of several ways for a moment, which looks like a node that is down.
+    ``one_path``: labels that no candidate tells apart take one path, so that they come in the order of sending.
 
     >>> from fec.redundancy.candidates import FailureCandidate
     >>> suspects = (("a", (0, 9)), ("b", (5, 20)), ("c", (12, 20)))
@@ -139,8 +140,9 @@ class Diagnoser:
         unexplained_window_s: float,
         transit_s: float = 0.0,
         min_loss_spread_s: float = 0.0,
+        one_path: bool = False,
     ) -> None:
-        self.table = table
+        self.table, self._one_path = table, one_path
         self._memory_s, self._transit_s, self._settle_s = unexplained_window_s, transit_s, min_loss_spread_s
         self._resolved: list[_Failure] = []
         self._current: _Failure | None = None
@@ -232,14 +234,14 @@ class Diagnoser:
 
     def _arrive(self, bit: int, sent_s: float) -> None:
         for failure in [one for one in self._resolved if any(each.mask & bit for each in one.possible)]:
-            if sent_s < failure.began_s + self._transit_s:
+            if self._may_have_passed(failure, bit, sent_s):
                 continue  # was past the broken link already
             if failure.lost & bit or all(one.mask & bit for one in failure.possible):
                 self._end(failure, sent_s)
             else:
                 failure.add_arrival(bit)
         known = self._current
-        if known is None or known.arrived & bit or sent_s < known.began_s + self._transit_s:
+        if known is None or known.arrived & bit or self._may_have_passed(known, bit, sent_s):
             return
         if known.lost & bit:
             self._end(known, sent_s)
@@ -249,6 +251,12 @@ class Diagnoser:
             known.possible = self._explanations(known.lost, known.arrived)
         if not known.possible:
             self._mark_unexplained()
+
+    def _may_have_passed(self, failure: _Failure, bit: int, sent_s: float) -> bool:
+        """Whether what left then may have been past the broken link when it broke; not if one lost left before it and
+        took the same path."""
+        lost_before = self._one_path and bit in failure.seen and failure.seen[bit][1] < sent_s
+        return sent_s < failure.began_s + self._transit_s and not lost_before
 
     def _begin(self, bit: int, sent_s: float) -> None:
         possible = [Hypothesis((i,), self.table.masks[i]) for i in self.table.holding(bit)]

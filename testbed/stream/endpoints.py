@@ -1,6 +1,7 @@
 """The two ends of a planned stream, configured from the plan; the same for either fabric."""
 
 import hashlib
+import math
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
@@ -8,6 +9,7 @@ from typing import Any
 
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.protocol.framing import VERSION
+from fec.protocol.path_deadlines import JITTER
 from fec.protocol.receiver import StreamReceiver
 from fec.protocol.receiver_types import Event, ReceiverParameters, SourceDelivered
 from fec.protocol.sender import SenderParameters, StreamSender
@@ -17,8 +19,8 @@ from fec.redundancy.diagnosis import Diagnoser
 from fec.redundancy.diagnosis_control import DiagnosingControl, NewPaths
 from fec.redundancy.labels import LabelOrder, RandomLabels, stratified_labels
 from testbed.model.label_split import LabelSplit
+from testbed.stream.path_delays import candidate_spread_s, delay_of_label, path_spread_s
 from testbed.stream.plan import StreamPlan
-from testbed.stream.planning import longest_path_delay_s
 from testbed.stream.prediction.block_size_policy import block_size_policy, is_deterministic
 from testbed.stream.prediction.failure_candidates import DIAGNOSES, candidate_table, exact_block_size, is_diagnosing
 from testbed.stream.prediction.loss_by_path import REPORTS, is_numbered, path_of_label
@@ -45,6 +47,8 @@ def payload_source(seed: int, symbol_bytes: int) -> Callable[[int], bytes]:
 SETTLE_S = 0.03
 """Over which a failure's losses spread before the sender is certain of it; a switch that stalls delays packets for
 less."""
+SILENT_INTERVALS = 3
+"""Without a report, before a sender allows for a failure that it is not told of."""
 CHANGE_ALLOWED_S = 1.0
 """From the moment at which nodes move to the last packet under the old split, at most: a verdict allows a change no
 more (``campaign_verdict``)."""
@@ -61,7 +65,18 @@ def build_sender(
     ``key``: seals packets and reports, and gives the sender a session of its own; without one (in the simulator) both
     are left out."""
     stream = plan.stream
-    parameters = SenderParameters(
+    parameters = sender_parameters(plan, key, adaptive=foreseen is None and stream.block_size is None)
+    control = PlannedBlockSize(foreseen) if foreseen is not None else block_size_control(plan)
+    code = ReedSolomonCode(source_packets=stream.source_packets)
+    content = payload_source(plan.seed, stream.symbol_bytes)
+    paths = path_of_label(plan.forward) if is_numbered(plan) else None
+    return StreamSender(parameters, code, label_sequence(plan), control, content, paths)
+
+
+def sender_parameters(plan: StreamPlan, key: bytes | None, *, adaptive: bool) -> SenderParameters:
+    """How a sender of the plan paces, seals and judges; ``adaptive``: its N follows what is reported."""
+    stream = plan.stream
+    return SenderParameters(
         source_packets=stream.source_packets,
         symbol_bytes=stream.symbol_bytes,
         rate_pps=stream.rate_pps,
@@ -69,12 +84,10 @@ def build_sender(
         late_parity_pps=stream.late_pps,
         session=0 if key is None else secrets.randbits(32),
         key=key,
+        delay_of_label=None if plan.changes else delay_of_label(plan.forward),
+        silence_s=SILENT_INTERVALS * max(stream.report_interval_s, 1 / stream.rate_pps) if adaptive else math.inf,
+        silent_size=worst_single_failure(plan) if adaptive else 0,
     )
-    control = PlannedBlockSize(foreseen) if foreseen is not None else block_size_control(plan)
-    code = ReedSolomonCode(source_packets=stream.source_packets)
-    content = payload_source(plan.seed, stream.symbol_bytes)
-    paths = path_of_label(plan.forward) if is_numbered(plan) else None
-    return StreamSender(parameters, code, label_sequence(plan), control, content, paths)
 
 
 def block_size_control(plan: StreamPlan) -> BlockSizeControl:
@@ -89,6 +102,7 @@ def block_size_control(plan: StreamPlan) -> BlockSizeControl:
         largest=max(policy.largest, policy.base),
         hold_s=stream.hold_s,
         deterministic=is_deterministic(plan),
+        apart_s=0.0 if plan.changes else (1 + JITTER) * path_spread_s(plan),
     )
     estimator = BlockSizeController(parameters, policy)
     if not is_diagnosing(plan):
@@ -98,8 +112,9 @@ def block_size_control(plan: StreamPlan) -> BlockSizeControl:
         return Diagnoser(
             candidate_table(split),
             unexplained_window_s=stream.hold_s,
-            transit_s=longest_path_delay_s(plan),
+            transit_s=candidate_spread_s(plan),
             min_loss_spread_s=SETTLE_S,
+            one_path=True,
         )
 
     changes = [
@@ -108,6 +123,13 @@ def block_size_control(plan: StreamPlan) -> BlockSizeControl:
     control = DiagnosingControl(diagnoser(plan.forward), exact_block_size(plan), estimator, changes)
     control.prepare()
     return control
+
+
+def worst_single_failure(plan: StreamPlan) -> int:
+    """N that answers the failure of any one link that a code can repair."""
+    size_of = exact_block_size(plan)
+    hit = (split.intervals(i) for split in plan.splits for i in split.loaded if split.load(i) < 1)
+    return max((size_of(intervals) or 0 for intervals in hit), default=0)
 
 
 def build_receiver(plan: StreamPlan, key: bytes | None = None) -> StreamReceiver:

@@ -24,6 +24,8 @@ from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import disjoint_return_split, interval_groups, spray
 from testbed.stream.options import CodingOptions, StreamOptions
 from testbed.stream.options import EachLink as EachLink
+from testbed.stream.path_delays import REACTION_S as REACTION_S
+from testbed.stream.path_delays import allowed_reaction_s, delay_to_fault_s, longest_path_delay_s, round_trip_s
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.prediction.active_faults import faulty_links, is_campaign
 from testbed.stream.prediction.block_size_policy import block_size_policy
@@ -36,9 +38,6 @@ DEFAULT_CAMPAIGN_S = 30.0
 """A stream under random faults lasts so long where nothing else is asked."""
 FOR_GOOD_S = 4.0
 """Where nothing else is asked, a stream goes on for so long after the last link has failed for good."""
-REACTION_S = 0.45
-"""Allowed from a failure to redundancy that answers it: a report interval, the way back, a block; measured: see
-docs."""
 NO_FILE = "give each-link, none, poisson:rate=R,lasts=S or a JSON file"
 _OR_MORE = "s or more (playback_s, --playback-buffer), a higher rate or a smaller M"
 HEADERS_BYTES = 14 + 20 + 8 + HEADER_BYTES
@@ -144,7 +143,7 @@ def build_plan(
         scheduled = random_faults(replace(plan, duration_s=duration_s or DEFAULT_CAMPAIGN_S), faults)
     else:
         scheduled = schedule_each_link(plan, faults) if isinstance(faults, EachLink) else tuple(faults)
-    without = max(WARM_UP_S + 1.0, 4 * parameters.block_s)
+    without = max(WARM_UP_S + 1.0 + round_trip_s(plan), 4 * parameters.block_s)
     ends = [f.start_s + FOR_GOOD_S if f.permanent else f.stop_s for f in scheduled]
     length_s = duration_s or max(ends, default=without) + parameters.playback_s + 0.4
     plan = replace(plan, faults=outlasting(scheduled, length_s), duration_s=length_s, route=route)
@@ -229,22 +228,15 @@ def schedule_each_link(plan: StreamPlan, each: EachLink) -> tuple[Fault, ...]:
     )
     policy = block_size_policy(replace(plan, faults=(draft,)))
     block_s = parameters.block_s
-    at, faults = WARM_UP_S, []
+    at, faults = WARM_UP_S + round_trip_s(plan), []
     for link in sorted(choose_links(plan, each.most), key=lambda i: (-plan.forward.load(i), i)):
         share = float(plan.forward.load(link)) * each.loss_fraction
         size = parameters.block_size or (policy(share) if share < 1 else policy.base)
         wire_pps = parameters.rate_pps * size / parameters.source_packets
-        lasts = REACTION_S + 3 * block_s + steady_packets(plan, link, each) / wire_pps
-        faults.append(
-            Fault(
-                link=plan.network.links[link].id,
-                kind=each.kind,
-                start_s=round(at, 4),
-                stop_s=round(at + lasts, 4),
-                direction=each.direction,
-                loss_fraction=each.loss_fraction,
-            )
-        )
+        lasts = allowed_reaction_s(plan) + 3 * block_s + steady_packets(plan, link, each) / wire_pps
+        fault = replace(draft, link=plan.network.links[link].id, direction=each.direction)
+        lasts += delay_to_fault_s(plan, fault)
+        faults.append(replace(fault, start_s=round(at, 4), stop_s=round(at + lasts, 4)))
         at += lasts + _before_next_s(plan, link, wire_pps, lasts)
     return tuple(faults)
 
@@ -256,7 +248,7 @@ def _before_next_s(plan: StreamPlan, link: int, wire_pps: float, lasts_s: float)
     failure for one on top of it. A link of so few labels that hardly one was lost meanwhile is waited for no longer
     than four times its failure.
     """
-    recovered_s = plan.stream.recovery_s
+    recovered_s = plan.stream.recovery_s + round_trip_s(plan)
     if plan.stream.block_size is not None:
         return recovered_s
     return max(recovered_s, min(4 * lasts_s, _longest_absence(plan, link) / wire_pps))
@@ -366,12 +358,6 @@ def check_parity_comes(plan: StreamPlan) -> None:
             f"{stream.source_packets} packets takes {stream.block_s:g} s, and its parity as long again, so that the "
             f"code could repair nothing in time: give a buffer of {least_s:g} {_OR_MORE}"
         )
-
-
-def longest_path_delay_s(plan: StreamPlan) -> float:
-    """Propagation over the longest path of any of the plan's splits, in seconds."""
-    paths = (path for split in plan.splits for path in split.paths)
-    return max(sum(plan.network.links[i].delay_s for i in path.links) for path in paths)
 
 
 def predicted_loss(plan: StreamPlan, fault: Fault) -> float:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import secrets
 from functools import lru_cache
 
 from fec.code.variable_lengths import VariableLengthCode
 from fec.protocol.event_receiver import EventReceiver
 from fec.protocol.event_sender import EventPolicy, EventSender, flow_of
-from fec.protocol.framing import MAX_SESSION
 from fec.protocol.receiver_types import ReceiverParameters
-from fec.protocol.sender import SenderParameters
 from fec.redundancy.block_size_control import BlockSizeControl, fixed_block_size
 from fec.redundancy.labels import LABELS
 from fec.redundancy.short_blocks import ShortBlocks
-from testbed.stream.endpoints import block_size_control, label_sequence
+from testbed.stream.endpoints import block_size_control, label_sequence, sender_parameters
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.block_size_policy import block_size_policy
 from testbed.stream.prediction.failure_candidates import candidate_table
@@ -50,14 +47,7 @@ def build_sender(tunnel: TunnelPlan, key: bytes) -> EventSender:
         short = short_blocks(plan, pairs=tunnel.mode == "adaptive")
         policy = EventPolicy(parity_of=short.parity, flush_s=tunnel.flush_s)
         control = block_size_control(plan) if tunnel.mode == "adaptive" else fixed_block_size(short.whole)
-    parameters = SenderParameters(
-        source_packets=stream.source_packets,
-        symbol_bytes=stream.symbol_bytes,
-        rate_pps=stream.rate_pps,
-        playback_s=stream.playback_s,
-        session=secrets.randbelow(MAX_SESSION) + 1,
-        key=key,
-    )
+    parameters = sender_parameters(plan, key, adaptive=tunnel.mode == "adaptive")
     code = VariableLengthCode(stream.source_packets)
     return EventSender(parameters, code, label_sequence(plan), control, policy, path_of_label(plan.forward))
 

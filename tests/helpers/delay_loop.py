@@ -14,7 +14,7 @@ from fec.protocol.receiver_types import Event, ReceiverParameters
 from fec.protocol.sender import OutgoingPacket, SenderParameters, StreamSender
 from fec.redundancy.adaptation import AdaptationParameters, BlockSizeController
 from fec.redundancy.block_size_control import fixed_block_size
-from fec.redundancy.labels import LabelOrder, StratifiedLabels
+from fec.redundancy.labels import LABELS, LabelOrder, StratifiedLabels
 
 Forward = Callable[[OutgoingPacket, float], Sequence[float]]
 """(packet, time sent) -> delay of each copy that arrives; none: lost."""
@@ -30,8 +30,8 @@ def build_sender(
     policy: Callable[[float], int] = lambda loss: 0, labels: LabelOrder | None = None, **changes: object
 ) -> StreamSender:
     """``changes``: of the sender's parameters and of the control's alike; ``block_size``: N for good."""
-    values: dict[str, object] = {"source_packets": 20, "symbol_bytes": 24, "rate_pps": 1000.0, "base": 22, "session": 0}
-    values |= changes
+    values: dict[str, object] = {"source_packets": 20, "symbol_bytes": 24, "rate_pps": 1000.0, "base": 22}
+    values |= {"session": 0, "delay_of_label": bytes(LABELS)} | changes
     fixed = values.pop("block_size", None)
     own = {field.name for field in fields(AdaptationParameters)}
     adaptation = AdaptationParameters(**{name: value for name, value in values.items() if name in own})  # type: ignore[arg-type]

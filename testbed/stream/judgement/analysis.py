@@ -20,6 +20,7 @@ from testbed.stream.judgement.fault_results import (
 from testbed.stream.judgement.packet_logs import mislabelled
 from testbed.stream.judgement.timing_errors import latenesses, spurious_loss_blocks
 from testbed.stream.measurements import BoolArray, StreamMeasurements
+from testbed.stream.path_delays import delay_to_fault_s, path_spread_s, round_trip_s
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import is_campaign
 from testbed.stream.prediction.block_size_policy import (
@@ -89,7 +90,7 @@ def analyse(plan: StreamPlan, run: StreamMeasurements) -> SessionAnalysis:
     recovering = _in_recovery(plan, run)
     resting = run.first_of_block & outside & ~recovering[run.place_of_block]
     base = float(np.median(run.sent.block_size[resting])) if resting.any() else float(policy.base)
-    calm = block_outside & ~recovering & (run.blocks.started_s >= START_UP_S)
+    calm = block_outside & ~recovering & (run.blocks.started_s >= START_UP_S + round_trip_s(plan))
     at_rest = _at_rest(plan, run, calm & ~np.isin(run.blocks.block, spurious), base)
     terms = _ror_terms(plan, results, policy.base, at_rest)
     ror_spurious = (
@@ -156,8 +157,10 @@ def _outside_faults(plan: StreamPlan, run: StreamMeasurements) -> tuple[BoolArra
     guard = FAULT_GUARD_S + 2 * plan.stream.block_s
     packets, blocks = np.ones(len(run.sent.time_s), dtype=bool), np.ones(len(run.blocks.started_s), dtype=bool)
     for times in run.faults:
+        # sent before it and lost to it, or not there yet, for its path is long, when the sender answered
+        before_s = guard + max(delay_to_fault_s(plan, times.fault), path_spread_s(plan))
         for mask, at in ((packets, run.sent.time_s), (blocks, run.blocks.started_s)):
-            mask &= (at < times.start_s - guard) | (at > times.stop_s + guard)
+            mask &= (at < times.start_s - before_s) | (at > times.stop_s + guard)
     return packets, blocks
 
 
@@ -165,7 +168,7 @@ def _in_recovery(plan: StreamPlan, run: StreamMeasurements) -> BoolArray:
     """Which blocks began so soon after a fault that the sender may still have answered it."""
     mask = np.zeros(len(run.blocks.started_s), dtype=bool)
     for times in run.faults:
-        until = times.stop_s + plan.stream.recovery_s + 0.2
+        until = times.stop_s + plan.stream.recovery_s + round_trip_s(plan) + 0.2
         mask |= (run.blocks.started_s >= times.stop_s) & (run.blocks.started_s < until)
     return mask
 

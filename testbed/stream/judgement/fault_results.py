@@ -20,8 +20,9 @@ from testbed.faults.fault_times import FaultTimes
 from testbed.model.run_records import FaultOutcome
 from testbed.stream.judgement.timing_errors import max_queueing_delay_s
 from testbed.stream.measurements import BlockOutcomes, BoolArray, IntArray, SentPackets, StreamMeasurements
+from testbed.stream.path_delays import allowed_reaction_s, delay_to_fault_s
 from testbed.stream.plan import StreamPlan
-from testbed.stream.planning import REACTION_S, predicted_loss
+from testbed.stream.planning import predicted_loss
 from testbed.stream.prediction.active_faults import fault_intervals
 from testbed.stream.prediction.block_size_policy import BlockSizePolicy, is_deterministic
 from testbed.stream.prediction.failure_candidates import (
@@ -105,7 +106,8 @@ def fault_result(
     """Everything about one fault of a run in which faults do not overlap; ``misled``: numbers of the blocks that a
     misinformed sender began. Cost: a few passes over the packets sent around it."""
     fault = times.fault
-    run, lost = around(run, times, lost)
+    before_s = delay_to_fault_s(plan, fault)
+    run, lost = around(run, times, lost, before_s)
     loss = predicted_loss(plan, fault)
     predicted = predicted_block_size(plan, times, loss, policy.base)
     low, high = size_range(plan, loss, policy)
@@ -116,12 +118,13 @@ def fault_result(
     needs_more = plan.stream.block_size is None and loss < 1 and low > policy.base
     reaction = _reaction(run, times, low) if needs_more else None
     diagnosis = _diagnosis(run, times, loss) if is_diagnosing(plan) else None
-    answered = _answered_s(times, needs_more, reaction, diagnosis)
+    answered = _answered_s(times, needs_more, reaction, diagnosis, allowed_reaction_s(plan))
     block_s = plan.stream.block_s
     apart_s = run.clocks.fault_to_sender_s
     # What lay in a switch at the repair may have come through: blocks that could have had packets there are left out.
     ends_s = (
         times.stop_s
+        - before_s
         - apart_s
         - (max_queueing_delay_s(plan, run, times.stop_s - _QUEUED_BEFORE_S) if run.fabric == "emulation" else 0.0)
     )
@@ -130,7 +133,7 @@ def fault_result(
     mask = begun_since[run.place_of_block] & (run.sent.time_s < ends_s)
     packets = int(mask.sum())
     broken, late = run.never_complete, run.blocks.late_source_packets
-    transient = (starts >= times.start_s - 2 * block_s) & (starts < answered)
+    transient = (starts >= times.start_s - 2 * block_s - before_s) & (starts < answered)
     steady = (starts >= answered) & (starts < times.stop_s)
     sizes = run.sent.block_size[run.first_of_block & mask]
     # a block that began at the very moment of the answer may have had the N from before it
@@ -183,11 +186,13 @@ def undecided_packets(run: StreamMeasurements, times: FaultTimes) -> int:
     return int((near[0] | near[1]).sum())
 
 
-def around(run: StreamMeasurements, times: FaultTimes, lost: BoolArray) -> tuple[StreamMeasurements, BoolArray]:
-    """The blocks that had packets to send during the fault, with all that was sent of them, and which of those were
-    lost."""
+def around(
+    run: StreamMeasurements, times: FaultTimes, lost: BoolArray, before_s: float = 0.0
+) -> tuple[StreamMeasurements, BoolArray]:
+    """The blocks that had packets to send during the fault or ``before_s`` before it, with all that was sent of them,
+    and which of those were lost."""
     sent, blocks = run.sent, run.blocks
-    during = sent.block[(sent.time_s >= times.start_s) & (sent.time_s < times.stop_s)]
+    during = sent.block[(sent.time_s >= times.start_s - before_s) & (sent.time_s < times.stop_s)]
     if not len(during):
         return run, lost
     low, high = during.min() - 2, during.max()  # blocks cut by the fault began two blocks earlier at most
@@ -201,13 +206,15 @@ def around(run: StreamMeasurements, times: FaultTimes, lost: BoolArray) -> tuple
     return cut, lost[own]
 
 
-def _answered_s(times: FaultTimes, needs_more: bool, reaction: float | None, diagnosis: FaultDiagnosis | None) -> float:
+def _answered_s(
+    times: FaultTimes, needs_more: bool, reaction: float | None, diagnosis: FaultDiagnosis | None, allowed_s: float
+) -> float:
     """When the steady part begins; a sender that never answers, or is long in doubt, is given the time that one takes,
     and then judged."""
     if needs_more and reaction is None:
-        return min(times.start_s + REACTION_S, times.stop_s)
+        return min(times.start_s + allowed_s, times.stop_s)
     certain = diagnosis.certain_after_s if diagnosis is not None else None
-    return times.start_s + max(reaction or 0.0, min(certain or 0.0, REACTION_S))
+    return times.start_s + max(reaction or 0.0, min(certain or 0.0, allowed_s))
 
 
 def size_range(plan: StreamPlan, loss: float, policy: BlockSizePolicy) -> tuple[int, int]:

@@ -22,8 +22,8 @@ import numpy as np
 from testbed.model.machine.load import TimingError
 from testbed.stream.endpoints import SETTLE_S
 from testbed.stream.measurements import BoolArray, FloatArray, IntArray, StreamMeasurements
+from testbed.stream.path_delays import REACTION_S, longest_path_delay_s
 from testbed.stream.plan import StreamPlan
-from testbed.stream.planning import REACTION_S, longest_path_delay_s
 from testbed.stream.prediction.active_faults import is_impaired
 
 MAX_LAG = 0.25

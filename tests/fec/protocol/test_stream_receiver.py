@@ -155,14 +155,16 @@ def test_a_packet_sent_long_after_it_arrived_is_refused() -> None:
     assert dict(receiver.rejected) == {"timestamp": 1}
 
 
-def test_a_clock_that_was_set_is_followed_once_several_packets_agree() -> None:
+@pytest.mark.parametrize(("set_s", "refused"), [(50.0, 7), (-50.0, 0)])
+def test_a_clock_that_was_set_is_followed_once_several_packets_agree(set_s: float, refused: int) -> None:
+    """At once where it was set back: this end's own time tells."""
     receiver = small()
     receiver.receive(packet(0, 0, sent_s=100.0), 100.0)
     for k in range(12):
-        receiver.receive(packet(1 + k, 0, sent_s=100.1 + 0.1 * k), 50.1 + 0.1 * k)
-    assert dict(receiver.rejected) == {"timestamp": 7}
-    assert receiver.counters["accepted"] == 1 + 12 - 7
-    assert receiver.next_deadline_s() < 52.0
+        receiver.receive(packet(1 + k, 0, sent_s=100.1 + 0.1 * k), 100.1 + set_s + 0.1 * k)
+    assert receiver.rejected["timestamp"] == receiver.rejected.total() == refused
+    assert receiver.counters["accepted"] == 1 + 12 - refused
+    assert receiver.next_deadline_s() < 102.0 + set_s
 
 
 def test_a_quick_packet_of_long_ago_no_longer_sets_the_deadlines() -> None:
