@@ -23,10 +23,12 @@ from testbed.tunnel.trial import TrialPlan
 PROGRAMS = {"ping": "ping", "udp": "iperf3", "tcp": "iperf3", "video": "ffmpeg"}
 """Workload -> the program that it needs; voice is a source of our own."""
 PING_EVERY_S = 0.02
+_UNDER_WAY = 50
+"""The last echoes, which may be under way when the run ends, are not counted."""
 UDP_PAYLOAD_BYTES = 1200
 _VIDEO_PORT, _FRAMES_PER_S = 5004, 25
 _LINGER_S = 1.0
-_REPLY = re.compile(r"^\[([\d.]+)\].*icmp_seq=(\d+).* time=([\d.]+) ms", re.MULTILINE)
+_REPLY = re.compile(r"^.*icmp_seq=(\d+).* time=([\d.]+) ms", re.MULTILINE)
 _SENT = re.compile(r"^(\d+) packets transmitted", re.MULTILINE)
 _DUMP = """
 import socket, sys
@@ -104,7 +106,7 @@ def sending(plan: TrialPlan, place: Place, workload: str) -> list[str]:
     seconds, address = plan.duration_s, place.address
     if workload == "ping":
         every = ["-i", f"{PING_EVERY_S:g}", "-c", str(int(seconds / PING_EVERY_S))]
-        return ["ping", "-n", "-D", *every, "-W", "1", address]
+        return ["ping", "-n", *every, "-W", "1", address]
     if workload == "video":
         source = ["ffmpeg", "-v", "error", "-re", "-i", str(place.folder / "sent.ts"), "-c", "copy", "-copyts"]
         return [*source, "-mpegts_copyts", "1", "-f", "mpegts", f"udp://{address}:{_VIDEO_PORT}?pkt_size=1316"]
@@ -119,8 +121,9 @@ def outcome(plan: TrialPlan, place: Place, workload: str) -> Mapping[str, Any]:
     text = (place.folder / workload).read_text(errors="replace")
     if workload == "ping":
         summary = _SENT.search(text)
-        sent = int(summary[1]) if summary is not None else 0
-        replies = {int(number): float(ms) for _, number, ms in _REPLY.findall(text)}
+        sent = max(0, int(summary[1]) - _UNDER_WAY) if summary is not None else 0
+        answers = ((int(number), float(ms)) for number, ms in _REPLY.findall(text))
+        replies = {number: ms for number, ms in answers if number <= sent}
         times = sorted(replies.values())
         return {
             "sent": sent,
