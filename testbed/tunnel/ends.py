@@ -6,8 +6,8 @@ import itertools
 from functools import lru_cache
 
 from fec.code.variable_lengths import VariableLengthCode
-from fec.protocol.event_receiver import EventReceiver
-from fec.protocol.event_sender import EventPolicy, EventSender, flow_of
+from fec.protocol.events.event_receiver import EventReceiver
+from fec.protocol.events.event_sender import EventPolicy, EventSender, flow_of
 from fec.protocol.receiver_types import ReceiverParameters
 from fec.redundancy.block_size_control import BlockSizeControl, fixed_block_size
 from fec.redundancy.labels import LABELS

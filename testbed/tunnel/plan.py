@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from fec.protocol.event_sender import FRAMING, PATIENCE
+from fec.protocol.events.event_sender import FRAMING, PATIENCE
 from fec.protocol.wire import HEADER_BYTES
 from testbed.errors import InputError
 from testbed.model.label_split import LabelSplit

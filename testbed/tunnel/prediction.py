@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fec.protocol.event_sender import FEW, FRAMING, PATIENCE
+from fec.protocol.events.event_sender import FEW, FRAMING, PATIENCE
 from fec.protocol.wire import HEADER_BYTES
 from testbed.stream.prediction.active_faults import path_losses
 from testbed.stream.prediction.block_size_policy import block_size_policy, largest_block

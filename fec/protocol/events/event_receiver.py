@@ -7,8 +7,8 @@ from zlib import crc32
 
 from fec.code.variable_lengths import VariableLengthCode
 from fec.errors import FecError
-from fec.protocol.event_sender import FRAMING, NUMBERS
-from fec.protocol.flow_order import Delivered, FlowOrder
+from fec.protocol.events.event_sender import FRAMING, NUMBERS
+from fec.protocol.events.flow_order import Delivered, FlowOrder
 from fec.protocol.framing import MAX_SYMBOL_ID, NO_SEAL, SHORT_FLAG
 from fec.protocol.packet_reader import FIRST_BYTES, Fields, PacketReader
 from fec.protocol.probation import EARLY_BLOCKS, Schedule

@@ -4,7 +4,7 @@ import heapq
 import math
 from typing import NamedTuple
 
-from fec.protocol.event_sender import NUMBERS
+from fec.protocol.events.event_sender import NUMBERS
 from fec.protocol.framing import signed
 
 _MOST_WAITING = 4096
