@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fec.errors import FecError
 from fec.redundancy.block_size_control import MAX_BLOCK, PacketReport
+from fec.redundancy.loss_bursts import LossBursts
 
 MAX_MEMORY = 2048
 """Packets that an estimate rests on at most."""
@@ -40,6 +41,7 @@ class AdaptationParameters:
     ``report_timeout_s``: after a silence this long the hold begins again. ``deterministic``: losses follow from labels
     (stratified), so that a few packets tell a change; otherwise they are judged as independent random ones.
     ``apart_s``: the news of packets sent so much later may come before that of others, which is waited for.
+    ``bursts_pass``: blocks can wait for parity that is sent when a burst of losses is over, which N need not answer.
     """
 
     base: int
@@ -48,6 +50,7 @@ class AdaptationParameters:
     report_timeout_s: float = 1.0
     deterministic: bool = True
     apart_s: float = 0.0
+    bursts_pass: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.base <= self.largest <= MAX_BLOCK:
@@ -166,6 +169,7 @@ class BlockSizeController:
         self.block_size = parameters.base
         self.late_parity = True
         self._early: list[PacketReport] = []
+        self._bursts = LossBursts()
 
     @property
     def largest(self) -> int:
@@ -184,7 +188,14 @@ class BlockSizeController:
         """One report's news in the order of sending, but for outages, which no block size answers."""
         if self._parameters.apart_s:
             reports = self._in_order(reports)
-        self.add(*_without_outages([report.lost for report in reports], [report.sent_s for report in reports]), now_s)
+        fates = [report.lost for report in reports]
+        if self._parameters.bursts_pass:
+            self._bursts.add(fates)
+            if self._bursts.passing:
+                self._estimator.restart()
+                self.block_size = self._parameters.base
+                return
+        self.add(*_without_outages(fates, [report.sent_s for report in reports]), now_s)
 
     def restart_estimate(self) -> None:
         """Losses that were reported were none; N is kept until something else is known."""

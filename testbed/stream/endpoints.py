@@ -19,8 +19,9 @@ from fec.redundancy.diagnosis import Diagnoser
 from fec.redundancy.diagnosis_control import DiagnosingControl, NewPaths
 from fec.redundancy.labels import LabelOrder, RandomLabels, stratified_labels
 from testbed.model.label_split import LabelSplit
-from testbed.stream.path_delays import candidate_spread_s, delay_of_label, path_spread_s
+from testbed.stream.path_delays import candidate_spread_s, delay_of_label, path_spread_s, round_trip_s
 from testbed.stream.plan import StreamPlan
+from testbed.stream.planning import most_carried
 from testbed.stream.prediction.block_size_policy import block_size_policy, is_deterministic
 from testbed.stream.prediction.failure_candidates import DIAGNOSES, candidate_table, exact_block_size, is_diagnosing
 from testbed.stream.prediction.loss_by_path import REPORTS, is_numbered, path_of_label
@@ -99,9 +100,10 @@ def block_size_control(plan: StreamPlan) -> BlockSizeControl:
         return fixed_block_size(stream.block_size)
     parameters = AdaptationParameters(
         base=policy.base,
-        largest=max(policy.largest, policy.base),
+        largest=max(min(policy.largest, most_carried(plan)), policy.base),
         hold_s=stream.hold_s,
         deterministic=is_deterministic(plan),
+        bursts_pass=stream.playback_s >= 2 * stream.block_s + stream.report_interval_s + 2 * round_trip_s(plan),
         apart_s=0.0 if plan.changes else (1 + JITTER) * path_spread_s(plan),
     )
     estimator = BlockSizeController(parameters, policy)

@@ -40,6 +40,8 @@ FOR_GOOD_S = 4.0
 """Where nothing else is asked, a stream goes on for so long after the last link has failed for good."""
 NO_FILE = "give each-link, none, poisson:rate=R,lasts=S or a JSON file"
 _OR_MORE = "s or more (playback_s, --playback-buffer), a higher rate or a smaller M"
+_FULL = 0.9
+"""Of a link's capacity: what streams may put on it."""
 HEADERS_BYTES = 14 + 20 + 8 + HEADER_BYTES
 """Ethernet, IPv4, UDP and stream header around each symbol."""
 
@@ -281,12 +283,21 @@ def check_rates(plan: StreamPlan) -> None:
     heaviest = {i: max(float(split.load(i)) for split in plan.splits) for split in plan.splits for i in split.loaded}
     for i in sorted(heaviest):
         link, need = plan.network.links[i], wire_bps * heaviest[i]
-        if need > 0.9 * link.capacity_bps:
+        if need > _FULL * link.capacity_bps:
             raise InputError(
                 f"stream at {parameters.rate_pps:g} packets/s and its largest N puts {need / 1e6:.2f} Mbit/s on "
                 f"{link.label}, which carries {link.capacity_bps / 1e6:g}; lower the rate or the symbol size, or raise "
                 "the capacity"
             )
+
+
+def most_carried(plan: StreamPlan) -> int:
+    """The largest N at which no link of the plan's splits is filled past 90 % by the stream alone: packets beyond it
+    would be lost to the queue that they fill."""
+    symbol_bps = _wire_bps(plan, 1.0)
+    links = plan.network.links
+    shares = [float(split.load(i)) / links[i].capacity_bps for split in plan.splits for i in split.loaded]
+    return int(_FULL / (symbol_bps * max(shares)))
 
 
 def check_concurrent(plans: Sequence[StreamPlan]) -> None:
@@ -312,7 +323,7 @@ def check_concurrent(plans: Sequence[StreamPlan]) -> None:
             raise InputError(f"streams at once: {wrong}")
     for number, link in enumerate(first.network.links):
         need = sum(_largest_wire_bps(plan) * float(plan.forward.load(number)) for plan in plans)
-        if need > 0.9 * link.capacity_bps:
+        if need > _FULL * link.capacity_bps:
             raise InputError(
                 f"streams at once: they put {need / 1e6:.2f} Mbit/s on {link.label}, which carries "
                 f"{link.capacity_bps / 1e6:g}; lower their rates or raise the capacity"
@@ -326,7 +337,12 @@ def _largest_wire_bps(plan: StreamPlan) -> float:
     size = parameters.block_size or (
         policy.largest if is_campaign(plan) else max(map(policy, losses), default=policy.base)
     )
-    return parameters.rate_pps * size / parameters.source_packets * (parameters.symbol_bytes + HEADERS_BYTES) * 8
+    return _wire_bps(plan, size)
+
+
+def _wire_bps(plan: StreamPlan, size: float) -> float:
+    stream = plan.stream
+    return stream.rate_pps * size / stream.source_packets * (stream.symbol_bytes + HEADERS_BYTES) * 8
 
 
 def check_delays(plan: StreamPlan) -> None:

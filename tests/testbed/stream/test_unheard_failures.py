@@ -8,11 +8,13 @@ from collections.abc import Sequence
 
 import pytest
 
+import testbed
 from fec.protocol.receiver_types import BlockUndecodable
 from fec.protocol.sender import OutgoingPacket, StreamSender
 from testbed.stream import endpoints
 from testbed.stream.endpoints import build_receiver, build_sender
 from testbed.stream.plan import StreamPlan
+from testbed.stream.planning import most_carried
 from tests.helpers.delay_loop import DelayLoop
 from tests.testbed.stream.test_unequal_delays import Channel, plan_of
 
@@ -64,3 +66,17 @@ def test_reports_that_are_lost_now_and_then_are_no_silence(lost: float, most_rai
     sizes = [packet.block_size for _, packet in loop.sent if packet.symbol == 0]
     assert len(sizes) >= 245 and len(loop.reported_s) > 40
     assert sum(size > min(sizes) for size in sizes) <= most_raised * len(sizes)
+
+
+@pytest.mark.parametrize(("capacity", "largest"), [("2e6", 29), ("1e9", 64)])
+def test_losses_of_the_streams_own_making_raise_n_no_further_than_links_carry(capacity: str, largest: int) -> None:
+    """Half of all is lost to a full queue, which no failure explains: each packet more would be lost as well."""
+    made = testbed.stream_plan(
+        f"ring:4,capacity_bps={capacity}", "s0", "s2", faults="none", duration_s=4.0, symbol_bytes=240
+    )
+    chance = random.Random(3)
+    loop = DelayLoop(build_sender(made), build_receiver(made))
+    loop.forward = lambda packet, at: () if at > 0.5 and chance.random() < 0.5 else (0.001,)
+    loop.run_until(1.5)
+    assert max(packet.block_size for _, packet in loop.sent) == largest
+    assert most_carried(made) >= largest
