@@ -9,15 +9,16 @@ N(b): every block is a window of consecutive labels. When a link fails, a known 
 
 The receiver (``receiver``) hands source packets on at once and recovered ones as soon as M symbols of a block are
 there. It gives a block up when the playback buffer is over, reckoned from the sender's time stamp. Loss reports
-(``loss_reporting``) go back over two paths: for each of the latest 30 blocks one bit a symbol, so that the sender knows
+(``loss_reporting``) go back over two paths: for each of the latest blocks one bit a symbol, so that the sender knows
 the fate of every label that it sent, and the counts of each numbered path (``path_counts``). A report is due every so
 many packets or milliseconds, and at once when a block cannot be repaired by what was sent of it.
 
-The sender (``sender``) judges a packet as lost once one that was sent a little later has arrived; where that turns out
-wrong it allows for more reordering. Fates go, in the order of sending, to whoever decides N
-(``fec.redundancy.block_size_control``). Blocks that began under a smaller N than is needed now get late parity while
-they can still be played. Why N suffices is told in ``fec.redundancy.block_size``; what all of it costs a route, in
-``fec.redundancy.ror``.
+The sender (``sender``) judges a packet as lost once one that was due later, each by its own path's delay, has arrived;
+where packets of a path come later than planned, they are waited for as much longer (``path_deadlines``). Fates go, in
+the order of sending on each path, to whoever decides N (``fec.redundancy.block_size_control``). Where no report comes
+for a while, N allows for a failure that nobody tells of. Blocks that began under a smaller N than is needed now get
+late parity while they can still be played. Why N suffices is told in ``fec.redundancy.block_size``; what all of it
+costs a route, in ``fec.redundancy.ror``.
 
 Who is believed (``probation``, after RFC 3550, appendix A.1). A packet that opens a block before its time, whose clock
 jumps, or that is of another session is refused until eight such packets agree while the stream has been silent for the

@@ -69,7 +69,7 @@ class _Path:
     def due_s(self, sent_s: float) -> float:
         return sent_s + (1 + JITTER) * self.delay_s
 
-    def came_late(self, by_s: float) -> None:
+    def add_lateness(self, by_s: float) -> None:
         most_s, less_s = self.late
         self.late = (by_s, most_s) if by_s > most_s else (most_s, max(less_s, by_s))
 
@@ -98,7 +98,7 @@ class PathDeadlines:
         self._paths: dict[float, _Path] = {}
         self._heard_s = self._first_s = -math.inf
         self._unknown_s = most_s if delay_of_label is None else 0.0
-        self._told: Mapping[int, int] = {}
+        self._reported: Mapping[int, int] = {}
         self._lost: list[tuple[_Path, Sent]] = []
 
     def add(self, label: int, packet: Sent) -> None:
@@ -115,7 +115,7 @@ class PathDeadlines:
         if self._first_s == -math.inf:
             self._first_s = now_s
         self._learn(arrived)
-        self._told, self._heard_s = arrived, max(self._heard_s, self._hear(arrived, newest_s))
+        self._reported, self._heard_s = arrived, max(self._heard_s, self._hear(arrived, newest_s))
         found: list[Sent] = []
         for path in self._paths.values():
             late_s = path.lateness_s(now_s) if now_s >= self._first_s + self._unknown_s else math.inf
@@ -123,7 +123,7 @@ class PathDeadlines:
             waiting = path.waiting
             while waiting and waiting[0][0] <= until_s:
                 found.append(packet := waiting.popleft())
-                if not _came(arrived, packet):
+                if not _has_arrived(arrived, packet):
                     self._lost.append((path, packet))
         self._lost = [one for one in self._lost if one[1][0] > self._heard_s - 2 * self._most_s]
         return sorted(found, key=_when) if len(self._paths) > 1 else found
@@ -135,8 +135,8 @@ class PathDeadlines:
             return newest_s + path.due_s(0.0)
         heard_s = -math.inf
         for path in self._paths.values():
-            came = (packet[0] for packet in reversed(path.waiting) if _came(arrived, packet))
-            heard_s = max(heard_s, next(came, -math.inf) + (1 - JITTER) * path.delay_s)
+            arrivals = (packet[0] for packet in reversed(path.waiting) if _has_arrived(arrived, packet))
+            heard_s = max(heard_s, next(arrivals, -math.inf) + (1 - JITTER) * path.delay_s)
         return heard_s
 
     def _learn(self, arrived: Mapping[int, int]) -> None:
@@ -145,14 +145,14 @@ class PathDeadlines:
             for packet in path.waiting:
                 if (late_s := self._heard_s - path.due_s(packet[0])) <= 0:
                     break
-                if _came(arrived, packet) and not _came(self._told, packet):
-                    path.came_late(late_s)  # those behind it were sent later
+                if _has_arrived(arrived, packet) and not _has_arrived(self._reported, packet):
+                    path.add_lateness(late_s)  # those behind it were sent later
                     break
         for path, packet in self._lost:
-            if _came(arrived, packet):
-                path.came_late(self._heard_s - path.due_s(packet[0]))
-        self._lost = [one for one in self._lost if not _came(arrived, one[1])]
+            if _has_arrived(arrived, packet):
+                path.add_lateness(self._heard_s - path.due_s(packet[0]))
+        self._lost = [one for one in self._lost if not _has_arrived(arrived, one[1])]
 
 
-def _came(arrived: Mapping[int, int], packet: Sent) -> bool:
+def _has_arrived(arrived: Mapping[int, int], packet: Sent) -> bool:
     return bool(arrived.get(packet[1].number, 0) >> packet[2] & 1)

@@ -188,14 +188,14 @@ class BlockSizeController:
         """One report's news in the order of sending, but for outages, which no block size answers."""
         if self._parameters.apart_s:
             reports = self._in_order(reports)
-        fates = [report.lost for report in reports]
+        losses = [report.lost for report in reports]
         if self._parameters.bursts_pass:
-            self._bursts.add(fates)
+            self._bursts.add(losses)
             if self._bursts.passing:
                 self._estimator.restart()
                 self.block_size = self._parameters.base
                 return
-        self.add(*_without_outages(fates, [report.sent_s for report in reports]), now_s)
+        self.add(*_without_outages(losses, [report.sent_s for report in reports]), now_s)
 
     def restart_estimate(self) -> None:
         """Losses that were reported were none; N is kept until something else is known."""

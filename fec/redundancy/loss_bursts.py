@@ -34,19 +34,19 @@ class LossBursts:
 
     def __init__(self) -> None:
         self._over: deque[tuple[int, int]] = deque(maxlen=_REMEMBERED)
-        self._losses = self._span = self._came = 0
+        self._losses = self._span = self._arrived = 0
 
     def add(self, lost: list[bool]) -> None:
         for gone in lost:
             if gone:
-                self._span += self._came + 1 if self._losses else 1
+                self._span += self._arrived + 1 if self._losses else 1
                 self._losses += 1
-                self._came = 0
+                self._arrived = 0
             elif self._losses:
-                self._came += 1
-                if self._came >= _GAP:
+                self._arrived += 1
+                if self._arrived >= _GAP:
                     self._over.append((self._losses, self._span))
-                    self._losses = self._span = self._came = 0
+                    self._losses = self._span = self._arrived = 0
 
     @property
     def passing(self) -> bool:

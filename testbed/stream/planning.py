@@ -24,7 +24,6 @@ from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import disjoint_return_split, interval_groups, spray
 from testbed.stream.options import CodingOptions, StreamOptions
 from testbed.stream.options import EachLink as EachLink
-from testbed.stream.path_delays import REACTION_S as REACTION_S
 from testbed.stream.path_delays import allowed_reaction_s, delay_to_fault_s, longest_path_delay_s, round_trip_s
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.prediction.active_faults import faulty_links, is_campaign

@@ -14,8 +14,9 @@ from testbed.model.label_split import LabelPath, LabelSplit
 from testbed.stream.judgement.analysis import analyse, timeline, whole_route_ror
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import RunHealth, StreamClocks, StreamMeasurements
+from testbed.stream.path_delays import REACTION_S
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import REACTION_S, EachLink, schedule_each_link
+from testbed.stream.planning import EachLink, schedule_each_link
 from testbed.stream.simulated import SimulatedStreamFabric
 from topologies import Link, Network, Node
 
