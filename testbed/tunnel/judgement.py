@@ -31,9 +31,12 @@ def judge_trial(plan: TrialPlan, run: TrialMeasurements) -> Judgement:
     rows = {one.rival: _row(plan, one, predictions[one.rival]) for one in run.runs}
     checks = [check for one in run.runs for check in _checks(plan, one, predictions[one.rival], rows)]
     checks += [
-        Check.unmeasured(f"{name} went over the tunnel", f"{program} is not installed: apt install {program}")
+        Check(
+            name=f"{name} went over the tunnel", passed=False, unsure=True, key="missing", about=f"workload:{name}",
+            detail=f"{program} is not installed: apt install {program}",
+        )
         for name, program in run.missing.items()
-    ]
+    ]  # fmt: skip
     lag = TimingError(
         name="ends",
         description="an end of the tunnel or the voice was {was} late",
@@ -191,6 +194,6 @@ def _stored(run: TrialMeasurements, document: JsonObject) -> JsonObject:
     opinions = {
         one.rival: opinions_over_time(one.programs["voip"]["sent_s"], one.programs["voip"]["delay_s"], _STEP_S)
         for one in run.runs
-        if "voip" in one.programs
+        if one.programs.get("voip", {}).get("sent_s")
     }
     return {k: v for k, v in document.items() if k != "verdict"} | {"opinions": opinions}

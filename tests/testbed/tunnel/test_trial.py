@@ -11,6 +11,7 @@ import pytest
 import testbed
 from testbed.errors import InputError
 from testbed.faults.fault_times import FaultTimes
+from testbed.tunnel.figures import trial_figures
 from testbed.tunnel.judgement import judge_trial
 from testbed.tunnel.plan import FRAME_HEADERS_BYTES
 from testbed.tunnel.prediction import OVERHEAD_BYTES, predict_rival
@@ -89,6 +90,31 @@ def test_a_missing_program_leaves_its_check_open_and_says_what_to_install(plan: 
     verdict = judge_trial(plan, run).verdict
     assert verdict.exit_code == 5
     assert "apt install iperf3" in next(check.detail for check in verdict.checks if check.outcome == "cannot-tell")
+
+
+def test_a_run_without_events_passes_no_check(plan: TrialPlan) -> None:
+    nothing = {
+        "voip": {"sent_s": [], "delay_s": []},
+        "ping": {"sent": 0, "lost": 0},
+        "video": {"frames": 0, "identical": 0},
+    }
+    counters = {"wire_bytes": 0, "sink_recovered": 0, "sink_report_bytes": 0, "processor_share": 0.0}
+    empty = log(np.array([]))
+    runs = [
+        RivalRun(rival=rival, counters=counters, offered=empty, delivered=empty, programs=nothing)
+        for rival in ("none", "static", "adaptive")
+    ]
+    runs.append(RivalRun(rival="direct", programs=nothing))
+    judged = judge_trial(plan, TrialMeasurements(runs=tuple(runs), missing={"tcp": "iperf3"}))
+    checks = judged.verdict.checks
+    assert checks and not [check.name for check in checks if check.passed] and all(check.key for check in checks)
+    assert trial_figures(judged.stored) == {}
+
+
+def test_the_figure_tells_each_rival_and_what_was_broken(plan: TrialPlan) -> None:
+    (figure,) = trial_figures(judge_trial(plan, measured(plan)).stored).values()
+    assert [line.get_label() for line in figure.axes[0].lines] == ["direct", "none", "static", "adaptive"]
+    assert "s0_0->s" in figure.get_label()
 
 
 def test_without_code_the_wire_bears_packets_and_headers_alone(plan: TrialPlan) -> None:
