@@ -65,7 +65,7 @@ def _row(plan: TrialPlan, run: RivalRun, prediction: RivalPrediction) -> JsonObj
             "recovered": counts["sink_recovered"],
             "undecodable_blocks": counts.get("sink_undecodable_blocks", 0),
             "wire_ratio": round(counts["wire_bytes"] / offered_bytes, 3),
-            "predicted_wire_ratio": round(prediction.wire_bytes(plan, run.offered) / offered_bytes, 3),
+            "predicted_wire_ratio": round(float(prediction.wire_bytes(plan, run.offered)) / offered_bytes, 3),
             "report_bytes": counts["sink_report_bytes"],
             "delay_ms": _delays_ms(run),
             "processor_share": counts["processor_share"],

@@ -91,4 +91,5 @@ TUNNEL = Workload(
     view=_view,
     figures=_figures,
     shown=_shown,
+    example=lambda: tunnel_plan("ring:4", ("s0", "s2"), workload="voip", duration_s=4.0),
 )
