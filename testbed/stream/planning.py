@@ -291,12 +291,12 @@ def check_rates(plan: StreamPlan) -> None:
 
 
 def most_carried(plan: StreamPlan) -> int:
-    """The largest N at which no link of the plan's splits is filled past 90 % by the stream alone: packets beyond it
-    would be lost to the queue that they fill."""
+    """The largest N at which no link of the plan's splits is filled past 90 % by the stream alone, or that its faults
+    call for: packets beyond it would be lost to the queue that they fill."""
     symbol_bps = _wire_bps(plan, 1.0)
     links = plan.network.links
     shares = [float(split.load(i)) / links[i].capacity_bps for split in plan.splits for i in split.loaded]
-    return int(_FULL / (symbol_bps * max(shares)))
+    return max(_largest_planned(plan), int(_FULL / (symbol_bps * max(shares))))
 
 
 def check_concurrent(plans: Sequence[StreamPlan]) -> None:
@@ -331,12 +331,15 @@ def check_concurrent(plans: Sequence[StreamPlan]) -> None:
 
 def _largest_wire_bps(plan: StreamPlan) -> float:
     """Bits a second that the sender puts on the wire at the largest N that its plan's faults call for."""
-    parameters, policy = plan.stream, block_size_policy(plan)
+    return _wire_bps(plan, _largest_planned(plan))
+
+
+def _largest_planned(plan: StreamPlan) -> int:
+    policy = block_size_policy(plan)
     losses = [loss for f in plan.faults if (loss := predicted_loss(plan, f)) < 1]
-    size = parameters.block_size or (
+    return plan.stream.block_size or (
         policy.largest if is_campaign(plan) else max(map(policy, losses), default=policy.base)
     )
-    return _wire_bps(plan, size)
 
 
 def _wire_bps(plan: StreamPlan, size: float) -> float:
