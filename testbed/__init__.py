@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from testbed.stream.workload import mobility_plan as mobility_plan
     from testbed.stream.workload import stream_plan as stream_plan
     from testbed.striping.workload import striping_plan as striping_plan
+    from testbed.tunnel.workload import tunnel_plan as tunnel_plan
     from testbed.wavelengths.workload import wavelength_plan as wavelength_plan
 
 _HOMES = {
@@ -49,6 +50,7 @@ _HOMES = {
     "stream_plan": "stream.workload",
     "bulk_plan": "bulk.workload",
     "download_plan": "download.workload",
+    "tunnel_plan": "tunnel.workload",
     "metapath_plan": "metapath.workload",
     "mobility_plan": "stream.workload",
     "campaign_plan": "campaigns.workload",

@@ -4,8 +4,10 @@ patches.
 Same bytes as ``fec.protocol.wire``; importing this module binds both layers to the stream's UDP port.
 """
 
+import struct
 import zlib
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from scapy.fields import (
@@ -46,7 +48,7 @@ class StreamPacket(Packet):  # type: ignore[misc,unused-ignore]
     fields_desc = (
         BitField("version", VERSION, 4),
         BitEnumField("kind", None, 4, _KINDS),
-        FlagsField("flags", 0, 8, ["unused", "keyed"]),
+        FlagsField("flags", 0, 8, ["unused", "keyed", "short"]),
         ShortField("stream_id", 0),
         ThreeBytesField("source_block_number", 0),
         ByteField("encoding_symbol_id", 0),
@@ -155,6 +157,7 @@ bind_top_down(UDP, StreamReport, dport=STREAM_UDP_PORT)
 
 
 MAX_UDP_PAYLOAD = 65507
+_IP_LENGTH, _IP_SUM, _UDP_LENGTH = 14 + 2, 14 + 10, 14 + 20 + 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +166,8 @@ class FrameTemplate:
     port.
 
     The data path asks once a size for ``headers_for``, and writes each label (2 bytes, big endian) at ``label_offset``.
-    The UDP checksum is 0 (allowed in IPv4), so that a new label or payload needs no sum over the packet.
+    The UDP checksum is 0 (allowed in IPv4), so that a new label or payload needs no sum over the packet. Scapy designs
+    the headers once; a size changes two lengths and the sum of the IP header (RFC 1071).
 
     >>> template = FrameTemplate(src_mac="02:00:00:00:00:01", dst_mac="02:00:00:00:00:02", src_ip="10.0.0.1",
     ...                          dst_ip="10.0.0.2")
@@ -176,6 +180,7 @@ class FrameTemplate:
     dst_mac: str
     src_ip: str
     dst_ip: str
+    udp_port: int = STREAM_UDP_PORT
     label_offset: ClassVar[int] = 14 + 20
     header_bytes: ClassVar[int] = 14 + 20 + 8
 
@@ -184,9 +189,14 @@ class FrameTemplate:
         holds."""
         if not 0 <= payload_bytes <= MAX_UDP_PAYLOAD:
             raise FecError(f"payload of {payload_bytes} bytes: a UDP datagram holds 0..{MAX_UDP_PAYLOAD}")
-        ip = IP(src=self.src_ip, dst=self.dst_ip, flags="DF", id=0, ttl=64, len=28 + payload_bytes)
-        udp = UDP(sport=0, dport=STREAM_UDP_PORT, len=8 + payload_bytes, chksum=0)
-        return bytes(Ether(src=self.src_mac, dst=self.dst_mac) / ip / udp)
+        found = bytearray(_empty_frame(self))
+        struct.pack_into(">H", found, _IP_LENGTH, 28 + payload_bytes)
+        struct.pack_into(">H", found, _UDP_LENGTH, 8 + payload_bytes)
+        total = sum(struct.unpack_from(">10H", found, 14)) - int.from_bytes(found[_IP_SUM : _IP_SUM + 2], "big")
+        while total >> 16:
+            total = (total & 0xFFFF) + (total >> 16)
+        struct.pack_into(">H", found, _IP_SUM, ~total & 0xFFFF)
+        return bytes(found)
 
     def frame(self, label: int, payload: bytes) -> bytes:
         """One whole frame with this label (0..65535), as the data path puts it together."""
@@ -194,3 +204,11 @@ class FrameTemplate:
             raise FecError(f"label {label} does not fit into a UDP port: give 0..65535")
         headers, at = self.headers_for(len(payload)), self.label_offset
         return b"".join((headers[:at], label.to_bytes(2, "big"), headers[at + 2 :], payload))
+
+
+@lru_cache
+def _empty_frame(template: FrameTemplate) -> bytes:
+    """A frame of that template without a payload."""
+    ip = IP(src=template.src_ip, dst=template.dst_ip, flags="DF", id=0, ttl=64, len=28)
+    udp = UDP(sport=0, dport=template.udp_port, len=8, chksum=0)
+    return bytes(Ether(src=template.src_mac, dst=template.dst_mac) / ip / udp)

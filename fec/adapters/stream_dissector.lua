@@ -14,6 +14,7 @@ f.version = ProtoField.uint8("testbed_stream.version", "Version", base.DEC, nil,
 f.kind = ProtoField.uint8("testbed_stream.kind", "Type", base.DEC, kinds, 0x0f)
 f.flags = ProtoField.uint8("testbed_stream.flags", "Flags", base.HEX)
 f.keyed = ProtoField.bool("testbed_stream.flags.keyed", "Sealed with a key", 8, nil, 0x02)
+f.short = ProtoField.bool("testbed_stream.flags.short", "Parity of a block with fewer than M source packets", 8, nil, 0x04)
 f.session = ProtoField.uint32("testbed_stream.session", "Session of the sender", base.HEX)
 f.seal = ProtoField.bytes("testbed_stream.seal", "HMAC-SHA256, first four bytes (only the ends can check it)")
 f.stream_id = ProtoField.uint16("testbed_stream.stream_id", "Stream")
@@ -176,6 +177,7 @@ function stream.dissector(buffer, pinfo, root)
     tree:add(f.kind, buffer(0, 1))
     local flags = tree:add(f.flags, buffer(1, 1))
     flags:add(f.keyed, buffer(1, 1))
+    flags:add(f.short, buffer(1, 1))
     if kind == REPORT then
         add_report(tree, buffer, pinfo)
     else

@@ -17,6 +17,9 @@ from fec.errors import FecError, MalformedPacket
 VERSION = 3
 KEYED_FLAG = 0x02
 """The last four bytes of the header are of an HMAC, not a CRC."""
+SHORT_FLAG = 0x04
+"""Parity of a block with fewer source packets than M, as many as the header says: the others are zeros that both ends
+know."""
 BLOCK_NUMBERS = 1 << 24
 """Source block numbers before they repeat."""
 MAX_SYMBOL_ID = 254

@@ -9,7 +9,7 @@ from fec.errors import MalformedPacket
 from fec.protocol.framing import KEYED_FLAG, MAX_SYMBOL_ID, NO_SEAL, VERSION, PacketType, sealed_with
 from fec.protocol.wire import CRC_OFFSET, HEADER, HEADER_BYTES, decode_header
 
-_FIRST_BYTES = (VERSION << 4 | PacketType.PARITY, VERSION << 4 | PacketType.DATA)
+FIRST_BYTES = (VERSION << 4 | PacketType.PARITY, VERSION << 4 | PacketType.DATA)
 
 
 class Packet(NamedTuple):
@@ -58,7 +58,7 @@ class PacketReader:
                 )
                 and k == self._m <= n
                 and stream == self._stream_id
-                and first == _FIRST_BYTES[symbol < k]
+                and first == FIRST_BYTES[symbol < k]
                 and symbol <= MAX_SYMBOL_ID
                 and length == self._symbol_bytes
             ):

@@ -29,7 +29,7 @@ _MAX_WAITING = 1 << 17
 class SentBlock:
     """A block at its sender. ``first_label``: index of its first label in the order of labels; ``sent``: packets, late
     parity included; ``judged``: of those, the ones whose fate is known; ``judged_lost``: bit e where symbol e is taken
-    for lost."""
+    for lost; ``known``: bit e for a source symbol that a short block does not have, zeros that both ends know."""
 
     number: int
     wire_number: int
@@ -42,6 +42,12 @@ class SentBlock:
     judged: int = 0
     judged_lost: int = 0
     complete: bool = False
+    known: int = 0
+
+    @property
+    def absent(self) -> int:
+        """How many source symbols it does not have."""
+        return self.known.bit_count()
 
 
 Sent = tuple[float, SentBlock, int]

@@ -73,11 +73,11 @@ class StreamReceiver:
     b'two'
     """
 
+    _new_schedule = Schedule
+
     def __init__(self, parameters: ReceiverParameters, code: ReedSolomonCode) -> None:
         if code.source_packets != parameters.source_packets:
-            raise FecError(
-                f"a code of {code.source_packets} source packets for a stream of {parameters.source_packets}"
-            )
+            raise FecError(f"a code of {code.source_packets} packets for a stream of {parameters.source_packets}")
         self.parameters = parameters
         m = parameters.source_packets
         self._reader = PacketReader(
@@ -99,7 +99,7 @@ class StreamReceiver:
         """Begin with the packets of one start of the sender; nothing is known of them yet."""
         parameters = self.parameters
         self._session = session
-        self._probation, self._schedule = Probation(), Schedule()
+        self._probation, self._schedule = Probation(), self._new_schedule()
         self._late_blocks = LateBlocks(playback_s=parameters.playback_s)
         self._blocks: dict[int, OpenBlock] = {}
         self._highest = -1
@@ -218,7 +218,7 @@ class StreamReceiver:
                 if not self._agreed(packet, now_s):
                     self.rejected["far-ahead"] += 1
                     return None
-                self._schedule = Schedule()
+                self._schedule = self._new_schedule()
             events += self._open_until(number, sent_us, now_s)
         block = self._blocks.get(number)
         if block is None and self._is_behind(packet, sent_us, late_s, now_s):
@@ -345,7 +345,7 @@ class StreamReceiver:
             block.start_us -= max(0, int(late_s * 1e6))
         self._offset_s += late_s
         self._least_s, self._window_s, self._newest_us = self._offset_s, now_s, None
-        self._schedule, self._probation = Schedule(), Probation()
+        self._schedule, self._probation = self._new_schedule(), Probation()
         self._late_blocks = LateBlocks(playback_s=self.parameters.playback_s)
         self._plan_closing()
 

@@ -15,7 +15,16 @@ from zlib import crc32
 
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.errors import FecError, MalformedPacket
-from fec.protocol.framing import BLOCK_NUMBERS, KEYED_FLAG, MAX_SESSION, VERSION, PacketType, sealed_with, signed
+from fec.protocol.framing import (
+    BLOCK_NUMBERS,
+    KEYED_FLAG,
+    MAX_SESSION,
+    SHORT_FLAG,
+    VERSION,
+    PacketType,
+    sealed_with,
+    signed,
+)
 from fec.protocol.loss_report import LossReport, decode_report
 from fec.protocol.path_counts import PathNumbers, PathReports
 from fec.protocol.path_deadlines import PathDeadlines, SentBlock
@@ -283,21 +292,29 @@ class StreamSender:
             del self._blocks[first.number]
         return block
 
+    def _label(self, block: SentBlock, symbol: int) -> int:
+        return self._label_of(block.first_label + symbol)
+
+    def _size_now(self, block: SentBlock) -> int:
+        """N of a block that would begin now with as many source packets as this one."""
+        return self.block_size
+
     def _packet(self, block: SentBlock, symbol: int, due_s: float, now_s: float, stamp: int) -> OutgoingPacket:
-        m = self._m
+        k = m = self._m
         if symbol < m:
             kind, body = _DATA, block.sources[symbol]
         else:
-            kind, body = _PARITY, block.parity[symbol - m]
+            kind, body, k = _PARITY, block.parity[symbol - m], m - block.absent
         block.sent += 1
         # fec.protocol.wire's PacketHeader.encode without the dataclass: the same bytes, as a test holds, at a third of
         # the time.
         ids, size = block.wire_number | symbol, block.size
-        label = self._label_of(block.first_label + symbol)
+        label = self._label(block, symbol)
         self._deadlines.add(label, (now_s, block, symbol))
         path, number = self._numbers.next(label) if self._numbers is not None else (0, 0)
         flags, stream, session = self._identity
-        front = _pack(kind, flags, stream, ids, session, m, size, path, number, self._symbol_bytes, stamp, 0)
+        marks = flags if k == m else flags | SHORT_FLAG
+        front = _pack(kind, marks, stream, ids, session, k, size, path, number, len(body), stamp, 0)
         trailer = self._seal(front, body) if flags else crc32(body, crc32(front)).to_bytes(4, "big")
         data = b"".join((front[:CRC_OFFSET], trailer, body))
         # tuple.__new__, because a named tuple's own constructor takes twice the time and this runs for every packet
@@ -316,7 +333,7 @@ class StreamSender:
             if block.number < oldest:
                 continue  # too old for the report: its fate is not known
             gone = not arrived.get(block.number, 0) >> symbol & 1
-            reports.append(PacketReport(self._label_of(block.first_label + symbol), gone, at_s))
+            reports.append(PacketReport(self._label(block, symbol), gone, at_s))
             block.judged += 1
             block.judged_lost |= gone << symbol
             if gone and self.on_judgement is not None:
@@ -325,7 +342,7 @@ class StreamSender:
         if self.control.late_parity:
             recent = itertools.takewhile(lambda block: block.number >= oldest, reversed(self._blocks.values()))
             for block in reversed(list(recent)):
-                count = arrived.get(block.number, 0).bit_count()
+                count = (arrived.get(block.number, 0) | block.known).bit_count()
                 block.complete = block.complete or count >= self._m
                 if not block.complete and now_s < block.started_s + self.parameters.playback_s:
                     self._send_late_parity(block, count, now_s)
@@ -348,8 +365,8 @@ class StreamSender:
 
     def _send_late_parity(self, block: SentBlock, arrived: int, now_s: float) -> None:
         """Late parity up to today's N, or as many more as a block is missing of which all that was sent is judged."""
-        stop = self.block_size
-        if block.sent == block.judged == block.size:
+        stop = self._size_now(block)
+        if block.sent == block.judged == block.size - block.absent:
             lacking = math.ceil((self._m - arrived) / max(0.1, 1 - self.control.loss))
             stop = max(stop, block.size + lacking)
         stop = min(stop, self._largest)

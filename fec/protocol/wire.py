@@ -13,6 +13,7 @@ from fec.protocol.framing import (
     BLOCK_NUMBERS,
     KEYED_FLAG,
     MAX_SYMBOL_ID,
+    SHORT_FLAG,
     VERSION,
     PacketType,
     Seal,
@@ -47,7 +48,8 @@ class PacketHeader:
     ``block_size`` is N as its sender saw it, advisory: it may grow within a block. ``timestamp_us``: the sender's
     stream time in microseconds modulo 2^32. ``path``: 1 to 255, or 0 where the sender does not number paths;
     ``path_sequence`` counts the packets of that path, modulo 2^16. ``session``: another one whenever a sender is
-    started again. ``keyed``: sealed with a key. FecError for a field outside its range.
+    started again. ``keyed``: sealed with a key. ``short``: parity of a block of only ``source_packets``, which may be
+    fewer than M. FecError for a field outside its range.
     """
 
     stream_id: int
@@ -61,6 +63,7 @@ class PacketHeader:
     timestamp_us: int = 0
     session: int = 0
     keyed: bool = False
+    short: bool = False
 
     def __post_init__(self) -> None:
         for name, bits in _FIELD_BITS:
@@ -91,7 +94,7 @@ class PacketHeader:
             raise FecError(f"symbol of {len(symbol)} bytes under a header that says {self.symbol_length}")
         front = HEADER.pack(
             VERSION << 4 | self.packet_type,
-            KEYED_FLAG * self.keyed,
+            KEYED_FLAG * self.keyed | SHORT_FLAG * self.short,
             self.stream_id,
             self.source_block_number << 8 | self.encoding_symbol_id,
             *_in_order(self),
@@ -129,12 +132,13 @@ def decode_header(data: bytes | bytearray | memoryview, seal: Seal | None = None
     if len(data) < HEADER_BYTES:
         raise MalformedPacket("truncated", f"packet of {len(data)} bytes, shorter than its header of {HEADER_BYTES}")
     _, flags, stream, ids, *fields, _ = HEADER.unpack_from(data)
-    if flags not in (0, KEYED_FLAG):
-        raise MalformedPacket("flags", f"packet flags 0x{flags:02x}: only 0x{KEYED_FLAG:02x} is defined")
+    keyed, short = bool(flags & KEYED_FLAG), bool(flags & SHORT_FLAG)
+    if flags & ~(KEYED_FLAG | SHORT_FLAG) or (short and kind is PacketType.DATA):
+        raise MalformedPacket("flags", f"{kind.name.lower()} packet with flags 0x{flags:02x}, which are not defined")
     _, k, n, _, _, length, _ = fields
     if len(data) != HEADER_BYTES + length:
         raise MalformedPacket("length", f"packet of {len(data)} bytes, its length field says {HEADER_BYTES + length}")
-    check_seal(memoryview(data), HEADER_BYTES, bool(flags), seal)
+    check_seal(memoryview(data), HEADER_BYTES, keyed, seal)
     esi = ids & 0xFF
     if not 1 <= k <= n or k > MAX_SYMBOL_ID or esi > MAX_SYMBOL_ID:
         raise MalformedPacket(
@@ -147,7 +151,8 @@ def decode_header(data: bytes | bytearray | memoryview, seal: Seal | None = None
         source_block_number=ids >> 8,
         encoding_symbol_id=esi,
         **dict(zip(_IN_ORDER, fields, strict=True)),
-        keyed=bool(flags),
+        keyed=keyed,
+        short=short,
     )
 
 

@@ -23,6 +23,7 @@ from topologies.errors import nearest
 if TYPE_CHECKING:
     from testbed.api.emulated.sandbox_client import SandboxProcess
     from testbed.api.run_result import RunResult
+    from testbed.api.tunnel import Tunnel
     from testbed.bulk.measurements import LinkCount
     from testbed.bulk.plan import BulkPlan, Switching
     from testbed.emulation.attach.client import Recording
@@ -95,6 +96,7 @@ class Session:
             self.network.node(node)
         task = {"do": "hold", "network": self.network, "ends": chosen, "mtu": mtu, "shape": shape}
         self._nodes: dict[str, Mapping[str, Any]] = {}
+        self._mtu = mtu
         self._process: SandboxProcess = SandboxProcess(task, name, progress)
         weakref.finalize(self, self._process.close)
 
@@ -254,7 +256,8 @@ class Session:
         """Put a route in force: the coded stream's labels take its paths, everything else of the pair the path of label
         0.
 
-        What was installed for the pair before is replaced without a gap; the way back is disjoint where it can be.
+        What was installed for the pair before is replaced without a gap. The way back, where no route was installed for
+        it, is disjoint where it can be.
         """
         from testbed.model.routes import SplitRoute
         from testbed.routing.label_split.spraying import disjoint_return_split, spray
@@ -281,6 +284,23 @@ class Session:
 
         plan: Callable[..., StreamPlan] = stream_plan
         return self._run("stream", plan(self.network, source, sink, **options), results, progress)
+
+    def tunnel(self, a: str, b: str, **options: object) -> Tunnel:
+        """A tunnel for any program between the hosts at two nodes, until the with block ends: IP packets into coded
+        packets over capillary routes, both ways, next to all else. Several may be up at once.
+
+        ``options``: ``mode`` (adaptive, static, none), ``flush_s``, ``order_s``, ``source_packets``, ``playback_s``,
+        ``method`` (``testbed.tunnel.plan.TunnelPlan``). InputError where every path between the two crosses one cable.
+
+            with session.tunnel("s1", "s6") as tunnel:
+                session.exec("s1", ["ping", "-c", "3", tunnel.addresses["s6"]], end_point=True)
+        """
+        from testbed.api.tunnel import Tunnel
+        from testbed.tunnel.plan import build_tunnel
+
+        for node in (a, b):
+            self._host(node)
+        return Tunnel(self._process, build_tunnel(self.network, a, b, link_mtu=self._mtu, **options))
 
     def bulk(
         self,

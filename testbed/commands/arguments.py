@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from testbed.commands.help_pages import FEW
+from testbed.commands.parsing import OneLineParser
 from testbed.errors import CapabilityError, InputError
 from testbed.model.options.option import (
     GROUPS,
@@ -23,6 +24,7 @@ from testbed.model.options.option import (
 )
 
 T = TypeVar("T")
+_PAIR = "tuple[str, str]"
 _TYPES: dict[str, Any] = {"int": int, "float": float, "Path": Path}
 """Annotation of a field -> what argparse makes of the text; other text stays as it is."""
 
@@ -55,7 +57,10 @@ def add_options(parser: argparse.ArgumentParser, *kinds: type) -> None:
     meaning (``Only``)."""
     for kind in kinds:
         for one in options_of(kind):
-            if one.flag is not None:
+            if one.trailing:
+                assert isinstance(parser, OneLineParser)
+                parser.trailing = one.name
+            elif one.flag is not None:
                 _add(parser, one)
     _fold(parser)
 
@@ -83,12 +88,13 @@ def _describe(
 def read_options(args: argparse.Namespace, kind: type[T]) -> T:
     """What was given on the command line, as an options class. Raises InputError for a value that it refuses."""
     given = getattr(args, "given", {})
-    listed = [one for one in options_of(kind) if one.flag is not None and one.name in given]
+    listed = [one for one in options_of(kind) if (one.flag is not None or one.trailing) and one.name in given]
     return build(kind, {one.name: _value(one, getattr(args, one.name)) for one in listed})
 
 
 def _value(one: Option, value: object) -> object:
-    return tuple(value) if one.many and isinstance(value, Iterable) else value
+    several = one.many or one.annotation == _PAIR
+    return tuple(value) if several and isinstance(value, Iterable) else value
 
 
 def _add(parser: argparse.ArgumentParser, one: Option) -> None:
@@ -148,6 +154,8 @@ def _words(one: Option) -> dict[str, Any]:
         words["type"] = simple
     if one.choices:
         words["choices"] = tuple(one.choices() if callable(one.choices) else one.choices)
+    if one.annotation == _PAIR:
+        words["nargs"] = 2
     if one.many and one.positional:
         words["nargs"] = "+" if one.required else "*"
     elif one.many:

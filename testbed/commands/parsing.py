@@ -92,12 +92,13 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 class OneLineParser(argparse.ArgumentParser):
     """An argument parser whose errors are one line on stderr and exit code 2; numbers of any option are finite and
-    bounded."""
+    bounded. ``trailing``: what takes the words behind "--", whole."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **options})
         self._words: list[str] = []
         self.example: str | None = None
+        self.trailing: str | None = None
         self.register("type", int, kinds.any_whole)
         self.register("type", float, kinds.any_number)
 
@@ -109,7 +110,13 @@ class OneLineParser(argparse.ArgumentParser):
                 self.error(f"argument {word[:-3]}: expected a value after '='")
         for action in self._actions:
             _note_when_given(action)
-        return super().parse_known_args(words, namespace)
+        if self.trailing is None or "--" not in words:
+            return super().parse_known_args(words, namespace)
+        at = words.index("--")
+        found, others = super().parse_known_args(words[:at], namespace)
+        setattr(found, self.trailing, tuple(words[at + 1 :]))
+        found.given = {**getattr(found, "given", {}), self.trailing: "--"}
+        return found, others
 
     def _current(self, words: list[str]) -> list[str]:
         """The words, kept for messages; former spellings of this command's options are replaced."""

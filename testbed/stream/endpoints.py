@@ -65,8 +65,19 @@ def build_sender(
     """A sender whose content, labels and policy follow from the plan alone; ``foreseen``: N by the time a block begins.
     ``key``: seals packets and reports, and gives the sender a session of its own; without one (in the simulator) both
     are left out."""
-    stream, adaptive = plan.stream, foreseen is None and plan.stream.block_size is None
-    parameters = SenderParameters(
+    stream = plan.stream
+    parameters = sender_parameters(plan, key, adaptive=foreseen is None and stream.block_size is None)
+    control = PlannedBlockSize(foreseen) if foreseen is not None else block_size_control(plan)
+    code = ReedSolomonCode(source_packets=stream.source_packets)
+    content = payload_source(plan.seed, stream.symbol_bytes)
+    paths = path_of_label(plan.forward) if is_numbered(plan) else None
+    return StreamSender(parameters, code, label_sequence(plan), control, content, paths)
+
+
+def sender_parameters(plan: StreamPlan, key: bytes | None, *, adaptive: bool) -> SenderParameters:
+    """How a sender of the plan paces, seals and judges; ``adaptive``: its N follows what is reported."""
+    stream = plan.stream
+    return SenderParameters(
         source_packets=stream.source_packets,
         symbol_bytes=stream.symbol_bytes,
         rate_pps=stream.rate_pps,
@@ -78,11 +89,6 @@ def build_sender(
         silence_s=SILENT_INTERVALS * max(stream.report_interval_s, 1 / stream.rate_pps) if adaptive else math.inf,
         silent_size=worst_single_failure(plan) if adaptive else 0,
     )
-    control = PlannedBlockSize(foreseen) if foreseen is not None else block_size_control(plan)
-    code = ReedSolomonCode(source_packets=stream.source_packets)
-    content = payload_source(plan.seed, stream.symbol_bytes)
-    paths = path_of_label(plan.forward) if is_numbered(plan) else None
-    return StreamSender(parameters, code, label_sequence(plan), control, content, paths)
 
 
 def block_size_control(plan: StreamPlan) -> BlockSizeControl:

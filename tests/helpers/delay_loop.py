@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 
@@ -113,3 +114,8 @@ def cut(start: int, stop: int, from_s: float, to_s: float, delay_s: float = 0.00
         return () if start <= packet.label < stop and from_s <= at < to_s else (delay_s,)
 
     return forward
+
+
+def crc_of(packet: bytes | bytearray) -> bytes:
+    """The CRC that makes a packet right whose own four bytes are zeros."""
+    return zlib.crc32(packet).to_bytes(4, "big")

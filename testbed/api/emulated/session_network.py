@@ -4,15 +4,15 @@ import itertools
 import pickle
 import socket
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.bulk.emulated.fabric import run_here
 from testbed.bulk.emulated.run import RunOptions
 from testbed.bulk.plan import BulkPlan
-from testbed.emulation.attach.protocol import Frame, send
+from testbed.emulation.attach.protocol import Frame, receive, send
 from testbed.emulation.attach.server import Handler, RequestHandlers
 from testbed.emulation.control.base_rules import install_shortest_paths, remove_shortest_paths
 from testbed.emulation.control.fault_injection import FaultInjector
@@ -25,6 +25,8 @@ from testbed.openflow.host_routes import HostRoute, stream_routes
 from testbed.openflow.rules import FlowRule, stream_rules
 from testbed.stream.emulated.fabric import plan_routes, plan_rules, streams_over
 from testbed.stream.plan import StreamPlan
+from testbed.tunnel.emulated.tunnel import RunningTunnel, running_tunnel
+from testbed.tunnel.plan import TunnelPlan
 from topologies.network import Network, label_of
 
 Pair = tuple[str, str]
@@ -42,7 +44,9 @@ class SessionNetwork:
         self._measuring = threading.Lock()
         self._installing = threading.Lock()
         self._numbers = itertools.count(1)
+        self._tunnels = itertools.count(1)
         self._installed: dict[Pair, tuple[int, _Rules]] = {}
+        self._chosen: set[Pair] = set()  # of those, routes that were asked for; the others are ways back
         self._aside: set[int] = set()  # of those, what a stream between the same ends has taken out while it runs
         self._stack = ExitStack()
 
@@ -59,7 +63,7 @@ class SessionNetwork:
         self._stack.close()
 
     def handlers(self, progress_to: ProgressTo) -> dict[str, Handler]:
-        """What ``RequestHandlers`` answers, and install, stream, bulk."""
+        """What ``RequestHandlers`` answers, and install, stream, bulk, tunnel."""
         service = RequestHandlers(self.net, self._breaker)
 
         def stream(sock: socket.socket, request: Frame) -> None:
@@ -78,7 +82,15 @@ class SessionNetwork:
             rules, seconds = self.install(splits)
             send(sock, {"rules": rules, "seconds": seconds})
 
-        return {**service.handlers(), "stream": stream, "bulk": bulk, "install": install}
+        def tunnel(sock: socket.socket, request: Frame) -> None:
+            with self.tunnel(pickle.loads(request.body)) as running:
+                send(sock, {"addresses": running.addresses, "device": running.device, "mtu": running.mtu})
+                while (asked := receive(sock)) is not None and asked.header.get("do") == "counters":
+                    send(sock, running.counters())
+                if asked is not None:
+                    send(sock, {}, pickle.dumps((running.start_s, running.results())))
+
+        return {**service.handlers(), "stream": stream, "bulk": bulk, "install": install, "tunnel": tunnel}
 
     def _own(self, plan: Any, kind: type[Any]) -> Any:
         if not isinstance(plan, kind) or plan.network.links != self._wiring.network.links:
@@ -93,9 +105,13 @@ class SessionNetwork:
 
     def install(self, splits: Sequence[LabelSplit]) -> tuple[int, float]:
         """Rules for each split's pair, in place of those that it had; how many, and seconds until every switch
-        confirmed."""
+        confirmed. The first split is the route that was asked for, the others are ways back, which leave routes that
+        were asked for as they are."""
         count, seconds = 0, 0.0
+        self._chosen.add((splits[0].source, splits[0].sink))
         for split in splits:
+            if split is not splits[0] and (split.source, split.sink) in self._chosen:
+                continue
             rules = stream_rules(self._wiring, split, udp_port=STREAM_UDP_PORT)
             routes = stream_routes(self._wiring, split, udp_port=STREAM_UDP_PORT)
             pair = split.source, split.sink
@@ -108,6 +124,26 @@ class SessionNetwork:
                     self._take(*before)
             count += len(rules)
         return count, seconds
+
+    @contextmanager
+    def tunnel(self, plan: TunnelPlan) -> Iterator[RunningTunnel]:
+        """A tunnel beside whatever else goes over the network."""
+        for one in (plan.there, plan.back):
+            self._own(one, StreamPlan)
+
+        @contextmanager
+        def installed(rules: _Rules) -> Iterator[None]:
+            with self._installing:
+                number = next(self._numbers)
+                self._put(number, rules)
+            try:
+                yield
+            finally:
+                with self._installing:
+                    self._take(number, rules)
+
+        with running_tunnel(self.net, plan, next(self._tunnels), installed) as running:
+            yield running
 
     def stream(self, plan: StreamPlan, report_progress: ReportProgress) -> Any:
         """The plan's measurements; its rules are there as long as it runs, and then what was installed for its pairs

@@ -88,6 +88,7 @@ class Option:
     switches_only: bool | Callable[[Any], bool] = False
     many: bool = False
     negated: bool = False
+    trailing: bool = False
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     annotation: str = ""
 

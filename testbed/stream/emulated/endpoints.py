@@ -143,11 +143,11 @@ def _child(pipe: Connection, prepare: Callable[[], Run]) -> None:
     os._exit(0)
 
 
-def _datagram_socket(net: EmulatedNetwork, host: WiredHost) -> socket.socket:
+def datagram_socket(net: EmulatedNetwork, host: WiredHost, udp_port: int = STREAM_UDP_PORT) -> socket.socket:
     """A socket of the host that takes the stream's datagrams without waiting."""
     sock = net.open_socket(host.name, socket.AF_INET, socket.SOCK_DGRAM, 0)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
-    sock.bind(("0.0.0.0", STREAM_UDP_PORT))
+    sock.bind(("0.0.0.0", udp_port))
     sock.setblocking(False)
     return sock
 
@@ -168,7 +168,7 @@ def endpoint(
 ) -> Iterator[EndpointProcess]:
     """The process of one host that streams to another, and its sockets, closed together; ``split`` as of
     ``frames_of``."""
-    with frames_of(net, own, other, split) as frames, _datagram_socket(net, own) as datagrams:
+    with frames_of(net, own, other, split) as frames, datagram_socket(net, own) as datagrams:
         gauge = shared_numbers(2)
         with closing(EndpointProcess(role, lambda: prepare(frames, datagrams, gauge), gauge)) as process:
             yield process

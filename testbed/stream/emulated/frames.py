@@ -40,11 +40,16 @@ Frames = FrameSender | LabelledFrames
 
 @contextmanager
 def frames_of(
-    net: EmulatedNetwork, own: WiredHost, other: WiredHost, split: LabelSplit | None = None
+    net: EmulatedNetwork,
+    own: WiredHost,
+    other: WiredHost,
+    split: LabelSplit | None = None,
+    udp_port: int = STREAM_UDP_PORT,
 ) -> Iterator[Frames]:
-    """What sends one host's frames to another over the split, each label's by the right cable; None: by the first."""
+    """What sends one host's frames to that port of another over the split, each label's by the right cable; None: by
+    the first."""
     known = {host.name: host for host in net.wiring.hosts}
-    routes = () if split is None else stream_routes(net.wiring, split, udp_port=STREAM_UDP_PORT)
+    routes = () if split is None else stream_routes(net.wiring, split, udp_port=udp_port)
     here = [route for route in routes if route.host == own.name]
     only = step_of(here, own.name, 0) or Step(net.wiring.first_port(own.name), other.name)
     starts = {r.labels[0]: Step(r.port, r.node) for r in here if r.labels} or {0: only}
@@ -53,7 +58,7 @@ def frames_of(
         for step in dict.fromkeys(starts.values()):
             raw = stack.enter_context(_raw_socket(net, own, step.port))
             mac = known[step.node].mac
-            template = FrameTemplate(src_mac=own.mac, dst_mac=mac, src_ip=own.ip, dst_ip=other.ip)
+            template = FrameTemplate(src_mac=own.mac, dst_mac=mac, src_ip=own.ip, dst_ip=other.ip, udp_port=udp_port)
             senders[step] = FrameSender(raw, template)
         listed = [(start, senders[step]) for start, step in sorted(starts.items())]
         yield listed[0][1] if len(listed) == 1 else LabelledFrames(listed)

@@ -126,7 +126,8 @@ EXAMPLES: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def test_every_workload_is_among_these() -> None:
-    assert {*EXAMPLES, "stream", "metapath"} == set(WORKLOADS.builtin_names())
+    """The tunnel's runs, which no simulator gives, are in ``tests/testbed/tunnel/test_trial.py``."""
+    assert {*EXAMPLES, "stream", "metapath", "tunnel"} == set(WORKLOADS.builtin_names())
 
 
 @pytest.mark.parametrize("fabric", FABRICS)

@@ -1,0 +1,32 @@
+"""A block code for symbols of different lengths: zeros fill the shorter ones up for the code alone (RFC 6363, section
+4.3)."""
+
+from collections.abc import Mapping, Sequence
+
+from fec.code.reed_solomon import BytesLike, ReedSolomonCode
+
+
+class VariableLengthCode(ReedSolomonCode):
+    """The Reed-Solomon code of M source symbols of 0 bytes or more each; parity is as long as the longest of them.
+
+    Decoded symbols end in the zeros that filled them up: they must know their own lengths.
+
+    >>> code = VariableLengthCode(2, "reedsolo")
+    >>> parity = code.parity([b"capillary", b"route"], 2, 3)
+    >>> code.decode({0: b"capillary", 2: parity[0]})[1]
+    b'route\\x00\\x00\\x00\\x00'
+    """
+
+    def parity(self, packets: Sequence[BytesLike], first: int, stop: int) -> list[bytes]:
+        """See ``ReedSolomonCode.parity``."""
+        size = max(1, *map(len, packets))
+        return super().parity([_filled(packet, size) for packet in packets], first, stop)
+
+    def decode(self, symbols: Mapping[int, BytesLike]) -> list[bytes]:
+        """See ``ReedSolomonCode.decode``."""
+        size = max(1, *map(len, symbols.values()))
+        return super().decode({number: _filled(symbol, size) for number, symbol in symbols.items()})
+
+
+def _filled(symbol: BytesLike, size: int) -> bytes:
+    return bytes(symbol).ljust(size, b"\0")

@@ -1,0 +1,149 @@
+"""The receiving end of a coded stream whose packets come when they come: datagrams and time in, packets of flows in
+order and loss reports out."""
+
+from collections import Counter
+from collections.abc import Iterable
+from zlib import crc32
+
+from fec.code.variable_lengths import VariableLengthCode
+from fec.errors import FecError
+from fec.protocol.events.event_sender import FRAMING, NUMBERS
+from fec.protocol.events.flow_order import Delivered, FlowOrder
+from fec.protocol.framing import MAX_SYMBOL_ID, NO_SEAL, SHORT_FLAG
+from fec.protocol.packet_reader import FIRST_BYTES, Fields, PacketReader
+from fec.protocol.probation import EARLY_BLOCKS, Schedule
+from fec.protocol.receiver import StreamReceiver
+from fec.protocol.receiver_types import Event, OpenBlock, ReceiverParameters, SourceDelivered, StreamRestarted
+from fec.protocol.wire import CRC_OFFSET, HEADER, HEADER_BYTES
+
+_LEAST_BLOCK_US = 1000
+"""In which no sender closes more than one block on end, beyond the first few."""
+_SILENT_S = 0.05
+_NUMBER_BYTES = FRAMING.size - 2
+
+
+class _AnyPace(Schedule):
+    """Blocks that come when packets come: known is only that they do not come at any rate."""
+
+    def half_arrived(self, block: int, stamp_us: int) -> None:
+        if self._first is None or block > self._last[0]:
+            self._first, self._last = self._first or (block, stamp_us), (block, stamp_us)
+
+    def may_begin(self, block: int, highest: int, stamp_us: int) -> bool:
+        since_us = stamp_us - self._last[1] if self.confirmed else 0
+        return highest < 0 or block <= highest + EARLY_BLOCKS + max(0, since_us) // _LEAST_BLOCK_US
+
+    def silent_s(self, source_packets: int) -> float:
+        return _SILENT_S
+
+
+class _Reader(PacketReader):
+    """Packets of any length up to that of a symbol; ``known``: source packets of the last one's block."""
+
+    def read(self, data: bytes) -> Fields | None:
+        if HEADER_BYTES < len(data) <= self._packet_bytes:
+            first, flags, stream, ids, session, k, n, path, sequence, length, stamp, crc = HEADER.unpack_from(data)
+            body, symbol, short = data[HEADER_BYTES:], ids & 0xFF, bool(flags & SHORT_FLAG)
+            if (
+                flags & ~SHORT_FLAG == self._flags
+                and (self._is_sealed(data, body) if self._flags else crc32(body, _front(data)) == crc)
+                and stream == self._stream_id
+                and length == len(body)
+                and (1 <= k < self._m <= symbol if short else k == self._m)
+                and k <= n
+                and first == FIRST_BYTES[symbol < self._m]
+                and symbol <= MAX_SYMBOL_ID
+                and (symbol >= self._m or len(body) == 2 + int.from_bytes(body[:2], "big") >= FRAMING.size)
+            ):
+                self.known = k
+                return session, ids >> 8, symbol, n, stamp, body, path, sequence
+        self.rejected[self._reason(data)] += 1
+        return None
+
+    known = 0
+
+
+class _Blocks(StreamReceiver):
+    """The clocked receiver's blocks, short ones too, of symbols as long as they are."""
+
+    _new_schedule = _AnyPace
+
+    def __init__(self, parameters: ReceiverParameters, code: VariableLengthCode) -> None:
+        super().__init__(parameters, code)
+        self._reader: _Reader = _Reader(
+            stream_id=parameters.stream_id,
+            source_packets=parameters.source_packets,
+            symbol_bytes=parameters.symbol_bytes,
+            key=parameters.key,
+        )
+        self.rejected = self._reader.rejected
+        self._half = 1
+
+    def _use(self, block: OpenBlock, symbol: int, body: bytes, sent_us: int, now_s: float, events: list[Event]) -> None:
+        if self._reader.known < self._m and not block.complete:
+            absent = range(self._reader.known, self._m)
+            block.symbols |= {number: b"" for number in absent if not block.bitmap >> number & 1}
+            block.bitmap |= (1 << self._m) - (1 << self._reader.known)
+        super()._use(block, symbol, body, sent_us, now_s, events)
+
+    def _close(self, block: OpenBlock, now_s: float, events: list[Event]) -> None:
+        if not block.complete and block.bitmap & (block.bitmap + 1) == 0 and block.bitmap >> self._m == 0:
+            block.complete = True  # its first packets and no parity: likely all that it had
+            self._counts["unconfirmed_blocks"] += 1
+        super()._close(block, now_s, events)
+
+
+class EventReceiver:
+    """Each method gives the packets that may be handed on now; every packet once, and none later than ``playback_s``
+    after the first of its block was sent and ``order_s`` more.
+
+    Within a flow they are in order as long as none is held longer than ``order_s`` (0: as they come). Whatever the
+    bytes of a datagram are, nothing is raised. FecError for an order that holds longer than packets are waited for.
+    """
+
+    def __init__(self, parameters: ReceiverParameters, code: VariableLengthCode, order_s: float = 0.08) -> None:
+        if not 0 <= order_s <= parameters.playback_s:
+            raise FecError(f"order for {order_s} s: give 0 (as they come) to {parameters.playback_s:g} s, the playback")
+        self._blocks, self._order = _Blocks(parameters, code), FlowOrder(order_s)
+        self.rejected = self._blocks.rejected
+
+    @property
+    def counters(self) -> Counter[str]:
+        """Those of the clocked receiver, and unconfirmed_blocks: of which no parity came, and no gap told of a loss."""
+        return self._blocks.counters
+
+    @property
+    def received(self) -> int:
+        """Packets of the stream, however late or often."""
+        return self._blocks.received
+
+    def receive(self, data: bytes, now_s: float) -> list[Delivered]:
+        """One datagram."""
+        return self._ordered(self._blocks.receive(data, now_s), now_s)
+
+    def advance(self, now_s: float) -> list[Delivered]:
+        """What time alone brings."""
+        return self._ordered(self._blocks.advance(now_s), now_s)
+
+    def next_deadline_s(self) -> float:
+        """When ``advance`` or ``reports_due`` has something to do, whatever arrives (inf: never)."""
+        return min(self._blocks.next_deadline_s(), self._order.next_s())
+
+    def reports_due(self, now_s: float) -> list[bytes]:
+        """The report that is due now, if any; send it over every return path."""
+        return self._blocks.reports_due(now_s)
+
+    def _ordered(self, events: Iterable[Event], now_s: float) -> list[Delivered]:
+        out = self._order.due(now_s)
+        for event in events:
+            if isinstance(event, StreamRestarted):
+                out += self._order.restart(now_s)
+            elif isinstance(event, SourceDelivered) and len(event.payload) >= _NUMBER_BYTES:
+                word = int.from_bytes(event.payload[:_NUMBER_BYTES], "big")
+                flow, number = divmod(word, NUMBERS)
+                out += self._order.take(flow, number, event.payload[_NUMBER_BYTES:], now_s, event.recovered)
+        return out
+
+
+def _front(data: bytes) -> int:
+    return crc32(NO_SEAL, crc32(data[:CRC_OFFSET]))

@@ -1,0 +1,81 @@
+"""``Session.tunnel``: a tunnel for users' own programs, seen from the ordinary process."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from testbed.emulation.attach.client import receive_reply
+from testbed.emulation.attach.protocol import send
+from testbed.emulation.sandbox.control_socket import connect
+from testbed.errors import SessionClosedError
+
+if TYPE_CHECKING:
+    from testbed.api.emulated.sandbox_client import SandboxProcess
+    from testbed.tunnel.plan import TunnelPlan
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunnelResult:
+    """``start_s``: time zero on the monotonic clock; ``counters``: node -> totals of its end; ``offered`` and
+    ``delivered``: node -> a row a packet, as numpy records (``testbed.tunnel.emulated.tunnel_end.PACKETS``)."""
+
+    start_s: float
+    counters: Mapping[str, Mapping[str, Any]]
+    offered: Mapping[str, Any]
+    delivered: Mapping[str, Any]
+
+
+class Tunnel:
+    """Up from when it is made until ``close`` or the end of its with block. ``addresses``: node -> IPv4 address of its
+    end, for programs at the other; ``device``: its name in both hosts; ``mtu`` in bytes."""
+
+    def __init__(self, process: SandboxProcess, plan: TunnelPlan) -> None:
+        self.plan = plan
+        process.check()
+        self._sock = connect(process.name)
+        self._lock = threading.Lock()
+        self._result: TunnelResult | None = None
+        try:
+            send(self._sock, {"do": "tunnel"}, pickle.dumps(plan))
+            said = receive_reply(self._sock).header
+        except BaseException:
+            self._sock.close()
+            raise
+        self.addresses: Mapping[str, str] = said["addresses"]
+        self.device, self.mtu = str(said["device"]), int(said["mtu"])
+
+    def counters(self) -> Mapping[str, Mapping[str, int]]:
+        """Node -> what its end has counted so far: packets offered and delivered, recovered by the code, on the wire,
+        N. InvalidRunError where an end has died."""
+        with self._lock:
+            if self._result is not None:
+                return self._result.counters
+            send(self._sock, {"do": "counters"})
+            return dict(receive_reply(self._sock).header)
+
+    def close(self) -> TunnelResult:
+        """Take the tunnel down; what its ends counted and logged. May be called twice."""
+        with self._lock:
+            if self._result is None:
+                with self._sock as sock:
+                    send(sock, {"do": "stop"})
+                    start_s, ends = pickle.loads(receive_reply(sock).body)
+                parts = [
+                    {node: end[name] for node, end in ends.items()} for name in ("counters", "offered", "delivered")
+                ]
+                self._result = TunnelResult(start_s=start_s, counters=parts[0], offered=parts[1], delivered=parts[2])
+            return self._result
+
+    def __enter__(self) -> Tunnel:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            self.close()
+        except (SessionClosedError, OSError):
+            if kind is None:
+                raise

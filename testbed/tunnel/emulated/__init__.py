@@ -1,0 +1,1 @@
+"""The ends of a tunnel on real hosts."""

@@ -1,0 +1,170 @@
+"""A trial on real switches: one network, and over it each rival with the same programs and faults."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fec.protocol.wire import STREAM_UDP_PORT
+from testbed.emulation.control.fault_injection import FaultSchedule
+from testbed.errors import CapabilityError
+from testbed.machines.adapters.platform import Here, here, timely
+from testbed.model.progress import CounterReading, Progress, ReportProgress
+from testbed.model.wiring import wire
+from testbed.openflow.rules import stream_rules
+from testbed.stream.emulated.endpoints import EndpointProcess
+from testbed.tunnel.emulated import programs
+from testbed.tunnel.emulated.tunnel import Rules, RunningTunnel, running_tunnel
+from testbed.tunnel.emulated.voice import VOICE, probe_process
+from testbed.tunnel.trial import RivalRun, TrialMeasurements, TrialPlan
+
+_LEAD_S, _REST_S = 0.5, 1.5
+
+
+def emulate_trial(plan: TrialPlan, report_progress: ReportProgress | None = None) -> TrialMeasurements:
+    """Every rival in turn; inside the sandbox only. CapabilityError where no workload's program is there."""
+    report = report_progress or (lambda _: None)
+    missing = programs.missing_programs(plan.workloads)
+    plan = replace(plan, workloads=tuple(name for name in plan.workloads if name not in missing))
+    if not plan.workloads and not plan.command:
+        raise CapabilityError(f"a tunnel's {', '.join(missing)}: install {' and '.join(sorted(set(missing.values())))}")
+    wiring = wire(plan.network, [plan.source, plan.sink])
+    with programs.scratch() as folder, here(wiring) as platform, timely(platform):
+        if "video" in plan.workloads:
+            report(Progress(done_s=0, total_s=1, doing="making the clip"))
+            programs.make_clip(folder, plan.duration_s)
+        trial = _Trial(plan, platform, folder, report)
+        return TrialMeasurements(runs=tuple(trial.run(rival) for rival in plan.rivals), missing=missing)
+
+
+class _Trial:
+    def __init__(self, plan: TrialPlan, platform: Here, folder: Path, report: ReportProgress) -> None:
+        self._plan, self._platform, self._folder, self._report = plan, platform, folder, report
+        self._numbers = itertools.count(1)
+        self._hosts = tuple(platform.wiring.host_at(node) for node in (plan.source, plan.sink))
+
+    def run(self, rival: str) -> RivalRun:
+        """One rival: tcp, which fills the links, after all else."""
+        together = tuple(name for name in self._plan.workloads if name != "tcp")
+        found = self._over(rival, together, self._plan.command) if together or self._plan.command else None
+        if "tcp" in self._plan.workloads:
+            alone = self._over(rival, ("tcp",), ())
+            found = alone if found is None else replace(found, programs={**found.programs, **alone.programs})
+        assert found is not None
+        return found
+
+    def _over(self, rival: str, workloads: tuple[str, ...], command: tuple[str, ...]) -> RivalRun:
+        """These workloads at once over one rival."""
+        source, sink = self._hosts
+        with ExitStack() as stack:
+            tunnel = self._tunnel(stack, rival)
+            address = sink.ip if tunnel is None else tunnel.addresses[self._plan.sink]
+            place = programs.Place(
+                net=self._platform.network, source=source, sink=sink, address=address, folder=self._folder
+            )
+            measured, faults, lag_s = self._measured(place, rival, workloads, command)
+            if tunnel is None:
+                return RivalRun(rival=rival, programs=measured, faults=faults, lag_s=lag_s)
+            ends = tunnel.results()
+        there, back = ends[self._plan.source], ends[self._plan.sink]
+        return RivalRun(
+            rival=rival,
+            counters={**there["counters"], **{f"sink_{name}": n for name, n in back["counters"].items()}},
+            offered=there["offered"],
+            delivered=back["delivered"],
+            programs=measured,
+            faults=faults,
+            lag_s=max(lag_s, *(end["counters"]["worst_receive_lag_s"] for end in ends.values())),
+        )
+
+    def _tunnel(self, stack: ExitStack, rival: str) -> RunningTunnel | None:
+        if rival == "direct":
+            wiring, splits = self._platform.wiring, (self._plan.direct, self._plan.direct_back)
+            rules = (rule for way in splits for rule in stream_rules(wiring, way, udp_port=STREAM_UDP_PORT))
+            stack.enter_context(self._installed((tuple(rules), ())))
+            return None
+        plan: Any = replace(self._plan.tunnel, mode=rival)  # type: ignore[arg-type]
+        number = next(self._numbers)
+        return stack.enter_context(running_tunnel(self._platform.network, plan, number, self._installed))
+
+    @contextmanager
+    def _installed(self, rules: Rules) -> Iterator[None]:
+        number = next(self._numbers)
+        self._platform.install(rules[0], plan_id=number)
+        self._platform.route(rules[1])
+        try:
+            yield
+        finally:
+            self._platform.controller.remove(number)
+            self._platform.route(rules[1], add=False)
+
+    def _measured(
+        self, place: programs.Place, rival: str, workloads: tuple[str, ...], command: tuple[str, ...]
+    ) -> tuple[dict[str, Any], Any, float]:
+        """What each program measured, when faults were in force, and how late the voice was sent at worst."""
+        plan = self._plan
+        with ExitStack() as stack:
+            voice = None
+            if "voip" in workloads:
+                source = replace(VOICE, duration_s=plan.duration_s)
+                voice = probe_process(place.net, stack, (place.source, place.sink), place.address, source)
+                stack.callback(voice.close)
+                voice.wait_until_ready()
+            for name in workloads:
+                if (words := programs.listening(place, name)) is not None:
+                    stack.enter_context(place.program(place.sink, *words))
+            time.sleep(_LEAD_S)
+            start_s = time.monotonic() + _LEAD_S
+            if voice is not None:
+                voice.begin(start_s)
+            schedule = FaultSchedule(self._platform.network, plan.faults, start_s)
+            stack.callback(schedule.stop)
+            schedule.start()
+            time.sleep(max(0.0, start_s - time.monotonic()))
+            started = [
+                stack.enter_context(place.program(place.source, programs.sending(plan, place, name), name))
+                for name in workloads
+                if name in programs.PROGRAMS
+            ]
+            own = self._command(stack, place, command) if command else None
+            self._wait(start_s, rival, schedule, own)
+            programs.wait_for(started, start_s + plan.duration_s + _REST_S)
+            found = {name: programs.outcome(plan, place, name) for name in workloads if name in programs.PROGRAMS}
+            if own is not None:
+                found["command"] = {"exit_code": own.poll()}
+            lag_s = self._voice(voice, found)
+            schedule.join()
+            return found, schedule.times(), lag_s
+
+    def _voice(self, voice: EndpointProcess | None, found: dict[str, Any]) -> float:
+        if voice is None:
+            return 0.0
+        result = voice.result()
+        found["voip"] = {"sent_s": result["sent_s"], "delay_s": result["delay_s"]}
+        return float(result["lag_s"])
+
+    def _command(self, stack: ExitStack, place: programs.Place, words: tuple[str, ...]) -> subprocess.Popen[bytes]:
+        """The user's program, on this terminal's error output, so that nothing is mixed into a document."""
+        argv = [word.replace("{peer}", place.address) for word in words]
+        program = place.net.run_in_host(place.source.name, argv, stdin=subprocess.DEVNULL, stdout=sys.stderr)
+        stack.callback(program.wait)
+        stack.callback(program.kill)
+        return program
+
+    def _wait(self, start_s: float, rival: str, schedule: FaultSchedule, own: subprocess.Popen[bytes] | None) -> None:
+        """Until the run's time is over; a user's program that is still there then is ended."""
+        total_s = self._plan.duration_s
+        while (now := time.monotonic() - start_s) < total_s:
+            reading = CounterReading(at_s=now, faults=schedule.in_force())
+            self._report(Progress(done_s=now, total_s=total_s, doing=f"running {rival}", reading=reading))
+            time.sleep(min(0.1, total_s - now))
+        if own is not None and own.poll() is None:
+            own.terminate()
+            own.wait(_REST_S)

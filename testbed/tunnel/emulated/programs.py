@@ -1,0 +1,193 @@
+"""Programs that nobody here wrote, in the hosts at both ends of a run: started together, read when they have ended."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.model.wiring import WiredHost
+from testbed.tunnel.trial import TrialPlan
+
+PROGRAMS = {"ping": "ping", "udp": "iperf3", "tcp": "iperf3", "video": "ffmpeg"}
+"""Workload -> the program that it needs; voice is a source of our own."""
+PING_EVERY_S = 0.02
+_UNDER_WAY = 50
+"""The last echoes, which may be under way when the run ends, are not counted."""
+UDP_PAYLOAD_BYTES = 1200
+_VIDEO_PORT, _FRAMES_PER_S = 5004, 25
+_LINGER_S = 1.0
+_REPLY = re.compile(r"^.*icmp_seq=(\d+).* time=([\d.]+) ms", re.MULTILINE)
+_SENT = re.compile(r"^(\d+) packets transmitted", re.MULTILINE)
+_DUMP = """
+import socket, sys
+own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+own.bind(("0.0.0.0", int(sys.argv[1])))
+with open(sys.argv[2], "wb", buffering=0) as file:
+    while True:
+        file.write(own.recv(2048))
+"""
+
+
+def missing_programs(workloads: Sequence[str]) -> dict[str, str]:
+    """Workload -> its program, of those that this machine does not have."""
+    return {name: PROGRAMS[name] for name in workloads if name in PROGRAMS and shutil.which(PROGRAMS[name]) is None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where programs run: a host at each end, and the sink's address as the source's programs reach it."""
+
+    net: EmulatedNetwork
+    source: WiredHost
+    sink: WiredHost
+    address: str
+    folder: Path
+
+    @contextmanager
+    def program(self, host: WiredHost, words: Sequence[str], name: str) -> Iterator[subprocess.Popen[bytes]]:
+        """Meanwhile the program runs there; its output goes into the folder."""
+        with (self.folder / name).open("wb") as out:
+            program = self.net.run_in_host(
+                host.name, list(words), stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
+            )
+            try:
+                yield program
+            finally:
+                program.kill()
+                program.wait()
+
+
+def make_clip(folder: Path, duration_s: float) -> Path:
+    """A generated moving picture as an MPEG transport stream of H.264, its key frames a second apart."""
+    clip = folder / "sent.ts"
+    picture = f"testsrc2=size=480x270:rate={_FRAMES_PER_S}"
+    words = ["ffmpeg", "-v", "error", "-y", "-f", "lavfi", "-i", picture, "-t", f"{duration_s:g}", "-c:v", "libx264"]
+    words += [
+        "-preset",
+        "veryfast",
+        "-g",
+        str(_FRAMES_PER_S),
+        "-bf",
+        "0",
+        "-b:v",
+        "800k",
+        "-pix_fmt",
+        "yuv420p",
+        str(clip),
+    ]
+    subprocess.run(words, check=True, stdin=subprocess.DEVNULL, timeout=300)
+    return clip
+
+
+def listening(place: Place, workload: str) -> tuple[list[str], str] | None:
+    """The words of the program that the sink needs before the source begins."""
+    if workload in ("udp", "tcp"):
+        return ["iperf3", "-s", "-1", "-p", _port(workload)], f"{workload}-server"
+    if workload == "video":
+        return [sys.executable, "-I", "-S", "-c", _DUMP, str(_VIDEO_PORT), str(place.folder / "came.ts")], "video-sink"
+    return None
+
+
+def sending(plan: TrialPlan, place: Place, workload: str) -> list[str]:
+    """The words of the program at the source."""
+    seconds, address = plan.duration_s, place.address
+    if workload == "ping":
+        every = ["-i", f"{PING_EVERY_S:g}", "-c", str(int(seconds / PING_EVERY_S))]
+        return ["ping", "-n", *every, "-W", "1", address]
+    if workload == "video":
+        source = ["ffmpeg", "-v", "error", "-re", "-i", str(place.folder / "sent.ts"), "-c", "copy", "-copyts"]
+        return [*source, "-mpegts_copyts", "1", "-f", "mpegts", f"udp://{address}:{_VIDEO_PORT}?pkt_size=1316"]
+    words = ["iperf3", "-c", address, "-p", _port(workload), "-J", "-t", f"{seconds:.0f}"]
+    return (
+        [*words, "-u", "-b", f"{plan.udp_rate_bps:.0f}", "-l", str(UDP_PAYLOAD_BYTES)] if workload == "udp" else words
+    )
+
+
+def outcome(plan: TrialPlan, place: Place, workload: str) -> Mapping[str, Any]:
+    """What a program measured, from its output."""
+    text = (place.folder / workload).read_text(errors="replace")
+    if workload == "ping":
+        summary = _SENT.search(text)
+        sent = max(0, int(summary[1]) - _UNDER_WAY) if summary is not None else 0
+        answers = ((int(number), float(ms)) for number, ms in _REPLY.findall(text))
+        replies = {number: ms for number, ms in answers if number <= sent}
+        times = sorted(replies.values())
+        return {
+            "sent": sent,
+            "lost": sent - len(replies),
+            "mean_ms": round(sum(times) / len(times), 2) if times else None,
+            "worst_ms": times[-1] if times else None,
+        }
+    if workload == "video":
+        return compared(place.folder, int(plan.duration_s * _FRAMES_PER_S))
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError:
+        return {"error": text.strip()[-200:] or "no output"}
+    if "error" in document or ("sum_received" not in document.get("end", {}) and "sum" not in document.get("end", {})):
+        return {"error": str(document.get("error", "it did not end"))}
+    rates = [round(one["sum"]["bits_per_second"]) for one in document["intervals"]]
+    end = document["end"]
+    if workload == "udp":
+        total = end["sum"]
+        return {"sent": total["packets"], "lost": total["lost_packets"], "jitter_ms": round(total["jitter_ms"], 3)}
+    return {
+        "goodput_bps": round(end["sum_received"]["bits_per_second"]),
+        "retransmits": end["sum_sent"].get("retransmits"),
+        "least_bps": min(rates, default=0),
+        "bps": rates,
+    }
+
+
+def compared(folder: Path, frames: int) -> Mapping[str, Any]:
+    """The picture that came beside the one that was sent: frames that are the same to the bit, by the hash of each
+    frame's pixels (ffmpeg's framehash), at their times."""
+    hashes = [_frame_hashes(folder / name) for name in ("sent.ts", "came.ts")]
+    same = sum(hashes[1].get(at) == content for at, content in hashes[0].items())
+    return {"frames": len(hashes[0]), "came": len(hashes[1]), "identical": same}
+
+
+def _frame_hashes(clip: Path) -> dict[int, str]:
+    if not clip.exists() or not clip.stat().st_size:
+        return {}
+    words = ["ffmpeg", "-v", "quiet", "-copyts", "-i", str(clip), "-map", "0:v", "-fps_mode", "passthrough"]
+    done = subprocess.run(
+        [*words, "-f", "framehash", "-hash", "md5", "-"], capture_output=True, text=True, timeout=300, check=False
+    )
+    rows = [line.split(",") for line in done.stdout.splitlines() if line and not line.startswith("#")]
+    return {int(row[2]): row[-1].strip() for row in rows}
+
+
+def wait_for(programs: Sequence[subprocess.Popen[bytes]], until_s: float) -> None:
+    """Until they have ended, or that moment of the monotonic clock."""
+    for program in programs:
+        try:
+            program.wait(max(0.0, until_s - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            program.send_signal(signal.SIGINT)  # ping and iperf3 say what they have
+            with suppress(subprocess.TimeoutExpired):
+                program.wait(_LINGER_S)
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder for what programs write, gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="testbed-tunnel-") as name:
+        yield Path(name)
+
+
+def _port(workload: str) -> str:
+    return "5201" if workload == "udp" else "5202"

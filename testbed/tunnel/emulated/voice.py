@@ -1,0 +1,72 @@
+"""A source of constant rate and its sink, in one process with sockets of two hosts: G.711-like voice, or plain UDP.
+
+Packets and clock are this process's alone, so that times one way are of one clock.
+"""
+
+from __future__ import annotations
+
+import math
+import select
+import socket
+import struct
+import time
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from testbed.emulation.network.emulated_network import EmulatedNetwork
+from testbed.model.wiring import WiredHost
+from testbed.stream.emulated.endpoints import EndpointProcess
+
+_RTP = struct.Struct(">BBHII")
+_LINGER_S = 1.0
+"""For packets under way at the end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstantRate:
+    """``payload_bytes`` with the RTP header (RFC 3550); G.711 at 20 ms: 172 bytes every 20 ms."""
+
+    name: str
+    port: int
+    every_s: float
+    payload_bytes: int
+    duration_s: float = 0.0
+
+
+VOICE = ConstantRate(name="voip", port=5006, every_s=0.02, payload_bytes=12 + 160)
+
+
+def probe_process(
+    net: EmulatedNetwork, stack: ExitStack, hosts: tuple[WiredHost, WiredHost], address: str, source: ConstantRate
+) -> EndpointProcess:
+    """Sends from the first host to that address of the second; its result has sent_s and delay_s (inf: never), lists in
+    the order of sending, and lag_s."""
+    sending = stack.enter_context(net.open_socket(hosts[0].name, socket.AF_INET, socket.SOCK_DGRAM, 0))
+    taking = stack.enter_context(net.open_socket(hosts[1].name, socket.AF_INET, socket.SOCK_DGRAM, 0))
+    taking.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    taking.bind(("0.0.0.0", source.port))
+    taking.setblocking(False)
+    return EndpointProcess(source.name, lambda: partial(_run, sending, taking, address, source))
+
+
+def _run(sending: socket.socket, taking: socket.socket, address: str, source: ConstantRate, start_s: float) -> Any:
+    duration_s = source.duration_s
+    count = int(duration_s / source.every_s)
+    sent, came, worst_lag_s, n = [0.0] * count, [math.inf] * count, 0.0, 0
+    while (now := time.monotonic() - start_s) < duration_s + _LINGER_S:
+        due_s = n * source.every_s
+        if n < count and now >= due_s:
+            worst_lag_s, sent[n] = max(worst_lag_s, now - due_s), now
+            header = _RTP.pack(0x80, 0, n & 0xFFFF, n * 160 & 0xFFFFFFFF, n)
+            with suppress(OSError):  # what the host refuses (no route, a full queue) is lost like any other
+                sending.sendto(header.ljust(source.payload_bytes, b"\x55"), (address, source.port))
+            n += 1
+            continue
+        until_s = due_s if n < count else duration_s + _LINGER_S
+        if select.select((taking,), (), (), max(0.0, until_s - now))[0]:
+            number = _RTP.unpack_from(taking.recv(2048))[4]
+            if number < count and math.isinf(came[number]):
+                came[number] = time.monotonic() - start_s - sent[number]
+    return {"sent_s": sent, "delay_s": came, "lag_s": worst_lag_s}

@@ -1,0 +1,199 @@
+"""What the runs of a trial measured, next to what was predicted: packets lost before and after the code, bytes on the
+wire, and what programs made of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from testbed.model.machine.load import TimingError, first_exceeded
+from testbed.model.verdict import Check, Verdict
+from testbed.model.workload import Judgement
+from testbed.tunnel.prediction import RivalPrediction, predict_rival
+from testbed.tunnel.trial import RivalRun, TrialMeasurements, TrialPlan
+from testbed.tunnel.voice_quality import PLAYOUT_S, SATISFIED_MOS, call_opinion, opinions_over_time
+from topologies.network import label_of
+from topologies.text.json_types import JsonObject
+
+MAX_LAG_S = 0.1
+_STEP_S = 1.0
+_LOSS_TOLERANCE, _WIRE_TOLERANCE = 0.03, 0.12
+"""Of a share of packets: load that is not even in time, a share of labels that is not even over so few packets; of the
+bytes on the wire: late parity, and blocks that close a little sooner or later."""
+
+
+def judge_trial(plan: TrialPlan, run: TrialMeasurements) -> Judgement:
+    """Nothing is lost after the code where the plan says so; originals are lost, and bytes sent, as predicted; voice
+    and echoes are better than over each rival that they are held against."""
+    predictions = {one.rival: predict_rival(plan, one.rival) for one in run.runs}
+    rows = {one.rival: _row(plan, one, predictions[one.rival]) for one in run.runs}
+    checks = [check for one in run.runs for check in _checks(plan, one, predictions[one.rival], rows)]
+    checks += [
+        Check(
+            name=f"{name} went over the tunnel", passed=False, unsure=True, key="missing", about=f"workload:{name}",
+            detail=f"{program} is not installed: apt install {program}",
+        )
+        for name, program in run.missing.items()
+    ]  # fmt: skip
+    lag = TimingError(
+        name="ends",
+        description="an end of the tunnel or the voice was {was} late",
+        measured=max(one.lag_s for one in run.runs),
+        limit=MAX_LAG_S,
+    )
+    invalid = first_exceeded((lag,), "leave the machine to this run, or take fewer workloads")
+    verdict = Verdict(checks=tuple(checks), invalid=invalid)
+    document = _document(plan, run, rows, verdict)
+    return Judgement(verdict=verdict, document=document, rows=tuple(rows.values()), stored=(_stored(run, document),))
+
+
+def _row(plan: TrialPlan, run: RivalRun, prediction: RivalPrediction) -> JsonObject:
+    """The figures of one rival."""
+    row: JsonObject = {"rival": run.rival, "predicted_original_loss": round(prediction.original_loss, 5)}
+    if run.offered is not None:
+        counts, offered = run.counters, len(run.offered)
+        lost = offered - len(run.delivered)
+        never = lost + counts["sink_recovered"] - counts.get("sink_unused_sources", 0)
+        offered_bytes = max(1, int(run.offered["bytes"].sum()))
+        row |= {
+            "packets": offered,
+            "lost": lost,
+            "predicted_most_lost": math.ceil(prediction.most_loss * offered),
+            "original_loss": round(never / max(1, offered), 5),
+            "recovered": counts["sink_recovered"],
+            "undecodable_blocks": counts.get("sink_undecodable_blocks", 0),
+            "wire_ratio": round(counts["wire_bytes"] / offered_bytes, 3),
+            "predicted_wire_ratio": round(float(prediction.wire_bytes(plan, run.offered)) / offered_bytes, 3),
+            "report_bytes": counts["sink_report_bytes"],
+            "delay_ms": _delays_ms(run),
+            "processor_share": counts["processor_share"],
+        }
+    programs = {name: dict(found) for name, found in run.programs.items()}
+    if voice := programs.pop("voip", None):
+        delay_s = np.array(voice["delay_s"])
+        programs["voip"] = {
+            "sent": len(delay_s),
+            "lost": int(np.isinf(delay_s).sum()),
+            "late": int((np.isfinite(delay_s) & (delay_s > PLAYOUT_S)).sum()),
+            "mos": round(call_opinion(~(delay_s <= PLAYOUT_S)), 2),
+        }
+    return row | programs
+
+
+def _delays_ms(run: RivalRun) -> JsonObject:
+    """From the program that sent a packet to the one that gets it, by percentile."""
+    sent = {(int(f), int(n)): t for f, n, t in zip(*(run.offered[c] for c in ("flow", "number", "at_s")), strict=True)}
+    rows = zip(*(run.delivered[c] for c in ("flow", "number", "at_s")), strict=True)
+    delays = [t - sent[key] for f, n, t in rows if (key := (int(f), int(n))) in sent]
+    if not delays:
+        return {}
+    found = np.percentile(delays, [50, 95, 99, 100]) * 1e3
+    return dict(zip(("median", "p95", "p99", "worst"), np.round(found, 1).tolist(), strict=True))
+
+
+def _checks(
+    plan: TrialPlan, run: RivalRun, prediction: RivalPrediction, rows: Mapping[str, JsonObject]
+) -> Iterator[Check]:
+    row, about, rival = rows[run.rival], f"rival:{run.rival}", run.rival
+    if plan.faults:
+        yield Check.equal(
+            f"faults that came, {rival}", len(plan.faults), len(run.faults), rival=0, rival_is="none came",
+            key="faults-came", about=about,
+        )  # fmt: skip
+    if run.offered is None:
+        yield from _direct_checks(plan, row, about)
+        return
+    packets = row["packets"]
+    if plan.faults:
+        yield Check.equal(
+            f"share of packets that the network lost, {rival}", prediction.original_loss, row["original_loss"],
+            tolerance=_LOSS_TOLERANCE, rival=0.0 if prediction.original_loss > _LOSS_TOLERANCE else None,
+            rival_is="no failure", key="original-loss", about=about,
+        ).of(packets)  # fmt: skip
+    if prediction.most_loss == 0:
+        without = round(prediction.original_loss * packets)
+        yield Check.equal(
+            f"packets lost after the code, {rival}", 0, row["lost"], rival=without if without else None,
+            rival_is="no code" if without else "no failure, so that nothing was to be lost", key="lost", about=about,
+        ).of(packets)  # fmt: skip
+    elif rival == "static":
+        most = row["predicted_most_lost"] + _LOSS_TOLERANCE * packets
+        yield Check.at_most(
+            f"packets lost after the code, {rival}", most, row["lost"],
+            rival_is="none: a bound", key="lost", about=about,
+        ).of(packets)  # fmt: skip
+    coded = row["predicted_wire_ratio"]
+    yield Check.equal(
+        f"bytes on the wire a byte of packets, {rival}", coded, row["wire_ratio"], tolerance=_WIRE_TOLERANCE * coded,
+        rival_is="none: a count of what was offered", key="wire-bytes", about=about,
+    ).of(packets)  # fmt: skip
+    if rival == "adaptive" and prediction.most_loss == 0:
+        yield from _program_checks(row, rows.get("none", {}), about)
+
+
+def _direct_checks(plan: TrialPlan, row: JsonObject, about: str) -> Iterator[Check]:
+    """Voice over the one path is lost while it is cut."""
+    if plan.faults and "voip" in row:
+        voice, predicted = row["voip"], row["predicted_original_loss"]
+        yield Check.equal(
+            "share of voice packets lost, direct", predicted, voice["lost"] / max(1, voice["sent"]),
+            tolerance=_LOSS_TOLERANCE, rival=0.0 if predicted > _LOSS_TOLERANCE else None, rival_is="no failure",
+            key="original-loss", about=about,
+        ).of(voice["sent"])  # fmt: skip
+
+
+def _program_checks(row: JsonObject, uncoded: JsonObject, about: str) -> Iterator[Check]:
+    """What programs make of the coded tunnel, held against the same without code."""
+    if "voip" in row:
+        rival = uncoded.get("voip", {}).get("mos")
+        yield Check.at_least(
+            "mean opinion score of voice, adaptive", SATISFIED_MOS, row["voip"]["mos"], rival=rival,
+            rival_is="split, without code" if rival else "none: that rival did not run", key="mos", about=about,
+        ).of(row["voip"]["sent"])  # fmt: skip
+    for name, what in (("ping", "echoes lost"), ("udp", "datagrams of iperf3 lost")):
+        if name in row and "sent" in row[name]:
+            rival = uncoded.get(name, {}).get("lost")
+            yield Check.equal(
+                f"{what}, adaptive", 0, row[name]["lost"], rival=rival or None,
+                rival_is="split, without code" if rival else "none: nothing was lost without code, or it did not run",
+                key=f"{name}-lost", about=about,
+            ).of(row[name]["sent"])  # fmt: skip
+    if "video" in row:
+        rival = uncoded.get("video", {}).get("identical")
+        yield Check.at_least(
+            "frames of the picture that came as they were sent, adaptive", row["video"]["frames"],
+            row["video"]["identical"], rival=rival, rival_is="split, without code" if rival else "none: it did not run",
+            key="frames", about=about,
+        ).of(row["video"]["frames"])  # fmt: skip
+
+
+def _document(plan: TrialPlan, run: TrialMeasurements, rows: Mapping[str, JsonObject], verdict: Verdict) -> JsonObject:
+    """The object of ``testbed tunnel --json``."""
+    commands = [row["command"]["exit_code"] for row in rows.values() if "command" in row]
+    return {
+        "fabric": run.fabric,
+        "between": [plan.source, plan.sink],
+        "method": plan.tunnel.there.method,
+        "mtu": plan.tunnel.mtu,
+        "duration_s": plan.duration_s,
+        "workloads": list(plan.workloads),
+        "faults": [
+            {"link": label_of(f.link), "kind": f.kind, "start_s": f.start_s, "stop_s": f.ends_s} for f in plan.faults
+        ],
+        "rivals": list(rows.values()),
+        "command_exit_codes": commands,
+        "missing": dict(run.missing),
+        "verdict": verdict.to_json(),
+    }
+
+
+def _stored(run: TrialMeasurements, document: JsonObject) -> JsonObject:
+    """What is kept: the document, and the opinion of voice over time, for its figure."""
+    opinions = {
+        one.rival: opinions_over_time(one.programs["voip"]["sent_s"], one.programs["voip"]["delay_s"], _STEP_S)
+        for one in run.runs
+        if one.programs.get("voip", {}).get("sent_s")
+    }
+    return {k: v for k, v in document.items() if k != "verdict"} | {"opinions": opinions}

@@ -1,0 +1,113 @@
+"""The plan of a tunnel: how packets are coded and split each way. A value, without a socket or a clock."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from fec.protocol.events.event_sender import FRAMING, PATIENCE
+from fec.protocol.wire import HEADER_BYTES
+from testbed.errors import InputError
+from testbed.model.label_split import LabelSplit
+from testbed.model.naming.names import NetworkLike, known_network
+from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.failure_candidates import cable_name
+
+Mode = Literal["adaptive", "static", "none"]
+MODES: tuple[Mode, ...] = ("adaptive", "static", "none")
+UDP_HEADERS_BYTES = 20 + 8
+FRAME_HEADERS_BYTES = 14 + UDP_HEADERS_BYTES
+LEAST_MTU = 576
+"""Of the device: what every IPv4 host must take (RFC 791)."""
+_BLOCKS_IN_PLAYBACK, _PLANNED_BYTES = 8, 256
+"""A rate and a size for the planning of labels alone: packets leave when they come, as long as they are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunnelPlan:
+    """``there`` and ``back``: network, label split, code and labels of either direction. ``mode``: adaptive (N follows
+    what is reported), static (N for the failure of any one cable), none (split, without code).
+
+    ``flush_s``: see ``EventPolicy``; ``order_s``: for how long a packet waits for one before it in its flow. InputError
+    for times that do not fit together.
+    """
+
+    there: StreamPlan
+    back: StreamPlan
+    mode: Mode = "adaptive"
+    flush_s: float = 0.02
+    order_s: float = 0.08
+
+    def __post_init__(self) -> None:
+        playback_s = self.there.stream.playback_s
+        if not 0 < self.flush_s <= playback_s / PATIENCE:
+            raise InputError(
+                f"tunnel: flush after {self.flush_s:g} s with playback after {playback_s:g} s; give more than 0 and at "
+                f"most {playback_s / PATIENCE:g} s, or a longer playback"
+            )
+        if not 0 <= self.order_s <= playback_s:
+            raise InputError(f"tunnel: order for {self.order_s:g} s; give 0 (as they come) to {playback_s:g} s")
+        if self.mode not in MODES:
+            raise InputError(f"tunnel: mode {self.mode!r}; give {', '.join(MODES)}")
+
+    @property
+    def mtu(self) -> int:
+        """Of its devices, bytes: one packet is one symbol."""
+        return self.there.stream.symbol_bytes - FRAMING.size
+
+    def reversed(self) -> "TunnelPlan":
+        """As its other end sees it."""
+        return replace(self, there=self.back, back=self.there)
+
+
+def symbol_bytes_of(link_mtu: int) -> int:
+    """The longest symbol that a link of that MTU carries. InputError where none of use is left."""
+    size = link_mtu - UDP_HEADERS_BYTES - HEADER_BYTES
+    if size - FRAMING.size < LEAST_MTU:
+        overhead = link_mtu - size + FRAMING.size
+        raise InputError(
+            f"tunnel: links of MTU {link_mtu} leave {size - FRAMING.size} bytes; give at least {LEAST_MTU + overhead}"
+        )
+    return size
+
+
+def shared_cables(split: LabelSplit) -> list[str]:
+    """Cables that every label crosses."""
+    loads = {cable_name(split.network.links[i].id): split.load(i) for i in split.loaded}
+    return [name for name, load in loads.items() if load >= 1]
+
+
+def report_labels(split: LabelSplit) -> tuple[int, ...]:
+    """A label of each of some paths, no two of which share a cable, short ones first: reports take two at a time in
+    turn, so that those come which find a path that is whole."""
+    chosen: list[int] = []
+    taken: set[str] = set()
+    for path in sorted(split.paths, key=lambda path: len(path.links)):
+        cables = {cable_name(split.network.links[i].id) for i in path.links}
+        if not cables & taken:
+            chosen.append(path.start)
+            taken |= cables
+    return tuple(chosen)
+
+
+def build_tunnel(network: NetworkLike, a: str, b: str, *, link_mtu: int = 1500, **options: object) -> TunnelPlan:
+    """``options``: mode, flush_s, order_s, source_packets (M), playback_s, method, seed, faults.
+
+    InputError where one cable carries every path: no code stands its failure, and no rule is known against it.
+    """
+    from testbed.stream.workload import stream_plan
+
+    known = known_network(network)
+    own = {name: options.pop(name) for name in ("mode", "flush_s", "order_s") if name in options}
+    values: dict[str, Any] = {"method": "capillary", "faults": (), "source_packets": 20, "playback_s": 0.4, **options}
+    size = symbol_bytes_of(link_mtu)
+    values["rate_pps"] = _BLOCKS_IN_PLAYBACK * values["source_packets"] / values["playback_s"]
+    values["symbol_bytes"] = _PLANNED_BYTES
+    plans = {}
+    for name, source, sink in (("there", a, b), ("back", b, a)):
+        plan: StreamPlan = stream_plan(known, source, sink, **values)
+        if single := shared_cables(plan.forward):
+            raise InputError(
+                f"tunnel from {source} to {sink}: every path crosses {single[0]}, whose failure no code stands; choose "
+                "ends with two paths that share no cable"
+            )
+        plans[name] = replace(plan, stream=replace(plan.stream, symbol_bytes=size))
+    return TunnelPlan(**plans, **own)  # type: ignore[arg-type]

@@ -1,0 +1,95 @@
+"""Programs that nobody here wrote, through a coded tunnel and over its rivals, while links fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from testbed.model.options.planner import planner
+from testbed.model.progress import ReportProgress
+from testbed.model.workload import Judgement, Workload
+from testbed.tunnel.options import TunnelOptions
+from testbed.tunnel.trial import TrialMeasurements, TrialPlan, build_trial
+
+DESCRIPTION = (
+    "Carry the packets of programs (echoes, voice, iperf3, a moving picture) between two nodes through a tunnel that "
+    "codes them and splits them over capillary routes, while links fail; and the same over its rivals: one shortest "
+    "path, the split without code, and a code for any one cable. A program of your own follows --."
+)
+
+
+def _emulate(plan: TrialPlan, report_progress: ReportProgress | None) -> TrialMeasurements:
+    from testbed.tunnel.emulated.fabric import emulate_trial
+
+    return emulate_trial(plan, report_progress)
+
+
+def _judge(plan: TrialPlan, run: TrialMeasurements) -> Judgement:
+    from testbed.tunnel.judgement import judge_trial
+
+    return judge_trial(plan, run)
+
+
+def _view(plan: TrialPlan) -> tuple[str, Callable[[], Any]]:
+    from testbed.live.run_views import network_view
+
+    split, network = plan.tunnel.there.forward, plan.network
+    loads = {network.links[i].id: split.load(i) for i in split.loaded}
+    title = f"{network.name}: tunnel between {plan.source} and {plan.sink}"
+    view = partial(network_view, title, network, loads, plan.faults, source=plan.source, sink=plan.sink)
+    return f"{plan.tunnel.there.method}, {', '.join(plan.rivals)}", view
+
+
+def _figures(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    from testbed.tunnel.figures import trial_figures
+
+    return trial_figures(rows)
+
+
+def _shown(document: Mapping[str, Any]) -> Iterator[str]:
+    between = " and ".join(document["between"])
+    yield f"tunnel between {between}, {document['method']}, MTU {document['mtu']}, {document['fabric']}"
+    for fault in document["faults"]:
+        until = "s on" if fault["stop_s"] is None else f"to {fault['stop_s']:.2f} s"
+        yield f"  {fault['link']} {fault['kind']} from {fault['start_s']:.2f} {until}"
+    for row in document["rivals"]:
+        yield f"{row['rival']:9}{', '.join(_words(row))}"
+    for code in document["command_exit_codes"]:
+        yield f"the program ended with exit code {code}"
+
+
+def _words(row: Mapping[str, Any]) -> Iterator[str]:
+    if "packets" in row:
+        lost = f"{row['original_loss']:.1%} by the network (predicted {row['predicted_original_loss']:.1%})"
+        yield f"{row['lost']} of {row['packets']} packets lost, {lost}, {row['wire_ratio']:.2f} bytes a byte"
+    if "voip" in row:
+        yield f"voice {row['voip']['mos']:.2f}"
+    for name, words in (("ping", "echoes"), ("udp", "datagrams")):
+        if "lost" in row.get(name, {}):
+            yield f"{row[name]['lost']} of {row[name]['sent']} {words} lost"
+    if "video" in row:
+        yield f"{row['video']['identical']} of {row['video']['frames']} frames identical"
+    if "goodput_bps" in row.get("tcp", {}):
+        yield f"TCP {row['tcp']['goodput_bps'] / 1e6:.2f} Mbit/s"
+    for name in ("udp", "tcp"):
+        if "error" in row.get(name, {}):
+            yield f"{name}: {row[name]['error']}"
+
+
+tunnel_plan = planner("tunnel_plan", "Programs through a coded tunnel and its rivals.", TunnelOptions, build_trial)
+TUNNEL = Workload(
+    name="tunnel",
+    title="Programs through a coded tunnel",
+    description=DESCRIPTION,
+    command="testbed tunnel swiss-t1 --between s1 s6 --workload ping,voip",
+    plan=TrialPlan,
+    options=TunnelOptions,
+    build=build_trial,
+    emulate=_emulate,
+    judge=_judge,
+    view=_view,
+    figures=_figures,
+    shown=_shown,
+    example=lambda: tunnel_plan("ring:4", ("s0", "s2"), workload="voip", duration_s=4.0),
+)

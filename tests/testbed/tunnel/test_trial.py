@@ -1,0 +1,146 @@
+"""A trial's plan, what is predicted of it, and what its judge makes of runs that went well and of runs that did not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import testbed
+from testbed.errors import InputError
+from testbed.faults.fault_times import FaultTimes
+from testbed.tunnel.figures import trial_figures
+from testbed.tunnel.judgement import judge_trial
+from testbed.tunnel.plan import FRAME_HEADERS_BYTES
+from testbed.tunnel.prediction import OVERHEAD_BYTES, predict_rival
+from testbed.tunnel.trial import RivalRun, TrialMeasurements, TrialPlan
+
+PACKETS = [("flow", "u1"), ("number", "u4"), ("at_s", "f8"), ("bytes", "u2"), ("came_s", "f8"), ("recovered", "?")]
+
+
+@pytest.fixture(scope="module")
+def plan() -> TrialPlan:
+    return testbed.tunnel_plan("torus:3x3", ("s0_0", "s1_1"), duration_s=10.0, workload="voip,ping")
+
+
+def log(times: np.ndarray, keep: slice = slice(None)) -> Any:
+    found = np.zeros(len(times), dtype=PACKETS)
+    found["number"], found["at_s"], found["bytes"] = np.arange(len(times)), times, 100
+    return found[keep]
+
+
+def run_of(plan: TrialPlan, rival: str, *, lost: int = 0, mos_delay_s: float = 0.01) -> RivalRun:
+    """A run as it is predicted, but for so many packets lost after the code, and voice that late."""
+    faults = tuple(FaultTimes(fault=f, start_s=f.start_s, stop_s=f.stop_s) for f in plan.faults)
+    voice = {"sent_s": [0.02 * k for k in range(500)], "delay_s": [mos_delay_s] * 500}
+    prediction = predict_rival(plan, rival)
+    missed = round(500 * prediction.original_loss)
+    if rival == "direct":
+        voice["delay_s"][:missed] = [float("inf")] * missed
+        return RivalRun(rival=rival, programs={"voip": voice}, faults=faults)
+    offered = log(np.arange(500) * 0.02)
+    delivered = log(np.arange(500) * 0.02 + 0.001, slice(lost, None))
+    counters = {
+        "wire_bytes": prediction.wire_bytes(plan, offered),
+        "sink_recovered": max(0, missed - lost),
+        "sink_report_bytes": 0,
+        "processor_share": 0.1,
+    }
+    programs = {"voip": voice, "ping": {"sent": 500, "lost": lost}}
+    return RivalRun(
+        rival=rival, counters=counters, offered=offered, delivered=delivered, programs=programs, faults=faults
+    )
+
+
+def measured(plan: TrialPlan, **adaptive: Any) -> TrialMeasurements:
+    lost = {rival: round(500 * predict_rival(plan, rival).most_loss) for rival in plan.rivals}
+    runs = [run_of(plan, rival, lost=lost[rival]) for rival in plan.rivals[:-1]]
+    runs[1] = replace(runs[1], programs={**runs[1].programs, "voip": {"sent_s": [0.0], "delay_s": [1.0]}})
+    return TrialMeasurements(runs=(*runs, run_of(plan, "adaptive", **adaptive)))
+
+
+def test_a_run_as_predicted_passes_and_tells_every_rival(plan: TrialPlan) -> None:
+    judged = judge_trial(plan, measured(plan))
+    assert judged.verdict.passed, judged.verdict
+    assert [row["rival"] for row in judged.document["rivals"]] == ["direct", "none", "static", "adaptive"]
+    assert judged.rows[3]["lost"] == 0 < judged.rows[1]["lost"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "key"), [({"lost": 3}, "lost"), ({"lost": 3}, "ping-lost"), ({"mos_delay_s": 0.5}, "mos")]
+)
+def test_what_went_wrong_under_the_code_fails_its_check(plan: TrialPlan, wrong: dict[str, Any], key: str) -> None:
+    verdict = judge_trial(plan, measured(plan, **wrong)).verdict
+    assert not verdict.passed and key in {check.key for check in verdict.checks if check.outcome == "fails"}
+
+
+def test_faults_that_did_not_come_and_bytes_that_nobody_predicted_fail(plan: TrialPlan) -> None:
+    good = run_of(plan, "adaptive")
+    dear = replace(good, counters={**good.counters, "wire_bytes": 2 * good.counters["wire_bytes"]}, faults=())
+    verdict = judge_trial(plan, TrialMeasurements(runs=(dear,))).verdict
+    assert {"faults-came", "wire-bytes"} <= {check.key for check in verdict.checks if check.outcome == "fails"}
+    late = judge_trial(plan, TrialMeasurements(runs=(replace(good, lag_s=1.0),))).verdict
+    assert late.invalid is not None and late.exit_code == 4
+
+
+def test_a_missing_program_leaves_its_check_open_and_says_what_to_install(plan: TrialPlan) -> None:
+    run = replace(measured(plan), missing={"tcp": "iperf3"})
+    verdict = judge_trial(plan, run).verdict
+    assert verdict.exit_code == 5
+    assert "apt install iperf3" in next(check.detail for check in verdict.checks if check.outcome == "cannot-tell")
+
+
+def test_a_run_without_events_passes_no_check(plan: TrialPlan) -> None:
+    nothing = {
+        "voip": {"sent_s": [], "delay_s": []},
+        "ping": {"sent": 0, "lost": 0},
+        "video": {"frames": 0, "identical": 0},
+    }
+    counters = {"wire_bytes": 0, "sink_recovered": 0, "sink_report_bytes": 0, "processor_share": 0.0}
+    empty = log(np.array([]))
+    runs = [
+        RivalRun(rival=rival, counters=counters, offered=empty, delivered=empty, programs=nothing)
+        for rival in ("none", "static", "adaptive")
+    ]
+    runs.append(RivalRun(rival="direct", programs=nothing))
+    judged = judge_trial(plan, TrialMeasurements(runs=tuple(runs), missing={"tcp": "iperf3"}))
+    checks = judged.verdict.checks
+    assert checks and not [check.name for check in checks if check.passed] and all(check.key for check in checks)
+    assert trial_figures(judged.stored) == {}
+
+
+def test_the_figure_tells_each_rival_and_what_was_broken(plan: TrialPlan) -> None:
+    (figure,) = trial_figures(judge_trial(plan, measured(plan)).stored).values()
+    assert [line.get_label() for line in figure.axes[0].lines] == ["direct", "none", "static", "adaptive"]
+    assert "s0_0->s" in figure.get_label()
+
+
+def test_without_code_the_wire_bears_packets_and_headers_alone(plan: TrialPlan) -> None:
+    offered = log(np.array([0.0, 0.001, 0.5]))
+    assert predict_rival(plan, "none").wire_bytes(plan, offered) == 3 * (100 + OVERHEAD_BYTES)
+    assert OVERHEAD_BYTES > FRAME_HEADERS_BYTES
+    coded = predict_rival(plan, "static").wire_bytes(plan, offered)
+    assert coded > 4 * (100 + OVERHEAD_BYTES)
+
+
+def test_default_failures_cut_the_direct_path_another_and_both(plan: TrialPlan) -> None:
+    losses = [epoch.loss for epoch in plan.epochs()]
+    assert len(plan.faults) == 4 and max(losses) < 1 and losses.count(0.0) == 4
+    assert predict_rival(plan, "direct").original_loss == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"workload": "ping,fax"}, "fax"),
+        ({"workload": ""}, "give some of"),
+        ({"duration_s": 0.5}, "at least 2 s"),
+        ({"faults": ["s0_0->s0_1@30-31"]}, "lasts 20 s"),
+        ({"flush_s": 0.2}, "flush"),
+    ],
+)
+def test_a_trial_that_cannot_be_is_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        testbed.tunnel_plan("torus:3x3", ("s0_0", "s1_1"), **options)

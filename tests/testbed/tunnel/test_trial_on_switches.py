@@ -1,0 +1,53 @@
+"""A trial on real switches: nothing is lost under the code while a cable is cut, and a program keeps its exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from testbed.cli import build_parser
+from testbed.commands.arguments import read_options
+from testbed.tunnel.emulated.programs import missing_programs
+from testbed.tunnel.options import TunnelOptions
+from tests.helpers.warm import run
+
+
+def test_words_behind_two_dashes_are_the_programs_own() -> None:
+    words = ["tunnel", "ring:4", "--between", "s0", "s2", "--mode", "static", "--", "ping", "-c", "3", "{peer}"]
+    read = read_options(build_parser("tunnel").parse_args(words), TunnelOptions)
+    assert read.between == ("s0", "s2") and read.mode == "static" and read.command == ("ping", "-c", "3", "{peer}")
+    plain = read_options(build_parser("tunnel").parse_args(words[:5]), TunnelOptions)
+    assert plain.command == () and plain.order_s == 0.08
+
+
+def test_missing_programs_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda program: None if program == "iperf3" else "/usr/bin/" + program)
+    assert missing_programs(("ping", "voip", "udp", "tcp", "video")) == {"udp": "iperf3", "tcp": "iperf3"}
+
+
+@pytest.mark.emulation
+def test_voice_stands_a_cut_cable_and_a_program_keeps_its_exit_code(valid_run: Callable[..., Any]) -> None:
+    words = [
+        sys.executable,
+        "-m",
+        "testbed.cli",
+        "tunnel",
+        "torus:3x3",
+        "--between",
+        "s0_0",
+        "s1_1",
+        "--duration",
+        "3s",
+    ]
+    words += ["--mode", "adaptive", "--workload", "voip", "--faults", "s0_0->s0_1@1-2", "--json", "--", "sh", "-c"]
+    words += ["ping -c 3 -i 0.2 {peer} >&2 && exit 7"]
+    done = valid_run(lambda: run(words, capture_output=True, text=True, timeout=100, check=False))
+    assert done.returncode == 0, done.stderr + done.stdout
+    document = json.loads(done.stdout)
+    (row,) = document["rivals"]
+    assert row["packets"] >= 150 and row["lost"] == 0 < row["recovered"]
+    assert document["command_exit_codes"] == [7]

@@ -1,0 +1,82 @@
+"""A tunnel's plan: what it refuses, which packets make a flow, and under which labels reports go back."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.errors import InputError
+from testbed.stream.prediction.failure_candidates import cable_name
+from testbed.tunnel.ends import build_receiver, build_sender, flow_of_packet, is_ipv4
+from testbed.tunnel.plan import MODES, TunnelPlan, build_tunnel, report_labels
+
+KEY = bytes(32)
+
+
+@pytest.fixture(scope="module")
+def plan() -> TunnelPlan:
+    return build_tunnel("torus:3x3", "s0_0", "s1_1")
+
+
+def udp(source_port: int, fragment: int = 0, payload: bytes = b"x") -> bytes:
+    head = bytes([0x45, 0]) + bytes(4) + fragment.to_bytes(2, "big") + bytes([64, 17, 0, 0]) + bytes(range(8))
+    return head + source_port.to_bytes(2, "big") + (7007).to_bytes(2, "big") + bytes(4) + payload
+
+
+def test_a_full_packet_of_the_device_fits_a_frame_of_the_links(plan: TunnelPlan) -> None:
+    sender = build_sender(plan, KEY)
+    packets = sender.offer(bytes(plan.mtu), 0.0)
+    assert sender.largest_payload == plan.mtu and len(packets[0].data) + 28 == 1500
+
+
+def test_one_cable_under_every_path_is_refused() -> None:
+    with pytest.raises(InputError, match=r"every path crosses .*, whose failure no code stands"):
+        build_tunnel("swiss-t1", "t0", "t31")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"flush_s": 0.3}, r"at most 0\.1 s"),
+        ({"flush_s": 0.0}, "more than 0"),
+        ({"order_s": 0.5}, r"0 \(as they come\) to 0\.4 s"),
+        ({"mode": "best"}, "adaptive, static, none"),
+        ({"link_mtu": 600}, "leave .* bytes; give at least"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(options: dict[str, object], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        build_tunnel("ring:4", "s0", "s2", **options)  # type: ignore[arg-type]
+
+
+def test_fragments_of_a_packet_are_one_flow_and_other_ports_another() -> None:
+    assert flow_of_packet(udp(5)) != flow_of_packet(udp(6))
+    assert flow_of_packet(udp(5, fragment=0x2000)) == flow_of_packet(udp(6, fragment=0x00B9))
+    assert is_ipv4(udp(5)) and not is_ipv4(bytes([0x60]) + bytes(40)) and not is_ipv4(b"")
+
+
+def test_reports_take_paths_without_a_common_cable(plan: TunnelPlan) -> None:
+    split = plan.back.forward
+    cables = [
+        [cable_name(split.network.links[i].id) for i in split.path_of(label).links] for label in report_labels(split)
+    ]
+    every = [name for path in cables for name in path]
+    assert len(cables) >= 2 and len(every) == len(set(every))
+
+
+def test_modes_differ_in_what_a_block_gets(plan: TunnelPlan) -> None:
+    sizes = {}
+    for mode in MODES:
+        sender = build_sender(TunnelPlan(there=plan.there, back=plan.back, mode=mode), KEY)
+        for k in range(20):
+            sender.offer(bytes([k]), 0.0)
+        sizes[mode] = 20 + sender.counters["parity"]
+    assert sizes["none"] == 20 < sizes["adaptive"] < sizes["static"]
+
+
+def test_the_other_end_reads_what_this_one_sends(plan: TunnelPlan) -> None:
+    sender, receiver = build_sender(plan, KEY), build_receiver(plan.reversed(), KEY)
+    sent = [packet for k in range(3) for packet in sender.offer(udp(k), 0.01 * k, flow_of_packet(udp(k)))]
+    came = [one.payload for packet in sent for one in receiver.receive(packet.data, 0.1)]
+    assert came == [udp(k) for k in range(3)]
+    stranger = build_receiver(plan.reversed(), bytes(31) + b"x")
+    assert stranger.receive(sent[0].data, 0.1) == [] and stranger.rejected["key"] == 1
