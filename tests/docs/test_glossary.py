@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers.paths import ROOT
 
-GLOSSARY = (ROOT / "docs" / "glossary.md").read_text()
+GLOSSARY = (ROOT / "docs" / "reference" / "glossary.md").read_text()
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")] for line in GLOSSARY.splitlines() if line.startswith("| ")
 ]
@@ -29,7 +29,7 @@ def test_term_is_where_the_glossary_says(term: str, places: list[str]) -> None:
 
 
 def test_keys_of_the_documents_are_those_of_the_references() -> None:
-    references = (ROOT / "docs" / "references.md").read_text()
+    references = (ROOT / "docs" / "reference" / "bibliography.md").read_text()
     keys = [row[1].split(" (")[0] for row in ROWS if re.fullmatch(r"00\d", row[0])]
     assert len(keys) == 4
     assert not [key for key in keys if f"**{key}**" not in references]

@@ -1,4 +1,4 @@
-"""The JSON keys that docs/guide/commands.md promises are in what the commands print."""
+"""The JSON keys that docs/reference/commands.md promises are in what the commands print."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RUNS = {
 
 def _promised(command: str) -> set[str]:
     """Keys of the object itself: those within braces belong to what it holds."""
-    page = (ROOT / "docs" / "guide" / "commands.md").read_text()
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text()
     keys = next(keys for names, keys in ROW.findall(page) if names.startswith(f"`testbed {command} "))
     outer = re.sub(r"\{[^{}]*\}", "", keys)
     return {re.match(r"\w+", key).group() for key in re.findall(r"`(\w[^`]*)`", outer)}  # type: ignore[union-attr]

@@ -15,7 +15,7 @@ from testbed.cli import build_parser, main
 from testbed.commands.parsing import OneLineParser
 from testbed.errors import UsageError
 
-PAGE = (Path(testbed.__file__).parents[1] / "docs/guide/renames.md").read_text()
+PAGE = (Path(testbed.__file__).parents[1] / "docs/reference/renames.md").read_text()
 
 
 def table(heading: str) -> list[list[str]]:
