@@ -7,9 +7,9 @@ import tomllib
 from importlib.util import find_spec
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent)]
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import generated  # noqa: E402
+import generated
 
 project = "A testbed for parallel communications"
 author = "the testbed's maintainers"

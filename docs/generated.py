@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 
+from gallery import EXAMPLES  # noqa: E402
+
+import testbed  # noqa: E402
 from testbed.cli import COMMANDS, build_parser  # noqa: E402
 from testbed.commands.help_pages import by_subject  # noqa: E402
 from testbed.commands.studies.book import book_chapters, register_of  # noqa: E402
@@ -144,6 +147,24 @@ def changes(_: str = "") -> str:
     return LINK.sub(link, (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").partition("\n")[2])
 
 
+def api(_: str = "") -> str:
+    """Every public name of ``testbed``, under that name."""
+    kinds = {name: "class" if isinstance(getattr(testbed, name), type) else "function" for name in testbed.__all__}
+    lines = [
+        f".. auto{kind}:: testbed.{name}\n{'   :members:' if kind == 'class' else ''}" for name, kind in kinds.items()
+    ]
+    return "\n".join(["```{eval-rst}", *lines, "```"])
+
+
+def gallery(_: str = "") -> str:
+    """A picture and a command for each example."""
+    parts = []
+    for name, one in EXAMPLES.items():
+        parts += [f"## {one.title}", "", "```console", f"$ testbed {one.command}", "```", ""]
+        parts += [f"![{one.caption}](../pictures/{name}.svg)", "", f"{one.caption} [More](../{one.page}).", ""]
+    return "\n".join(parts)
+
+
 def publish_schemas(folder: Path) -> None:
     """One file a kind, for editors; a file that names its schema may say so in a key of its object."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -237,5 +258,6 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 KINDS: dict[str, Callable[[str], str]] = {
-    one.__name__: one for one in (command, commands, stored, counts, register, networks, schemas, renames, changes)
+    one.__name__: one
+    for one in (command, commands, stored, counts, register, networks, schemas, renames, changes, api, gallery)
 }

@@ -34,7 +34,7 @@ before it allocates anything; TCP holds back the rest. One run may be longer tha
 where the flag `STREAMED` says so: the data of a WRITE come in blocks (`block_sizes`), each with its own trailer, and
 each is written when it is there.
 
-docs/workloads/striping.md has the kinds and bodies as a table.
+docs/reference/sfio_protocol.md has the kinds and bodies as a table.
 """
 
 import struct
