@@ -10,10 +10,7 @@ import pytest
 from tests.helpers.paths import ROOT
 
 GLOSSARY = (ROOT / "docs" / "reference" / "glossary.md").read_text()
-ROWS = [
-    [cell.strip() for cell in line.strip("|").split("|")] for line in GLOSSARY.splitlines() if line.startswith("| ")
-]
-TERMS = [row[0] for row in ROWS if len(row) == 3 and row[0] not in ("term", "number", "---")]
+TERMS = re.findall(r"^- \*\*(.+?)\*\*: ", GLOSSARY, re.MULTILINE)
 
 
 @cache
