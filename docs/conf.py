@@ -36,6 +36,7 @@ autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 default_role = "literal"
 highlight_language = "none"
+smartquotes = False
 nitpicky = False
 
 FOLDER_LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)#]+)\)")

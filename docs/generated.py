@@ -18,7 +18,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "docs")]
 from gallery import EXAMPLES  # noqa: E402
 
 import testbed  # noqa: E402
-from testbed.cli import COMMANDS, build_parser  # noqa: E402
+from testbed.cli import build_parser  # noqa: E402
+from testbed.commands.command_list import COMMANDS  # noqa: E402
 from testbed.commands.help_pages import by_subject  # noqa: E402
 from testbed.commands.studies.book import book_chapters, register_of  # noqa: E402
 from testbed.model.schemas import KINDS as FILES  # noqa: E402
@@ -59,7 +60,7 @@ def command(name: str) -> str:
     parts = []
     for words, parser in parsers.items():
         heading = [f"## {words}", ""] if words != f"testbed {name}" else []
-        parts += [*heading, _text(parser.description or ""), "", *_arguments(parser), ""]
+        parts += [*heading, _text(parser.description or ""), "", *_arguments(parser, "###" if heading else "##"), ""]
     example = next((line for line in parsers[f"testbed {name}"].format_help().splitlines() if "example: " in line), "")
     if example:
         parts[2:2] = ["```console", f"$ {example.removeprefix('example: ')}", "```", ""]
@@ -85,6 +86,16 @@ def stored(page: str) -> str:
 def counts(_: str = "") -> str:
     """How many studies ran at which size, and how their checks came out."""
     return " ".join(counts_in_words([entry for chapter in _book() for entry in chapter.entries if entry.page]))
+
+
+def proved(_: str = "") -> str:
+    """The counts of the studies that ran at full size, in a sentence."""
+    runs = [entry.run for chapter in _book() for entry in chapter.entries if entry.page and entry.run is not None]
+    found = tally(full := [run for run in runs if run.size == "full" and run.verdict is not None])
+    words = (
+        f"{len(full)} of {len(runs)} studies have run at the size that they claim; of their {found['checks']} checks"
+    )
+    return f"{words} {found['hold']} hold, {found['fail']} fail and {found['cannot tell']} cannot tell."
 
 
 def register(_: str = "") -> str:
@@ -186,13 +197,18 @@ def _parser(name: str) -> argparse.ArgumentParser:
     return next(a.choices[name] for a in top._actions if isinstance(a, argparse._SubParsersAction))  # type: ignore[no-any-return]
 
 
-def _arguments(parser: argparse.ArgumentParser) -> list[str]:
+def _arguments(parser: argparse.ArgumentParser, level: str) -> list[str]:
     lines: list[str] = []
     for group in parser._action_groups:
         own = [a for a in group._group_actions if not isinstance(a, argparse._SubParsersAction) and a.dest != "help"]
         for heading, actions in by_subject(own) if group is parser._optionals else [(group.title, own)]:
             rows = [(_spelled(a), _text((a.help or "") % {"default": a.default, "prog": parser.prog})) for a in actions]
-            lines += [*_table((heading or "options", ""), rows), ""] if rows else []
+            title = heading or "options"
+            lines += (
+                [f"### {title[:1].upper() + title[1:]}", "", *_table(("option", "what it does"), rows), ""]
+                if rows
+                else []
+            )
     return lines
 
 
@@ -241,7 +257,7 @@ def _kind(value: dict[str, Any]) -> str:
     if "enum" in value:
         return ", ".join(f"`{word}`" for word in value["enum"])
     if "anyOf" in value or "oneOf" in value:
-        return " or ".join(filter(None, (_kind(one) for one in value.get("anyOf", value.get("oneOf")))))
+        return " or ".join(filter(None, (_kind(one) for one in value.get("anyOf") or value["oneOf"]))))
     kind = value.get("type", "")
     kinds = kind if isinstance(kind, str) else " or ".join(kind)
     return f"{kinds} of {_kind(value['items'])}" if "items" in value and _kind(value["items"]) else kinds
@@ -259,5 +275,5 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 KINDS: dict[str, Callable[[str], str]] = {
     one.__name__: one
-    for one in (command, commands, stored, counts, register, networks, schemas, renames, changes, api, gallery)
+    for one in (command, commands, stored, counts, proved, register, networks, schemas, renames, changes, api, gallery)
 }
