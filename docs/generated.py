@@ -257,7 +257,7 @@ def _kind(value: dict[str, Any]) -> str:
     if "enum" in value:
         return ", ".join(f"`{word}`" for word in value["enum"])
     if "anyOf" in value or "oneOf" in value:
-        return " or ".join(filter(None, (_kind(one) for one in value.get("anyOf") or value["oneOf"]))))
+        return " or ".join(filter(None, (_kind(one) for one in value.get("anyOf") or value["oneOf"])))
     kind = value.get("type", "")
     kinds = kind if isinstance(kind, str) else " or ".join(kind)
     return f"{kinds} of {_kind(value['items'])}" if "items" in value and _kind(value["items"]) else kinds

@@ -11,7 +11,8 @@ from types import ModuleType
 
 import pytest
 
-from testbed.cli import COMMANDS, build_parser
+from testbed.cli import build_parser
+from testbed.commands.command_list import COMMANDS
 from testbed.model.run_records import Manifest
 from testbed.model.schemas import KINDS
 from testbed.model.stored_runs import StoredRun
