@@ -6,6 +6,7 @@ import argparse
 import importlib.util
 import json
 import re
+import warnings
 from pathlib import Path
 from types import ModuleType
 
@@ -13,12 +14,14 @@ import pytest
 
 from testbed.cli import build_parser
 from testbed.commands.command_list import COMMANDS
+from testbed.errors import InputError
 from testbed.model.run_records import Manifest
-from testbed.model.schemas import KINDS
+from testbed.model.schemas import KINDS, refuse_unknown
 from testbed.model.stored_runs import StoredRun
 from testbed.model.verdict import Check, Verdict
 from testbed.report.book import Chapter, Entry
 from tests.helpers.paths import ROOT
+from topologies import load_network
 
 DOCS = ROOT / "docs"
 
@@ -86,6 +89,17 @@ def test_schemas_are_published_and_files_may_name_them(generated: ModuleType, tm
     assert {path.name for path in tmp_path.iterdir()} == {f"{kind}.schema.json" for kind in KINDS}
     schema = json.loads((tmp_path / "campaign.schema.json").read_text())
     assert "$schema" in schema["properties"] and "## campaign" in generated.schemas()
+
+
+def test_a_file_may_name_its_schema(tmp_path: Path) -> None:
+    refuse_unknown({"$schema": "placement.schema.json", "machines": [["a"]]}, "placement", "file")
+    with pytest.raises(InputError, match="schema"):
+        refuse_unknown({"schema": "placement.schema.json", "machines": [["a"]]}, "placement", "file")
+    file = tmp_path / "net.json"
+    file.write_text('{"$schema": "network.schema.json", "nodes": [{"id": "a"}, {"id": "b"}], "links": []}')
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "$schema" not in str(load_network(file))
 
 
 def test_links_of_the_change_log_lead_to_pages_that_are_there(generated: ModuleType) -> None:
