@@ -37,7 +37,9 @@ def generated() -> ModuleType:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_page_of_a_command_has_all_its_options(name: str, generated: ModuleType) -> None:
-    page = generated.filled((DOCS / f"reference/commands/{name}.md").read_text())
+    place = DOCS / f"reference/commands/{name}.md"
+    assert place.is_file(), f"write {place}: what it is explained in, <!-- generated: command {name} -->, its JSON keys"
+    page = generated.filled(place.read_text())
     top = build_parser(name)
     parser = next(a.choices[name] for a in top._actions if isinstance(a, argparse._SubParsersAction))  # type: ignore[union-attr]
     options = {word for action in parser._actions for word in action.option_strings} - {"-h", "--help"}
