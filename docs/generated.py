@@ -164,6 +164,8 @@ def api(_: str = "") -> str:
     lines = [
         f".. auto{kind}:: testbed.{name}\n{'   :members:' if kind == 'class' else ''}" for name, kind in kinds.items()
     ]
+    if "EachLink" not in testbed.__all__:  # of ``stream_plan(faults=...)``
+        lines.append(".. autoclass:: testbed.stream.planning.EachLink\n   :members:\n")
     return "\n".join(["```{eval-rst}", *lines, "```"])
 
 
