@@ -41,7 +41,7 @@ test:  ## set up, then all tests (ARGS='-k capillary' for some)
 	[[ $$parallel =~ ^[05]$$ && $$clocked =~ ^[05]$$ ]]
 
 # Beside the environment, which keeps its own version; what the newer one compiles is kept apart, too.
-test-next-numba:  ## set up, then the tests of compiled code with the newest numba (docs/guide/compile.md)
+test-next-numba:  ## set up, then the tests of compiled code with the newest numba (docs/dev/compile.md)
 	@vagrant/provision.sh --extras test
 	@$(PYTHON) -m pip install -q --disable-pip-version-check --no-deps --pre --upgrade --target build/next-numba numba llvmlite
 	@PYTHONPATH=build/next-numba NUMBA_CACHE_DIR=build/next-numba-cache $(PYTHON) -m pytest -r fEs $(ARGS) \

@@ -3,13 +3,22 @@ docstrings (autodoc)."""
 
 import re
 import sys
+import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import generated
 
 project = "A testbed for parallel communications"
 author = "the testbed's maintainers"
+version = release = tomllib.loads((generated.ROOT / "pyproject.toml").read_text())["project"]["version"]
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+extensions += ["sphinx_copybutton"] if find_spec("sphinx_copybutton") else []
+copybutton_prompt_text = r"\$ |mininet> "
+copybutton_prompt_is_regexp = True
+copybutton_selector = "div:not(.highlight-text) > div.highlight > pre"
 source_suffix = {".md": "markdown"}
 master_doc = "index"
 exclude_patterns = ["_build"]
@@ -19,7 +28,7 @@ suppress_warnings = ["myst.header", "misc.highlighting_failure"]
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_title = project
+html_title = f"{project} {release}"
 html_show_sphinx = False
 html_show_copyright = False
 html_copy_source = False
@@ -27,23 +36,25 @@ autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 default_role = "literal"
 highlight_language = "none"
+smartquotes = False
 nitpicky = False
 
 FOLDER_LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)#]+)\)")
 
 
-def name_folders(app, docname, source):  # type: ignore[no-untyped-def]
-    """A link to a folder of the repository, which a site cannot show, becomes the folder's name; one that leads nowhere
-    stays, and warns."""
+def complete(app, docname, source):  # type: ignore[no-untyped-def]
+    """What is generated is written; a link to a folder of the repository, which a site cannot show, becomes the
+    folder's name; one that leads nowhere stays, and warns."""
     here = (Path(app.srcdir) / docname).parent
 
     def named(found: re.Match[str]) -> str:
         place = (here / found[2]).resolve()
         return f"{found[1]} (folder `{place.name}` of the repository)" if place.is_dir() else found[0]
 
-    source[0] = FOLDER_LINK.sub(named, source[0])
+    source[0] = FOLDER_LINK.sub(named, generated.filled(source[0]))
 
 
 def setup(app):  # type: ignore[no-untyped-def]
     """Hooks of this site."""
-    app.connect("source-read", name_folders)
+    app.connect("source-read", complete)
+    app.connect("build-finished", lambda app, _: generated.publish_schemas(Path(app.outdir) / "_static" / "schemas"))

@@ -32,7 +32,7 @@ Flow control. A client has at most `window` unanswered messages in transit (`Set
 client while an answer to it waits to be sent, holds at most one message of each, and compares lengths with its limit
 before it allocates anything; TCP holds back the rest.
 
-docs/workloads/striping.md has the kinds and bodies as a table.
+docs/reference/sfio_protocol.md has the kinds and bodies as a table.
 """
 
 import struct

@@ -9,7 +9,7 @@ held up.
         session.fail("s1->s2")
         print(session.ping("t0", "r31"))
 
-Each name is imported when it is first requested (PEP 562): ``import testbed`` alone costs nothing. docs/guide/api.md
+Each name is imported when it is first requested (PEP 562): ``import testbed`` alone costs nothing. docs/howto/python.md
 tells all of it.
 """
 

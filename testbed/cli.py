@@ -54,7 +54,7 @@ def _outer_parser() -> tuple[OneLineParser, argparse._SubParsersAction[OneLinePa
         "--print-completion",
         action=_Completion,
         choices=("bash", "zsh", "tcsh"),
-        help="print what completes testbed's words in that shell; docs/guide/commands.md says where to put it",
+        help="print what completes testbed's words in that shell; docs/reference/commands.md says where to put it",
     )
     subparsers = parser.add_subparsers(
         dest="command", metavar="COMMAND", required=True, parser_class=OneLineParser, action=_Commands

@@ -1,4 +1,4 @@
-"""The testbed's errors and the exit code each ends a command with (see docs/guide/commands.md)."""
+"""The testbed's errors and the exit code each ends a command with (see docs/reference/commands.md)."""
 
 from numbers import Integral, Real
 from typing import TYPE_CHECKING

@@ -26,7 +26,7 @@ Labels = Literal["random", "stratified"]
 
 def network(name: NetworkLike) -> Network:
     """The network of a catalogue name, of a file, or of a value: a networkx graph, a Mininet Topo, a node-link document
-    or another dictionary (docs/guide/networks.md); a network is returned as it is.
+    or another dictionary (docs/reference/networks.md); a network is returned as it is.
 
     Raises TopologyError for what makes no network, UsageError for what is none of these.
 

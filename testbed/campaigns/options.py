@@ -10,7 +10,7 @@ from testbed.model.options.option import RUNNING, option, options
 
 @options
 class CampaignOptions:
-    """``campaign``, or the keys of a campaign's file (docs/workloads/campaigns.md), which has their defaults and
+    """``campaign``, or the keys of a campaign's file (docs/howto/campaigns.md), which has their defaults and
     bounds."""
 
     campaign: str | None = option(

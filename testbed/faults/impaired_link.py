@@ -30,7 +30,7 @@ duplicated."""
 MIN_QUEUE_PACKETS = 20
 QUEUE_S = 0.05
 """What waits for a trace at most: so much of the link's capacity, or 20 packets, as before any link
-(docs/guide/networks.md)."""
+(docs/reference/impairments.md)."""
 MAX_LATE_S, MIN_LATE_S, LATE_SHARE = 0.005, 0.002, 0.25
 """What the relay may be late by (``most_late_s``)."""
 

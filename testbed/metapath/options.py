@@ -22,7 +22,7 @@ LinkUp = Literal["probe", "controller"]
 
 @options
 class MetapathOptions:
-    """Parameters of FT-DRB's source (Zarza 2011, chapter 3; defaults in docs/workloads/ft_drb.md).
+    """Parameters of FT-DRB's source (Zarza 2011, chapter 3; defaults in docs/replication/ft_drb_deviations.md).
 
     ``probe_every``: of the packets that a mark diverts. ``threshold``: over the zero-load latency of the minimal path;
     ``tolerance``: above 1/3, so that a second path, which halves the metapath's latency, is not given up again at once.

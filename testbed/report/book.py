@@ -1,7 +1,6 @@
 """The book of results: for each chapter what was claimed, measured and decided, rendered from stored runs alone.
 
-Self-contained HTML pages with their figures; ``book_tables`` has the same as Markdown for the pages of the
-documentation.
+Self-contained HTML pages with their figures; ``docs/generated.py`` writes the same as tables of the site.
 """
 
 import re

@@ -161,18 +161,3 @@ def _cells(row: Row) -> tuple[str, ...]:
     named = ", ".join(f"`{words}`" for words in shown)
     page, standing = "" if row.page is None else str(row.page), row.standing.replace("-", " ")
     return DOCUMENTS[row.document], row.where, page, row.claim, standing, named, outcome_in_words(row), row.note
-
-
-def rows_tables(rows: Sequence[Row]) -> list[str]:
-    """The register as Markdown: counts by chapter, then a table a document."""
-    named = {**counts_by_chapter(rows), "all": counts(rows)}
-    lines = _table([("", *counts([])), *((name, *map(str, found.values())) for name, found in named.items())])
-    for document, title in DOCUMENTS.items():
-        cells = claim_cells(row for row in rows if row.document == document)
-        lines += ["", f"## {title}", "", *_table([own[1:] for own in cells])]
-    return lines
-
-
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    head, *lines = ("| " + " | ".join(cells) + " |" for cells in rows)
-    return [head, "|" + "---|" * len(rows[0]), *lines]

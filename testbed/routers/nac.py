@@ -1,6 +1,6 @@
 """NAC at a software router (Zarza 2011, section 4.2): detection, throttle, identification of cycles, gradual recovery.
 
-The decisions are those listed in docs/workloads/interconnect.md; here between processes whose frames take the time they
+The decisions are those listed in docs/workloads/nac.md; here between processes whose frames take the time they
 take.
 """
 

@@ -8,7 +8,7 @@ import tomllib
 
 from tests.helpers.paths import ROOT
 
-PAGE = ROOT / "docs" / "guide" / "architecture.md"
+PAGE = ROOT / "docs" / "dev" / "architecture.md"
 ROW = re.compile(r"^\| (\d+) \| (.+?) \| (.+) \|$", re.MULTILINE)
 STANDARD = {"emulated", "prediction", "judgement", "adapters", "shipped"}
 """Folders that any workload may have: described once, in the table of a workload's files."""

@@ -1,5 +1,4 @@
-"""The tables in the pages of docs/replication are those that the committed runs give, and every check in them has a
-rival or a word why not."""
+"""Every check of the committed runs has a rival or a word why not, and every study its page."""
 
 from __future__ import annotations
 
@@ -8,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.commands.studies.book import book_chapters, tables_of_pages
+from testbed.commands.studies.book import book_chapters
 from testbed.commands.studies.experiment import find_experiments
 from testbed.report.book import Chapter, Entry
 from testbed.results.study_store import STORED, stored_runs
@@ -32,11 +31,6 @@ def test_of_each_study_and_size_the_newest_run_is_kept_packed() -> None:
     kept = Counter((run.name, run.size) for run in stored_runs(ROOT / STORED))
     assert [key for key, runs in kept.items() if runs > 1] == []
     assert len([path for path in (ROOT / STORED).rglob("*") if path.is_file() and "book" not in path.parts]) <= 250
-
-
-def test_the_tables_are_those_of_the_stored_runs(found: list[Chapter]) -> None:
-    stale = [page.name for page, text in tables_of_pages(found, PAGES).items() if text != page.read_text()]
-    assert not stale, "run: testbed replicate --report-only --update-docs docs/replication"
 
 
 def test_every_published_check_has_a_rival_or_says_why_there_is_none(entries: list[Entry]) -> None:

@@ -1,4 +1,4 @@
-"""The JSON keys that docs/guide/commands.md promises are in what the commands print."""
+"""The JSON keys that the pages of docs/reference/commands promise are in what the commands print."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 from testbed.cli import main
 from tests.helpers.paths import ROOT
 
-ROW = re.compile(r"^\| (`testbed .+?) \| (.+) \| .*? \|$", re.MULTILINE)
 RUNS = {
     "topology show": ["two-switch"],
     "route": ["swiss-t1", "--from", "s1", "--to", "s6"],
@@ -24,8 +23,8 @@ RUNS = {
 
 def _promised(command: str) -> set[str]:
     """Keys of the object itself: those within braces belong to what it holds."""
-    page = (ROOT / "docs" / "guide" / "commands.md").read_text()
-    keys = next(keys for names, keys in ROW.findall(page) if names.startswith(f"`testbed {command} "))
+    page = (ROOT / "docs/reference/commands" / f"{command.split()[0]}.md").read_text()
+    keys = page.split("## JSON\n\n")[1].splitlines()[0].replace("`topology show`", "")
     outer = re.sub(r"\{[^{}]*\}", "", keys)
     return {re.match(r"\w+", key).group() for key in re.findall(r"`(\w[^`]*)`", outer)}  # type: ignore[union-attr]
 

@@ -1,4 +1,4 @@
-"""What is declared of claims exists, the page of rows is the register, and a claim in full has full runs."""
+"""What is declared of claims exists, and a claim in full has full runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import PurePath
 import pytest
 
 from testbed.cli import main
-from testbed.commands.studies.book import book_chapters, register_of, tables_of_pages
+from testbed.commands.studies.book import book_chapters, register_of
 from testbed.commands.studies.experiment import find_experiments
 from testbed.errors import InputError
 from testbed.model.run_records import Manifest
@@ -30,13 +30,6 @@ def found() -> list[Chapter]:
 @pytest.fixture(scope="module")
 def rows(found: list[Chapter]) -> list[Row]:
     return register_of(found)
-
-
-def test_the_page_of_rows_is_the_register(found: list[Chapter]) -> None:
-    page = PAGES / "rows.md"
-    assert tables_of_pages(found, PAGES)[page] == page.read_text(), (
-        "run: testbed replicate --report-only --update-docs docs/replication"
-    )
 
 
 def test_every_study_serves_a_claim_or_says_that_it_is_not_of_the_documents(rows: list[Row]) -> None:

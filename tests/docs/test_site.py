@@ -69,8 +69,19 @@ def test_links_between_pages_lead_to_a_place_that_is_there(site: Path) -> None:
 
 def test_a_page_that_is_in_no_list_or_a_lost_link_fails_the_build(tmp_path: Path) -> None:
     pytest.importorskip("myst_parser", reason="the extra docs is not installed")
-    (tmp_path / "conf.py").write_text((DOCS / "conf.py").read_text())
     (tmp_path / "index.md").write_text("# Front\n\n[nowhere](there_is_no_such_page.md)\n")
-    words = [sys.executable, "-m", "sphinx", "-W", "-q", "-b", "html", str(tmp_path), str(tmp_path / "out")]
+    words = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-W",
+        "-q",
+        "-b",
+        "html",
+        "-c",
+        str(DOCS),
+        str(tmp_path),
+        str(tmp_path / "out"),
+    ]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode != 0 and "there_is_no_such_page" in done.stderr

@@ -35,7 +35,7 @@ def test_the_arbiter_of_the_bulk_page_answers_as_the_comments_say() -> None:
 
 
 def test_the_values_of_the_networks_page_are_networks() -> None:
-    page = (WORKLOADS.parent / "guide" / "networks.md").read_text()
+    page = (WORKLOADS.parent / "reference" / "networks.md").read_text()
     (code,) = re.findall(
         r"^```python\n(.*?)^```", page.split("## Graphs and dictionaries")[1], re.MULTILINE | re.DOTALL
     )

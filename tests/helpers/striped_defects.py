@@ -2,8 +2,8 @@
 tests/helpers/striped_defects.py [NUMBER ...]`.
 
 One line a defect: its number, "seen" or "not seen", and what happened. The numbers are those of
-docs/workloads/striping_trials.md. The disk fails or stands still by a listener whose calls of the operating system are
-changed before it starts; all else is what users call.
+docs/measurements/striping_trials.md. The disk fails or stands still by a listener whose calls of the operating system
+are changed before it starts; all else is what users call.
 """
 
 from __future__ import annotations

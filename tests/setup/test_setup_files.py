@@ -6,7 +6,6 @@ Nothing is installed and no network is used: the stand-ins only write down how t
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -445,17 +444,6 @@ def test_virtual_machine_is_provisioned_by_the_same_script_outside_the_synced_fo
     venv = re.search(r'"TESTBED_VENV" => "([^"]+)"', text)
     assert venv is not None
     assert not venv[1].startswith("/vagrant")
-
-
-def test_the_devcontainer_names_what_there_is() -> None:
-    """Keys that editors know, a base image without a registry's host, a set-up and extras that exist. (No container is
-    started.)"""
-    document = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
-    assert set(document) == {"name", "image", "runArgs", "postCreateCommand", "customizations"}
-    assert "/" not in document["image"] and all(word.startswith("--") for word in document["runArgs"])
-    script, _, extras = document["postCreateCommand"].partition(" && ")[0].split()
-    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    assert os.access(ROOT / script, os.X_OK) and set(extras.split(",")) <= set(known)
 
 
 def test_every_program_of_a_paced_disk_is_installed() -> None:

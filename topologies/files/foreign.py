@@ -63,7 +63,7 @@ def adapted(document: object, notes: list[str], *, mininet: Literal["no", "noted
     retained: Retained = {"graph": {}, "nodes": {}, "links": {}, _GONE: {}, _THEIRS: {}}
     known = network_schema()["properties"]
     found = {key: value for key, value in document.items() if key in known}
-    others = {key: value for key, value in document.items() if key not in known}
+    others = {key: value for key, value in document.items() if key not in known and key != "$schema"}
     _refuse_misspelt(others, "", "")
     found["graph"] = _attributes({**others, **graph_attributes(document)}, "graph", "graph", retained)
     if mininet != "no" and isinstance(found.get("nodes"), list):

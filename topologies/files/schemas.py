@@ -54,7 +54,7 @@ def unknown_keys(value: object, schema: Json, root: Json, place: str) -> Iterato
             spot = f"{place}.{key}" if place and key in known else str(key)
             if key in known:
                 yield from unknown_keys(inside, known[key], root, spot)
-            elif others is False:
+            elif others is False and spot != "$schema":  # which names the schema itself, for editors
                 yield place, key, known
             elif isinstance(others, Mapping):
                 yield from unknown_keys(inside, others, root, spot)

@@ -1,7 +1,7 @@
 """What does it change where the simulator departs from the document (Zarza 2011, chapters 3 and 4)?
 
 Each departure is an option: the run with it and the run without it meet the same messages and the same failures. The
-table of docs/workloads/ft_drb.md quotes what this study measures.
+table of docs/replication/ft_drb_deviations.md quotes what this study measures.
 """
 
 from collections.abc import Iterable

@@ -1,15 +1,14 @@
-"""The book of results as files: pages in ``ROOT/book``, and the tables in the pages of the documentation."""
+"""The book of results as files: pages in ``ROOT/book``. (The site of the documentation has the same as tables:
+``docs/generated.py``.)"""
 
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
 from testbed.commands.studies.experiment import chapters, find_experiments, pages_of_studies
-from testbed.errors import InputError
 from testbed.model.stored_runs import StoredRun, representative_run
 from testbed.report.book import Chapter, Entry, book_pages
-from testbed.report.book_tables import between_marks, errata_of, with_counts, with_tables
-from testbed.report.register import Row, claim_cells, read_register, rows_tables
+from testbed.report.register import Row, claim_cells, read_register
 from testbed.results.compressed_files import pack_run, read_packed
 from testbed.results.run_folder import make_directory, write_below
 from testbed.results.study_store import stored_runs
@@ -18,15 +17,9 @@ PAGES = Path("docs/replication")
 """Where the errata of the documents stand, where there is such a folder."""
 
 
-def write_book(root: Path, pages: Path | None = None) -> Path:
-    """Write ``ROOT/book``, and the tables into the pages of ``pages`` where it is given; returns the front page.
-
-    Raises InputError where a run is damaged, or a page of ``pages`` is not there.
-    """
-    found = book_chapters(root, pages or PAGES)
-    if pages is not None:
-        for page, text in tables_of_pages(found, pages).items():
-            write_below(page.parent, page.name, text.encode())
+def write_book(root: Path) -> Path:
+    """Write ``ROOT/book``; returns the front page. Raises InputError where a run is damaged."""
+    found = book_chapters(root)
     make_directory(root, "--results")
     for name, text in book_pages(found, _read_drawing, claim_cells(register_of(found))).items():
         write_below(root, f"book/{name}", text.encode())
@@ -57,12 +50,10 @@ def book_chapters(root: Path, pages: Path = PAGES) -> list[Chapter]:
     ]
 
 
-def pack_runs(root: Path, pages: Path | None = None) -> int:
+def pack_runs(root: Path, pages: Path = PAGES) -> int:
     """Pack every whole run below ``root``; drawings that a page of ``pages`` shows stay as they are. Returns the bytes
     saved."""
-    shown = (
-        "".join(page.read_text(encoding="utf-8") for page in sorted(pages.glob("*.md"))) if pages is not None else ""
-    )
+    shown = "".join(page.read_text(encoding="utf-8") for page in sorted(pages.glob("*.md")))
     saved = 0
     for run in stored_runs(root):
         if run.verdict is not None:
@@ -71,33 +62,20 @@ def pack_runs(root: Path, pages: Path | None = None) -> int:
     return saved
 
 
-def tables_of_pages(found: Sequence[Chapter], pages: Path) -> dict[Path, str]:
-    """Every page of the folder that studies stand in -> its text with their tables, and the front page with the counts
-    of all. InputError where one is not there."""
-    entries: dict[str, list[Entry]] = {}
-    for entry in (entry for chapter in found for entry in chapter.entries):
-        if entry.page:
-            entries.setdefault(entry.page, []).append(entry)
-    texts = {}
-    for stem, own in sorted(entries.items()):
-        page = pages / f"{stem}.md"
-        if not page.is_file():
-            raise InputError(f"{page}: no such page; give the folder of chapter_2.md to chapter_5.md")
-        texts[page] = with_tables(page.read_text(encoding="utf-8"), own)
-    front, rows = pages / "README.md", pages / "rows.md"
-    if front.is_file():
-        everything = [entry for own in entries.values() for entry in own]
-        texts[front] = with_counts(front.read_text(encoding="utf-8"), everything)
-    if rows.is_file():
-        texts[rows] = between_marks(rows.read_text(encoding="utf-8"), rows_tables(register_of(found)))
-    return texts
-
-
 def register_of(found: Sequence[Chapter]) -> list[Row]:
     """The claims that the package of experiments declares, with what the runs of the studies say of them."""
     declared = files("experiments") / "claims.tsv"
     runs = {entry.name: entry.run for chapter in found for entry in chapter.entries}
     return read_register(declared.read_text(encoding="utf-8"), "experiments/claims.tsv", runs)
+
+
+def errata_of(page: str) -> tuple[tuple[str, ...], ...]:
+    """The rows of the table below the page's heading "Errata", the names of its columns first; none where there is no
+    such table."""
+    _, heading, below = page.partition("\n## Errata\n")
+    lines = [line for line in below.split("\n## ")[0].splitlines() if line.startswith("|")] if heading else []
+    rows = [tuple(cell.strip() for cell in line.replace("\\|", "\0").strip("|").split("|")) for line in lines]
+    return tuple(tuple(cell.replace("\0", "\\|") for cell in row) for k, row in enumerate(rows) if k != 1)
 
 
 def _title(runs: Sequence[StoredRun]) -> str:

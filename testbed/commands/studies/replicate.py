@@ -98,17 +98,10 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add("--report-only", dest="book", action="store_true", help="run nothing, only write the book of what is stored")
     add(
-        "--update-docs",
-        dest="pages",
-        type=Path,
-        metavar="DIR",
-        help="write the tables into the pages chapter_N.md of DIR as well",
-    )
-    add(
         "--compress",
         dest="pack",
         action="store_true",
-        help="with --report-only: keep each whole run as one archive, RUN.zip, but for drawings that DIR's pages show",
+        help="with --report-only: keep each whole run as one archive, RUN.zip, but for drawings of docs/replication",
         only=Only(when=lambda a: a.book, needs="what is stored, with --report-only"),
     )
     add_options(parser, JsonOptions, LiveOptions)
@@ -127,8 +120,8 @@ def _run(args: argparse.Namespace) -> int:
         deadline = None if args.hours is None else time.monotonic() + 3600 * args.hours
         _run_all(replication, deadline, quiet=args.json)
     if args.pack:
-        pack_runs(root, args.pages)
-    index = write_book(root, args.pages)
+        pack_runs(root)
+    index = write_book(root)
     return _closing(replication, index, args)
 
 

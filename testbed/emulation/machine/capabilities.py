@@ -103,7 +103,7 @@ _DETOUR = (
     "action mirred egress redirect dev lo"
 )
 SHORT_DELAY_S = 0.002
-"""Of less what the relay is late by is too large a part (docs/guide/networks.md, link delays)."""
+"""Of less what the relay is late by is too large a part (docs/reference/impairments.md, link delays)."""
 
 
 def delay_problem(delays_s: Sequence[float]) -> str | None:

@@ -85,7 +85,7 @@ class FaultResult(FaultOutcome):
         return self.kind not in ("down", "blackhole", "loss")
 
     def to_json(self) -> dict[str, object]:
-        """The keys of ``testbed stream --json``'s ``per_fault`` (docs/guide/commands.md)."""
+        """The keys of ``testbed stream --json``'s ``per_fault`` (docs/reference/commands.md)."""
         document = {k: list(v) if isinstance(v, tuple) else v for k, v in self.__dict__.items()}
         return document | {"diagnosis": None if self.diagnosis is None else asdict(self.diagnosis)}
 

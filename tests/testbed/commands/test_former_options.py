@@ -15,13 +15,13 @@ from testbed.cli import build_parser, main
 from testbed.commands.parsing import OneLineParser
 from testbed.errors import UsageError
 
-PAGE = (Path(testbed.__file__).parents[1] / "docs/guide/renames.md").read_text()
+PAGE = (Path(testbed.__file__).parents[1] / "docs/reference/renames.tsv").read_text()
 
 
 def table(heading: str) -> list[list[str]]:
-    """The rows of the page of renames below a heading: who has it, its former name, its present one."""
-    lines = PAGE.split(f"## {heading}\n")[1].split("\n## ")[0].splitlines()
-    return [[cell.strip(" `") for cell in line.split("|")[1:4]] for line in lines if line.startswith("| `")]
+    """The rows of the list of renames below a heading: who has it, its former name, its present one."""
+    lines = PAGE.split(f"# {heading}\n")[1].split("\n# ")[0].splitlines()
+    return [line.split("\t") for line in lines]
 
 
 ROWS = [row for row in table("Options") if "--rate-unit" not in row[1]]  # which is two options

@@ -1,5 +1,5 @@
-"""The options that follow the document's letter where the defaults do not (docs/workloads/ft_drb.md), in both
-engines."""
+"""The options that follow the document's letter where the defaults do not (docs/replication/ft_drb_deviations.md), in
+both engines."""
 
 from __future__ import annotations
 

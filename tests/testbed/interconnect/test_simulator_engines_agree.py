@@ -103,8 +103,8 @@ def drawn_parameters(chance: random.Random, network: str, seed: int) -> tuple[Si
 
 
 def with_drawn_letters(parameters: SimulationParameters, chance: random.Random) -> SimulationParameters:
-    """The options that follow the document's letter where the defaults do not (docs/workloads/ft_drb.md), each in three
-    of ten."""
+    """The options that follow the document's letter where the defaults do not (docs/replication/ft_drb_deviations.md),
+    each in three of ten."""
     nac = replace(parameters.nac, stop_output=chance.random() < 0.3 and not parameters.nac.slack)
     nac = replace(nac, identify_anew=chance.random() < 0.3 and nac.reserve)
     ft_drb = replace(

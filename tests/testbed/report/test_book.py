@@ -7,11 +7,11 @@ import re
 from dataclasses import replace
 from pathlib import PurePath
 
+from testbed.commands.studies.book import errata_of
 from testbed.model.run_records import Manifest
 from testbed.model.stored_runs import StoredRun, representative_run
 from testbed.model.verdict import Check, Verdict
 from testbed.report.book import Chapter, Entry, book_pages, counts_in_words, number, shown_checks, tally
-from testbed.report.book_tables import BEGIN, END, errata_of, page_tables, with_tables
 
 GAIN = Check.equal(
     "gain", 1.7, 1.71, tolerance=0.1, uncertainty=0.05, rival=1.0, rival_is="no gain", stated="1.5 to 2, page 66"
@@ -41,28 +41,6 @@ def stored(
 def chapter(*runs: StoredRun | None) -> Chapter:
     entries = [Entry(name=f"study_{i}", title="Gains", answers="Figure 66", run=run) for i, run in enumerate(runs)]
     return Chapter(number=3, entries=tuple(entries))
-
-
-def test_a_table_has_the_documents_value_ours_the_rival_the_size_and_the_command() -> None:
-    text = page_tables(chapter(stored(GAIN, WEAK), None).entries)
-    assert "| gain | 1.5 to 2, page 66 | 1.7 ± 0.1 | 1.71 [1.66, 1.76] | 1 (no gain) | ✓ holds |" in text
-    assert "| order\\_of\\|methods |" in text and "? cannot tell |" in text
-    assert "| Gains | full, 7 points | cannot tell | 1 | 0 | 1 | `testbed experiment run gains` |" in text
-    assert "### Gains: cannot tell" in text and "2 cores, Debian" in text
-    assert "- Differs from the document: 500 kB instead of 2 MB" in text
-    assert "No stored run: Gains (`study_1`)." in text
-    assert "2 studies: 1 at full size, 0 in part, 0 reduced, 1 not run." in text
-    at_full_size = "At full size 2 checks: 1 hold, 0 fail, 1 cannot tell, 2 name a rival, 0 say why there is none, "
-    assert at_full_size + "1 carry an interval (of 95 %: some 0.1 miss the true value by chance)." in text
-
-
-def test_tables_replace_those_of_before_and_leave_the_page_alone() -> None:
-    page = f"# Chapter\n\nwords\n\n{BEGIN}\nof before\n{END}\n\n## Errata\n"
-    entries = chapter(stored(GAIN)).entries
-    once = with_tables(page, entries)
-    assert once.startswith("# Chapter\n\nwords\n\n" + BEGIN) and once.endswith(END + "\n\n## Errata\n")
-    assert "of before" not in once and with_tables(once, entries) == once
-    assert BEGIN in with_tables("# Chapter\n", entries)
 
 
 def test_the_register_is_a_page_of_the_book() -> None:

@@ -3,7 +3,7 @@ their detours and sends them on when, and as often as, they may go.
 
 What becomes of a packet is decided by ``testbed.faults.impaired_link``, as in virtual time; here are only sockets and a
 clock. A packet's time begins when the kernel hands it over, not when it is read, and so does what it is late by: a
-process that is given no processor is late, and says so (what it carries: docs/guide/networks.md, link delays).
+process that is given no processor is late, and says so (what it carries: docs/reference/impairments.md, link delays).
 """
 
 import contextlib

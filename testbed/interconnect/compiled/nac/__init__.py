@@ -28,7 +28,7 @@ full, and there is the signal), moves in its turn and sends the signal on, until
 buffers go first; when they have gone, and nothing is blocked, the throttle opens. The time is 2 n t_f on a cycle of n
 routers (equation 4.8).
 
-What the document leaves open is decided by number in docs/workloads/interconnect.md (``NacOptions``): the retry timer,
+What the document leaves open is decided by number in docs/workloads/nac.md (``NacOptions``): the retry timer,
 where a dropped packet has no answer (8), control packets outside all buffers (15), and others.
 
 ``tests/oracles/interconnect/nac.py`` is the same algorithm, written apart.

@@ -1,6 +1,6 @@
 """NAC's detection of deadlock-prone situations (Zarza 2011, 4.2.1): inputs that meet conditions 4.1 to 4.3.
 
-Numbers in brackets are the decisions listed in docs/workloads/interconnect.md.
+Numbers in brackets are the decisions listed in docs/workloads/nac.md.
 """
 
 from __future__ import annotations

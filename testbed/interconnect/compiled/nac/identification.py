@@ -1,7 +1,7 @@
 """NAC's identification of routing cycles (Zarza 2011, 4.2.2): whether a blocked input is part of a full cycle, and
 which.
 
-Numbers in brackets are the decisions listed in docs/workloads/interconnect.md.
+Numbers in brackets are the decisions listed in docs/workloads/nac.md.
 """
 
 from __future__ import annotations

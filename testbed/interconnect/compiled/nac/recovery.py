@@ -2,7 +2,7 @@
 cycle; and heads that go on asking for a detour when a cable fails or works again (``ask_anew``: they ask for their
 shortest path).
 
-Numbers in brackets are the decisions listed in docs/workloads/interconnect.md.
+Numbers in brackets are the decisions listed in docs/workloads/nac.md.
 """
 
 from __future__ import annotations

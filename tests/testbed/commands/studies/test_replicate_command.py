@@ -201,7 +201,6 @@ def test_a_time_budget_ends_the_run_and_keeps_what_is_stored(tmp_path: Path, the
         (["--only", "ror_layer"], "no experiment 'ror_layer'; did you mean ror_layers or"),
         (["--max-hours", "nan"], "--max-hours: 'nan': give hours, more than 0 and at most 10000"),
         (["--workers", "0"], "--workers: '0': give a whole number, 1 to 256"),
-        (["--report-only", "--update-docs", "nowhere"], "chapter_2.md: no such page"),
     ],
 )
 def test_bad_input_is_one_line(

@@ -1,8 +1,8 @@
 """Mininet's own tests and examples, fetched and not copied, by ``testbed python``: what passes, and what cannot and
 why. Each has a sandbox of its own, because a test that fails leaves its network behind.
 
-The table in docs/guide/mininet.md is this file's. ``TESTBED_MININET_SOURCE`` may name a folder with Mininet's source;
-otherwise the archive of Debian's source package is fetched.
+The table in docs/reference/mininet.md is this file's. ``TESTBED_MININET_SOURCE`` may name a folder with Mininet's
+source; otherwise the archive of Debian's source package is fetched.
 """
 
 from __future__ import annotations
