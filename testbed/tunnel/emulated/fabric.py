@@ -26,6 +26,8 @@ from testbed.tunnel.emulated.voice import VOICE, probe_process
 from testbed.tunnel.trial import RivalRun, TrialMeasurements, TrialPlan
 
 _LEAD_S, _REST_S = 0.5, 1.5
+_VIDEO_ENDS_S = 1.5
+"""Before a run's end: ffmpeg takes its time to begin."""
 
 
 def emulate_trial(plan: TrialPlan, report_progress: ReportProgress | None = None) -> TrialMeasurements:
@@ -39,7 +41,7 @@ def emulate_trial(plan: TrialPlan, report_progress: ReportProgress | None = None
     with programs.scratch() as folder, here(wiring) as platform, timely(platform):
         if "video" in plan.workloads:
             report(Progress(done_s=0, total_s=1, doing="making the clip"))
-            programs.make_clip(folder, plan.duration_s)
+            programs.make_clip(folder, plan.duration_s - _VIDEO_ENDS_S)
         trial = _Trial(plan, platform, folder, report)
         return TrialMeasurements(runs=tuple(trial.run(rival) for rival in plan.rivals), missing=missing)
 
