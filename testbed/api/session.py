@@ -293,7 +293,7 @@ class Session:
         ``method`` (``testbed.tunnel.plan.TunnelPlan``). InputError where every path between the two crosses one cable.
 
             with session.tunnel("s1", "s6") as tunnel:
-                session.exec("s1", ["ping", "-c", "3", tunnel.addresses["s6"]], end_point=True)
+                session.exec("s1", ["ping", "-c", "3", tunnel.address("s6")], end_point=True)
         """
         from testbed.api.tunnel import Tunnel
         from testbed.tunnel.plan import build_tunnel

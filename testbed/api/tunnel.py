@@ -48,6 +48,10 @@ class Tunnel:
         self.addresses: Mapping[str, str] = said["addresses"]
         self.device, self.mtu = str(said["device"]), int(said["mtu"])
 
+    def address(self, node: str) -> str:
+        """IPv4 address of the tunnel's end at the node, for programs at the other."""
+        return self.addresses[node]
+
     def counters(self) -> Mapping[str, Mapping[str, int]]:
         """Node -> what its end has counted so far: packets offered and delivered, recovered by the code, on the wire,
         N. InvalidRunError where an end has died."""

@@ -4,13 +4,14 @@ wire, and what programs made of it."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from testbed.model.machine.load import TimingError, first_exceeded
 from testbed.model.verdict import Check, Verdict
 from testbed.model.workload import Judgement
+from testbed.tunnel.options import WORKLOADS
 from testbed.tunnel.prediction import RivalPrediction, predict_rival
 from testbed.tunnel.trial import RivalRun, TrialMeasurements, TrialPlan
 from testbed.tunnel.voice_quality import PLAYOUT_S, SATISFIED_MOS, call_opinion, opinions_over_time
@@ -45,7 +46,8 @@ def judge_trial(plan: TrialPlan, run: TrialMeasurements) -> Judgement:
     )
     invalid = first_exceeded((lag,), "leave the machine to this run, or take fewer workloads")
     verdict = Verdict(checks=tuple(checks), invalid=invalid)
-    document = _document(plan, run, rows, verdict)
+    modes = [_mode(plan, one, rows[one.rival], predictions[one.rival]) for one in run.runs]
+    document = _document(plan, run, modes, verdict)
     return Judgement(verdict=verdict, document=document, rows=tuple(rows.values()), stored=(_stored(run, document),))
 
 
@@ -80,6 +82,34 @@ def _row(plan: TrialPlan, run: RivalRun, prediction: RivalPrediction) -> JsonObj
             "mos": round(call_opinion(~(delay_s <= PLAYOUT_S)), 2),
         }
     return row | programs
+
+
+def _mode(plan: TrialPlan, run: RivalRun, row: JsonObject, prediction: RivalPrediction) -> JsonObject:
+    """What the document says of one mode: packets and bytes of both directions together; of the direct path, which no
+    tunnel counts, those of the programs."""
+    workloads = {name: row[name] for name in (*WORKLOADS, "command") if name in row}
+    found: JsonObject = {"mode": run.rival}
+    if run.offered is None:
+        counted = [one for one in workloads.values() if one.get("sent")]
+        packets, lost = (sum(one[name] for one in counted) for name in ("sent", "lost"))
+        found |= {"packets": packets, "lost": lost, "originals_lost_fraction": lost / packets if packets else None}
+        ratios, delays = (None, None), {}
+    else:
+        ways = ((run.offered, run.delivered), (run.offered_back, run.delivered_back))
+        packets, lost = sum(len(sent) for sent, _ in ways), sum(len(sent) - len(came) for sent, came in ways)
+        offered_bytes = max(1, sum(int(sent["bytes"].sum()) for sent, _ in ways))
+        predicted = sum(float(prediction.wire_bytes(plan, sent)) for sent, _ in ways)
+        wire_bytes = run.counters["wire_bytes"] + run.wire_bytes_back
+        ratios = round(wire_bytes / offered_bytes, 3), round(predicted / offered_bytes, 3)
+        delays = {name: round(value / 1e3, 5) for name, value in row["delay_ms"].items()}
+        found |= {"packets": packets, "lost": lost, "originals_lost_fraction": row["original_loss"]}
+    more = ("predicted_most_lost", "recovered", "undecodable_blocks", "report_bytes", "processor_share")
+    return (
+        found
+        | {"originals_lost_predicted": row["predicted_original_loss"], "delay_s": delays, "workloads": workloads}
+        | {"wire_ratio": ratios[0], "wire_ratio_predicted": ratios[1]}
+        | {name: row[name] for name in more if name in row}
+    )
 
 
 def _delays_ms(run: RivalRun) -> JsonObject:
@@ -169,9 +199,9 @@ def _program_checks(row: JsonObject, uncoded: JsonObject, about: str) -> Iterato
         ).of(row["video"]["frames"])  # fmt: skip
 
 
-def _document(plan: TrialPlan, run: TrialMeasurements, rows: Mapping[str, JsonObject], verdict: Verdict) -> JsonObject:
+def _document(plan: TrialPlan, run: TrialMeasurements, modes: Sequence[JsonObject], verdict: Verdict) -> JsonObject:
     """The object of ``testbed tunnel --json``."""
-    commands = [row["command"]["exit_code"] for row in rows.values() if "command" in row]
+    commands = [mode["workloads"]["command"]["exit_code"] for mode in modes if "command" in mode["workloads"]]
     return {
         "fabric": run.fabric,
         "between": [plan.source, plan.sink],
@@ -182,7 +212,7 @@ def _document(plan: TrialPlan, run: TrialMeasurements, rows: Mapping[str, JsonOb
         "faults": [
             {"link": label_of(f.link), "kind": f.kind, "start_s": f.start_s, "stop_s": f.ends_s} for f in plan.faults
         ],
-        "rivals": list(rows.values()),
+        "modes": list(modes),
         "command_exit_codes": commands,
         "missing": dict(run.missing),
         "verdict": verdict.to_json(),

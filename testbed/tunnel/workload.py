@@ -53,16 +53,18 @@ def _shown(document: Mapping[str, Any]) -> Iterator[str]:
     for fault in document["faults"]:
         until = "s on" if fault["stop_s"] is None else f"to {fault['stop_s']:.2f} s"
         yield f"  {fault['link']} {fault['kind']} from {fault['start_s']:.2f} {until}"
-    for row in document["rivals"]:
-        yield f"{row['rival']:9}{', '.join(_words(row))}"
+    for mode in document["modes"]:
+        yield f"{mode['mode']:9}{', '.join(_words(mode))}"
     for code in document["command_exit_codes"]:
         yield f"the program ended with exit code {code}"
 
 
-def _words(row: Mapping[str, Any]) -> Iterator[str]:
-    if "packets" in row:
-        lost = f"{row['original_loss']:.1%} by the network (predicted {row['predicted_original_loss']:.1%})"
-        yield f"{row['lost']} of {row['packets']} packets lost, {lost}, {row['wire_ratio']:.2f} bytes a byte"
+def _words(mode: Mapping[str, Any]) -> Iterator[str]:
+    row = mode["workloads"]
+    if mode["wire_ratio"] is not None:
+        predicted = mode["originals_lost_predicted"]
+        lost = f"{mode['originals_lost_fraction']:.1%} by the network (predicted {predicted:.1%})"
+        yield f"{mode['lost']} of {mode['packets']} packets lost, {lost}, {mode['wire_ratio']:.2f} bytes a byte"
     if "voip" in row:
         yield f"voice {row['voip']['mos']:.2f}"
     for name, words in (("ping", "echoes"), ("udp", "datagrams")):

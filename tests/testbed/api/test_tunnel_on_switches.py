@@ -60,7 +60,7 @@ def test_no_echo_is_lost_while_cables_are_cut_and_without_code_some_are(session:
     came = {}
     for mode in ("adaptive", "none"):
         with session.tunnel("s0_0", "s1_1", mode=mode) as tunnel:
-            client = asked(session, tunnel.addresses["s1_1"], 250)
+            client = asked(session, tunnel.address("s1_1"), 250)
             for link in cut:
                 time.sleep(0.5)
                 session.fail(link)

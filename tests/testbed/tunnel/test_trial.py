@@ -50,8 +50,9 @@ def run_of(plan: TrialPlan, rival: str, *, lost: int = 0, mos_delay_s: float = 0
     }
     programs = {"voip": voice, "ping": {"sent": 500, "lost": lost}}
     return RivalRun(
-        rival=rival, counters=counters, offered=offered, delivered=delivered, programs=programs, faults=faults
-    )
+        rival=rival, counters=counters, offered=offered, delivered=delivered, offered_back=offered[:100],
+        delivered_back=offered[:100], wire_bytes_back=30_000, programs=programs, faults=faults,
+    )  # fmt: skip
 
 
 def measured(plan: TrialPlan, **adaptive: Any) -> TrialMeasurements:
@@ -64,8 +65,15 @@ def measured(plan: TrialPlan, **adaptive: Any) -> TrialMeasurements:
 def test_a_run_as_predicted_passes_and_tells_every_rival(plan: TrialPlan) -> None:
     judged = judge_trial(plan, measured(plan))
     assert judged.verdict.passed, judged.verdict
-    assert [row["rival"] for row in judged.document["rivals"]] == ["direct", "none", "static", "adaptive"]
+    assert [mode["mode"] for mode in judged.document["modes"]] == ["direct", "none", "static", "adaptive"]
     assert judged.rows[3]["lost"] == 0 < judged.rows[1]["lost"]
+    direct, none, _, adaptive = judged.document["modes"]
+    assert adaptive["packets"] == 600 and none["lost"] == judged.rows[1]["lost"] and set(adaptive["workloads"]) == {
+        "voip", "ping"
+    }  # fmt: skip
+    assert adaptive["wire_ratio"] == pytest.approx((adaptive["wire_ratio_predicted"] * 60_000) / 60_000, rel=0.5)
+    assert direct["packets"] == 500 and direct["originals_lost_fraction"] == pytest.approx(0.3)
+    assert all(adaptive["delay_s"][name] == pytest.approx(0.001) for name in ("median", "p95", "p99"))
 
 
 @pytest.mark.parametrize(
@@ -101,7 +109,15 @@ def test_a_run_without_events_passes_no_check(plan: TrialPlan) -> None:
     counters = {"wire_bytes": 0, "sink_recovered": 0, "sink_report_bytes": 0, "processor_share": 0.0}
     empty = log(np.array([]))
     runs = [
-        RivalRun(rival=rival, counters=counters, offered=empty, delivered=empty, programs=nothing)
+        RivalRun(
+            rival=rival,
+            counters=counters,
+            offered=empty,
+            delivered=empty,
+            offered_back=empty,
+            delivered_back=empty,
+            programs=nothing,
+        )
         for rival in ("none", "static", "adaptive")
     ]
     runs.append(RivalRun(rival="direct", programs=nothing))

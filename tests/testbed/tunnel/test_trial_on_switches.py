@@ -48,6 +48,6 @@ def test_voice_stands_a_cut_cable_and_a_program_keeps_its_exit_code(valid_run: C
     done = valid_run(lambda: run(words, capture_output=True, text=True, timeout=100, check=False))
     assert done.returncode == 0, done.stderr + done.stdout
     document = json.loads(done.stdout)
-    (row,) = document["rivals"]
+    (row,) = document["modes"]
     assert row["packets"] >= 150 and row["lost"] == 0 < row["recovered"]
     assert document["command_exit_codes"] == [7]
