@@ -93,7 +93,8 @@ def _mode(plan: TrialPlan, run: RivalRun, row: JsonObject, prediction: RivalPred
         counted = [one for one in workloads.values() if one.get("sent")]
         packets, lost = (sum(one[name] for one in counted) for name in ("sent", "lost"))
         found |= {"packets": packets, "lost": lost, "originals_lost_fraction": lost / packets if packets else None}
-        ratios, delays = (None, None), {}
+        ratios: tuple[float | None, float | None] = (None, None)
+        delays: JsonObject = {}
     else:
         ways = ((run.offered, run.delivered), (run.offered_back, run.delivered_back))
         packets, lost = sum(len(sent) for sent, _ in ways), sum(len(sent) - len(came) for sent, came in ways)
