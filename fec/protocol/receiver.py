@@ -25,17 +25,17 @@ from fec.protocol.probation import (
     Probation,
     Schedule,
 )
-from fec.protocol.receiver_types import BlockComplete as BlockComplete
-from fec.protocol.receiver_types import (
+from fec.protocol.receiver_types import (  # noqa: F401 - all that a receiver reports is found here
+    BlockComplete,
     BlocksSkipped,
     BlockUndecodable,
     Event,
     OpenBlock,
     PlayoutMoved,
     ReceiverParameters,
+    SourceDelivered,
     StreamRestarted,
 )
-from fec.protocol.receiver_types import SourceDelivered as SourceDelivered
 
 FARTHEST_AHEAD = 4096
 """Blocks that one packet may be ahead of all before it, even where there was time for more; then several must agree."""

@@ -68,7 +68,7 @@ def draw(
     where matplotlib is not installed.
 
     >>> draw("ring:4", loads={"s0->s1": 0.5}, faults=["s1->s2"])
-    Drawing(Network('ring:4': 4 switches, 0 hosts, 8 links), 1 loaded links, 1 failed)
+    Drawing(Network('ring:4': 4 switches, 4 hosts, 16 links), 1 loaded links, 1 failed)
     """
     from testbed.report.drawing.network_drawing import Marks
 

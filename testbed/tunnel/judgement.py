@@ -96,10 +96,11 @@ def _mode(plan: TrialPlan, run: RivalRun, row: JsonObject, prediction: RivalPred
         ratios: tuple[float | None, float | None] = (None, None)
         delays: JsonObject = {}
     else:
-        ways = ((run.offered, run.delivered), (run.offered_back, run.delivered_back))
-        packets, lost = sum(len(sent) for sent, _ in ways), sum(len(sent) - len(came) for sent, came in ways)
-        offered_bytes = max(1, sum(int(sent["bytes"].sum()) for sent, _ in ways))
-        predicted = sum(float(prediction.wire_bytes(plan, sent)) for sent, _ in ways)
+        directions = ((run.offered, run.delivered), (run.offered_back, run.delivered_back))
+        packets = sum(len(sent) for sent, _ in directions)
+        lost = packets - sum(len(came) for _, came in directions)
+        offered_bytes = max(1, sum(int(sent["bytes"].sum()) for sent, _ in directions))
+        predicted = sum(float(prediction.wire_bytes(plan, sent)) for sent, _ in directions)
         wire_bytes = run.counters["wire_bytes"] + run.wire_bytes_back
         ratios = round(wire_bytes / offered_bytes, 3), round(predicted / offered_bytes, 3)
         delays = {name: round(value / 1e3, 5) for name, value in row["delay_ms"].items()}

@@ -41,7 +41,7 @@ def opinion(r: float) -> float:
     """Mean opinion score, 1 to 4.5, of a rating.
 
     >>> round(opinion(93.2), 2), round(opinion(80.0), 2), opinion(-5.0)
-    (4.41, 4.03, 1.0)
+    (4.41, 4.02, 1.0)
     """
     if r <= 0:
         return 1.0

@@ -14,8 +14,8 @@ import pytest
 
 from tests.helpers.paths import ROOT
 
-OPTION = """    patience: float = option(
-        default=2.0, kind=kinds.Kind("a number", 1, 100), group=RUN, help="times the predicted duration, then it ends"
+OPTION = """    patience: float = running(
+        default=2.0, kind=kinds.Kind("a number", 1, 100), help="times the predicted duration, then it ends"
     )
 """
 WORKLOAD = '''"""Echoes, counted."""
@@ -126,7 +126,7 @@ def test_an_option_has_two_places(product: Path) -> None:
     home = product / "download"
 
     def add() -> None:
-        put(home / "options.py", "    seed: int = option(", OPTION)
+        put(home / "options.py", "    seed: int = ", OPTION)
         planning = home / "planning.py"
         planning.write_text(
             re.sub(r"limit_s=2 \* seconds", "limit_s=requested.patience * seconds", planning.read_text())

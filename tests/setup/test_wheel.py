@@ -163,7 +163,8 @@ def test_missing_extra_is_a_capability_error_of_the_library(environment: Path) -
 
 def test_every_extra_that_a_run_needs_is_named_where_it_is_missing() -> None:
     extras = PROJECT["optional-dependencies"]
-    modules = {"os-ken": "os_ken", "mpich": "mpi4py", "pyyaml": "yaml", "setuptools": None}
+    modules: dict[str, str | None] = {"os-ken": "os_ken", "mpich": "mpi4py", "pyyaml": "yaml"}
+    modules |= dict.fromkeys(("setuptools", "jupyterlab", PROJECT["name"]))
     for extra in set(EXTRA_OF.values()):
         for text in extras[extra]:
             module = modules.get(Requirement(text).name, Requirement(text).name)

@@ -37,11 +37,12 @@ class Cut(NamedTuple):
 
 @dataclass(kw_only=True)
 class Facts:
-    """``paths``: (first label, label after the last, links, propagation delay in s); ``back``: links of the ways by
-    which loss reports come back. ``largest``: N that the sender never exceeds. ``answer``: (share lost) -> N of a
-    sender that only estimates. ``apart_s``: how far clocks of faults and sender are apart. ``beliefs``: what the sender
-    told of failures, in time. ``told_s``: when loss reports came; ``doubts``: block and symbol of each packet that the
-    sender took for lost, since when, and until a report told otherwise (infinite: none did).
+    """``paths``: (first label, label after the last, links, propagation delay in s); ``delays``, ``ends``: of each link
+    (index); ``back_s``: propagation of the ways by which reports come back, ``back``: links of those that they take.
+    ``largest``: N that the sender never exceeds. ``answer``: (share lost) -> N of a sender that only estimates.
+    ``apart_s``: how far clocks of faults and sender are apart. ``beliefs``: what the sender told of failures, in time.
+    ``told_s``: when loss reports came; ``doubts``: block and symbol of each packet that the sender took for lost, since
+    when, and until a report told otherwise (infinite: none did).
     """
 
     m: int
@@ -57,6 +58,9 @@ class Facts:
     multiplier: int
     duration_s: float
     paths: list[tuple[int, int, tuple[int, ...], float]]
+    delays: dict[int, float]
+    ends: dict[int, tuple[str, str]]
+    back_s: list[float]
     back: list[frozenset[int]]
     cuts: list[Cut]
     sent: list[Sent]
@@ -130,6 +134,36 @@ class Facts:
             came = self.arrivals.get((p.block, p.symbol), [math.inf])[0]
             late += p.symbol < self.m and min(came, decoded) > p.at_s + self.playback_s
         return late
+
+    def reach_s(self, links: frozenset[int]) -> float:
+        """How long a packet is under way, at most, until it has passed one of the links."""
+        passed = [0.0]
+        for _, _, over, _ in self.paths:
+            passed += [sum(self.delays[j] for j in over[: k + 1]) for k, i in enumerate(over) if i in links]
+        return max(passed)
+
+    @property
+    def spread_s(self) -> float:
+        return max(p[3] for p in self.paths) - min(p[3] for p in self.paths)
+
+    @property
+    def round_s(self) -> float:
+        return max(p[3] for p in self.paths) + max(self.back_s)
+
+    @property
+    def allowed_s(self) -> float:
+        """For an answer: what a report takes, the way there and back, and by how much packets that meet at one node or
+        cable may have left apart, each way a tenth longer or shorter."""
+        source, sink = self.ends[self.paths[0][2][0]][0], self.ends[self.paths[0][2][-1]][1]
+        apart_s = 0.0
+        for thing in {*map(frozenset, self.ends.values()), *(n for pair in self.ends.values() for n in pair)}:
+            first = []
+            for _, _, over, _ in self.paths:
+                touched = [k for k, i in enumerate(over) if thing in (frozenset(self.ends[i]), *self.ends[i])]
+                first += [sum(self.delays[j] for j in over[:k]) for k in touched[:1]]
+            if first and thing not in (source, sink):
+                apart_s = max(apart_s, 1.1 * max(first) - 0.9 * min(first))
+        return REACTION_S + self.round_s + apart_s
 
     def carried(self, links: frozenset[int]) -> list[tuple[int, int]]:
         """Label intervals of paths over any of the links, adjacent ones joined."""

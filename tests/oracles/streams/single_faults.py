@@ -11,7 +11,6 @@ from tests.oracles.streams.facts import (
     LABELS,
     MARGIN_S,
     QUEUED_S,
-    REACTION_S,
     START_UP_S,
     Cut,
     Facts,
@@ -49,14 +48,15 @@ def size_range(facts: Facts, cut: Cut) -> tuple[int, int]:
 def fault_figures(facts: Facts, cut: Cut) -> dict[str, Any]:
     """The figures of one fault, by the names that ``testbed stream --json`` gives them."""
     share, (low, high) = facts.share(cut.links) * cut.share, size_range(facts, cut)
+    before_s, allowed_s = facts.reach_s(cut.links), facts.allowed_s
     inside = [p for p in facts.sent if cut.start_s <= p.at_s < cut.stop_s]
     needs_more = facts.fixed is None and share < 1 and low > facts.base
     raised = [p.at_s - cut.start_s for p in inside if p.size >= low]
     reaction = min(raised) if needs_more and raised else None
     if needs_more and reaction is None:
-        answered = min(cut.start_s + REACTION_S, cut.stop_s)
+        answered = min(cut.start_s + allowed_s, cut.stop_s)
     else:
-        answered = cut.start_s + max(reaction or 0.0, min(_certain_s(facts, cut) or 0.0, REACTION_S))
+        answered = cut.start_s + max(reaction or 0.0, min(_certain_s(facts, cut) or 0.0, allowed_s))
     first, last = _near(facts, cut)
     begun = {b: s for b, s in facts.begun.items() if first <= b <= last}
     late_s = 0.0
@@ -64,13 +64,13 @@ def fault_figures(facts: Facts, cut: Cut) -> dict[str, Any]:
         lay = [facts.transit_s(p) for b in begun for p in facts.blocks[b]
                if not facts.lost(p) and p.at_s >= cut.stop_s - QUEUED_S]  # fmt: skip
         late_s = max(0.0, max(lay, default=0.0) - max(p[3] for p in facts.paths) - facts.through_s)
-    ends = cut.stop_s - facts.apart_s - late_s
+    ends = cut.stop_s - before_s - facts.apart_s - late_s
     steady = [b for b, s in begun.items() if answered + facts.apart_s <= s < ends - 2 * facts.block_s]
     packets = [p for b in steady for p in facts.blocks[b] if p.at_s < ends]
     sizes = [p[0].size for p in map(facts.blocks.get, steady) if p and p[0].at_s < ends]
     after = [b for b, s in begun.items() if answered < s < ends - 2 * facts.block_s]
     true = [b for b in after if b not in facts.spurious]
-    lead = [b for b, s in begun.items() if cut.start_s - 2 * facts.block_s <= s < answered]
+    lead = [b for b, s in begun.items() if cut.start_s - 2 * facts.block_s - before_s <= s < answered]
     since = [b for b, s in begun.items() if answered <= s < cut.stop_s]
     ratio, error = facts.sent_per_source(true)
     extra = {b: max(0, len(facts.blocks[b]) - facts.first_size[b]) for b in begun}
@@ -105,8 +105,8 @@ def fault_figures(facts: Facts, cut: Cut) -> dict[str, Any]:
 
 
 def _near(facts: Facts, cut: Cut) -> tuple[float, float]:
-    """From two blocks before those that had packets to send in the fault to the last of them."""
-    own = [p.block for p in facts.sent if cut.start_s <= p.at_s < cut.stop_s]
+    """From two blocks before those with packets to send in the fault, or on the way to it, to the last of them."""
+    own = [p.block for p in facts.sent if cut.start_s - facts.reach_s(cut.links) <= p.at_s < cut.stop_s]
     return (min(own) - 2, max(own)) if own else (-math.inf, math.inf)
 
 
@@ -133,16 +133,17 @@ def diagnosis(facts: Facts, cut: Cut) -> tuple[bool, bool, int | None] | None:
 def whole_run(facts: Facts, found: list[dict[str, Any]]) -> dict[str, Any]:
     """What happened outside faults, and (``found``: figures of each) ROR over those that a block size answers."""
     guard = GUARD_S + 2 * facts.block_s
+    before = [(cut, max(facts.reach_s(cut.links), facts.spread_s)) for cut in facts.cuts]
     recovery = facts.hold_s + 2 * facts.report_s + 4 * facts.block_s if facts.fixed is None else 2 * facts.report_s
 
     def outside(at_s: float) -> bool:
-        return all(at_s < cut.start_s - guard or at_s > cut.stop_s + guard for cut in facts.cuts)
+        return all(at_s < cut.start_s - guard - before_s or at_s > cut.stop_s + guard for cut, before_s in before)
 
     def recovering(at_s: float) -> bool:
-        return any(cut.stop_s <= at_s < cut.stop_s + recovery + MARGIN_S for cut in facts.cuts)
+        return any(cut.stop_s <= at_s < cut.stop_s + recovery + facts.round_s + MARGIN_S for cut in facts.cuts)
 
     calm = [b for b, s in facts.begun.items() if outside(s)]
-    rest = [b for b in calm if not recovering(facts.begun[b]) and facts.begun[b] >= START_UP_S]
+    rest = [b for b in calm if not recovering(facts.begun[b]) and facts.begun[b] >= START_UP_S + facts.round_s]
     resting = [
         own[0].size
         for own in facts.blocks.values()

@@ -18,6 +18,7 @@ from testbed.commands.studies.book import pack_runs, write_book
 from testbed.errors import InputError
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Check, Verdict
+from testbed.report.drawing.dark_mode import following_dark_mode
 from testbed.results.compressed_files import drawings_of, pack_run, read_bytes, read_packed
 from testbed.results.result_store import ResultStore, load_run
 from testbed.results.study_store import StudyRun, load_study, stored_runs
@@ -116,7 +117,7 @@ def test_the_book_shows_the_drawings_of_packed_runs_and_leaves_what_a_page_shows
     assert pack_runs(root, pages) > 0
     assert sorted(path.name for path in place.iterdir()) == ["figure-first.svg", "page.html"]
     write_book(root)
-    shown = base64.b64encode(DRAWING.encode()).decode()
+    shown = base64.b64encode(following_dark_mode(DRAWING).encode()).decode()
     assert (root / "book" / "chapter_0.html").read_text().count(shown) == 2
 
 

@@ -187,6 +187,9 @@ def facts_of(plan: StreamPlan, run: StreamMeasurements) -> Facts:
         der=stream.decoding_error_rate, stratified=stream.labels == "stratified", multiplier=stream.label_multiplier,
         diagnosing=stream.diagnosis and stream.block_size is None, duration_s=plan.duration_s, cuts=cuts,
         paths=[(p.start, p.stop, p.links, delay[p]) for p in plan.forward.paths],
+        delays={i: link.delay_s for i, link in enumerate(plan.network.links)},
+        ends={i: (link.source, link.target) for i, link in enumerate(plan.network.links)},
+        back_s=[sum(plan.network.links[i].delay_s for i in path.links) for path in plan.backward.paths],
         back=[frozenset(plan.backward.path_of(label).links) for label in RETURN_LABELS],
         sent=[Sent(*row) for row in zip(*(getattr(run.sent, k).tolist()
               for k in ("time_s", "block", "symbol", "label", "block_size")), strict=True)],
