@@ -41,8 +41,7 @@ FARTHEST_AHEAD = 4096
 """Blocks that one packet may be ahead of all before it, even where there was time for more; then several must agree."""
 _CLOCK_WINDOW_S = 30.0
 """The clocks' difference is the smallest of this and the last such window: clocks drift, and a path may grow longer."""
-_HALF_STAMPS = STAMPS // 2
-_S_PER_US = 1e-6
+_HALF_STAMPS, _S_PER_US = STAMPS // 2, 1e-6
 
 
 class StreamReceiver:
@@ -51,8 +50,7 @@ class StreamReceiver:
     Every datagram is counted once: accepted, duplicate, late (its block is over) or, by reason, in ``rejected``. A
     block's deadline is the sender's time stamp of its first packet (of those that came, of it or of later blocks) plus
     ``playback_s``, in this end's clock by the smallest difference between arrival and time stamp in the last half
-    minute or so. Block numbers in events count on beyond 2^24. Memory: at most 2 * 4096 open blocks of at most M
-    symbols.
+    minute or so. Block numbers count on beyond 2^24. Memory: at most 2 * 4096 open blocks of at most M symbols.
 
     Not everybody who knows the format is believed (``fec.protocol.probation``): a block ahead of its time, a clock that
     jumps and a session other than the one followed are refused until eight packets agree while the stream itself is

@@ -21,8 +21,8 @@ def following_dark_mode(document: str) -> str:
     """The SVG document with its known colours as variables; the others stay as they are. Text without a colour of its
     own takes the ink's.
 
-    >>> following_dark_mode('<svg><path style="fill: #ffffff"/></svg>')[-57:]
-    '4171a}}</style><path style="fill: var(--c-ffffff)"/></svg>'
+    >>> following_dark_mode('<svg><path style="fill: #ffffff"/></svg>').partition("</style>")[2]
+    '<path style="fill: var(--c-ffffff)"/></svg>'
     """
     used = {colour.lower() for style in _IN_STYLE.findall(document) for colour in _COLOUR.findall(style)}
     known = sorted(colour for colour in used | {"#000000"} if colour in _ON_DARK)
