@@ -18,10 +18,11 @@ from testbed.routing.demands.fair_rates.certificate import FillingLevel
 from testbed.routing.demands.matrix import DemandMatrix
 from testbed.routing.demands.optimum import DemandProgramme
 from testbed.routing.demands.routed_demands import RoutedDemands
-from testbed.routing.flows.linear_programs import solve_lp, solving
+from testbed.routing.flows.linear_programs import UnsolvedError, solve_lp, solving
 
 SLACK = 1e-7
 """Of a stopped pair's rate: given up, so that what the solver's tolerance took is not missing at the next level."""
+SLACKS = (SLACK, 10 * SLACK, 100 * SLACK)
 PAYS = 1e-6
 """Of what all rising pairs pay together: a pair that pays more than this is stopped."""
 
@@ -78,7 +79,7 @@ class _Filling(DemandProgramme):
         nodes = self.graph.nodes
         for at, one in enumerate(self.commodities):
             for pair, sink, amount in zip(one.pairs, one.sinks, one.amounts, strict=True):
-                target, size = (column, amount) if rising[pair] else (required, amount * height[pair] * (1 - SLACK))
+                target, size = (column, amount) if rising[pair] else (required, amount * height[pair])
                 target[at * nodes + one.source] += size
                 target[at * nodes + sink] -= size
         equal = hstack([csr_array(self.balance)[:, : self.columns], csr_array(-column[:, None])], format="csr")
@@ -86,8 +87,15 @@ class _Filling(DemandProgramme):
         cost = np.zeros(self.columns + 1)
         cost[-1] = -1.0
         unit = self.capacity_unit / self.rate_unit
+        upper = np.full(self.columns + 1, np.inf)
         with solving(f"network {self.matrix.network.name!r}: no fair rates found"):
-            x, least, prices = solve_lp(
-                cost, (equal, required / unit), np.full(self.columns + 1, np.inf), (loads, self.capacity)
-            )
+            for slack in SLACKS:  # small rates lie below what the solver takes for nought: the next step helps
+                try:
+                    x, least, prices = solve_lp(
+                        cost, (equal, required * (1 - slack) / unit), upper, (loads, self.capacity)
+                    )
+                    break
+                except UnsolvedError:
+                    if slack == SLACKS[-1]:
+                        raise
         return x[:-1] * unit, -least * unit, prices
