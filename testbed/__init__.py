@@ -75,8 +75,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import_module("testbed.api.compile_notice").announce_to_people()
+    import_module("testbed.api.displays")
     found = getattr(import_module(f"testbed.{_HOMES[name]}"), name)
-    import_module("testbed.api.drawing").attach_displays()
     if not isinstance(found, type):
         found = import_module("testbed.extras").with_missing_extra_error(found)
     globals()[name] = found

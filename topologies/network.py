@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypeGuard
 
 from topologies.errors import TopologyError, nearest
 from topologies.impairments import Impairments, impairment_text, known_impairments, parse_impairments
+from topologies.shown import Shown
 from topologies.text.addresses import datapath_id, ipv4_addresses, mac_address
 from topologies.text.json_types import Json
 
@@ -203,7 +204,7 @@ class Link:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Network:
+class Network(Shown):
     """Nodes and directed links in a stated, deterministic order.
 
     Raises TopologyError for a duplicate node id, a duplicate link and a link whose end is no node.

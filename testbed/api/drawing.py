@@ -171,13 +171,3 @@ def _table(value: Any) -> tuple[Sequence[str], list[Sequence[str]]]:
 def _field(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 120 else f"{text[:119]}…"
-
-
-def attach_displays() -> None:
-    """Gives values that lie below the drawings what a notebook asks them for."""
-    from testbed.api.run_result import RunResult
-    from testbed.api.session import Session
-    from testbed.model.short_repr import ShortRepr
-
-    for kind in (Network, SplitRoute, Schedule, RunResult, Session, ShortRepr):
-        setattr(kind, "_repr_html_", html_of)  # noqa: B010 (no class below declares it)

@@ -14,6 +14,7 @@ from testbed.model.json_values import with_aliases
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict
 from testbed.model.workload import Judgement, Row, Workload
+from topologies.shown import Shown
 from topologies.text.json_types import Json
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ Keep = Callable[[Judgement], Path | None]
 
 
 @dataclass(kw_only=True, repr=False, eq=False)
-class RunResult(Generic[P, M]):
+class RunResult(Shown, Generic[P, M]):
     """A run that has ended: its plan, what was measured on which fabric, and the verdict. ``document``: what ``--json``
     prints; ``rows``: one a fault, an operation, a round; ``directory``: where it is kept, None until then."""
 

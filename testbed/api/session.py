@@ -19,6 +19,7 @@ from testbed.api.calculations import network as known_network
 from testbed.errors import InputError, TimeLimitError, UsageError, require_type
 from testbed.model.naming.names import NetworkLike
 from topologies.errors import nearest
+from topologies.shown import Shown
 
 if TYPE_CHECKING:
     from testbed.api.emulated.sandbox_client import SandboxProcess
@@ -61,7 +62,7 @@ class InstalledRoute:
     seconds: float
 
 
-class Session:
+class Session(Shown):
     """Builds the network and holds it up until the with block ends; every pair of hosts can talk at once, over shortest
     paths. Nodes are called by the network's own names, links ``a->b``. Thread-safe.
 

@@ -10,6 +10,7 @@ from fractions import Fraction
 
 from testbed.errors import InputError
 from topologies.network import LinkId, Network
+from topologies.shown import Shown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +24,7 @@ class Layer:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class SplitRoute:
+class SplitRoute(Shown):
     """``loads[i]`` is the exact fraction of the flow on ``network.links[i]``; flow is conserved at every node.
 
     ``link_layers[i]`` is the 1-based layer whose bottleneck link i is, 0 where none (not loaded, or not capillary).

@@ -7,11 +7,13 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from topologies.shown import Shown
+
 Proof = Literal["liquid", "no-liquid-schedule", "unknown"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Schedule:
+class Schedule(Shown):
     """``frame_of``: shape (transfers,), the frame of each transfer, 0 .. length - 1, no frame empty.
 
     ``bottleneck_load``: the traffic's (its lower bound). ``proved``: "liquid" where the length is that bound,

@@ -5,11 +5,12 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 from topologies.network import Network
+from topologies.shown import Shown
 
 LONGEST = 160
 
 
-class ShortRepr:
+class ShortRepr(Shown):
     """For dataclasses (``repr=False``): the fields that are not as by default, each cut short.
 
     >>> from dataclasses import dataclass

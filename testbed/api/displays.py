@@ -1,0 +1,14 @@
+"""Who has imported a name of ``testbed`` sees its values drawn in a notebook; the drawings are imported then."""
+
+from typing import Any
+
+from topologies.shown import Shown
+
+
+def _html(value: Any) -> str:
+    from testbed.api.drawing import html_of
+
+    return html_of(value)
+
+
+Shown.html = _html
