@@ -6,7 +6,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from fec.errors import MalformedPacket
-from fec.protocol.framing import KEYED_FLAG, MAX_SYMBOL_ID, NO_SEAL, VERSION, PacketType, sealed_with
+from fec.protocol.framing import KEYED_FLAG, MAX_SYMBOL_ID, NO_SEAL, VERSION, PacketType, checksum, sealed_with
 from fec.protocol.wire import CRC_OFFSET, HEADER, HEADER_BYTES, decode_header
 
 FIRST_BYTES = (VERSION << 4 | PacketType.PARITY, VERSION << 4 | PacketType.DATA)
@@ -67,8 +67,8 @@ class PacketReader:
         return None
 
     def _is_sealed(self, data: bytes, body: bytes) -> bool:
-        assert self.seal is not None
-        return compare_digest(self.seal(data[:CRC_OFFSET] + NO_SEAL, body), data[CRC_OFFSET:HEADER_BYTES])
+        seal = self.seal or checksum
+        return compare_digest(seal(data[:CRC_OFFSET] + NO_SEAL, body), data[CRC_OFFSET:HEADER_BYTES])
 
     def _reason(self, data: bytes) -> str:
         """Why a datagram is no packet of this stream, in a word."""

@@ -134,9 +134,10 @@ def worst_single_failure(plan: StreamPlan) -> int:
     return max((size_of(intervals) or 0 for intervals in hit), default=0)
 
 
-def build_receiver(plan: StreamPlan, key: bytes | None = None) -> StreamReceiver:
+def receiver_parameters(plan: StreamPlan, key: bytes | None = None) -> ReceiverParameters:
+    """Of the end that receives the plan's stream, sealed under the key."""
     stream = plan.stream
-    parameters = ReceiverParameters(
+    return ReceiverParameters(
         source_packets=stream.source_packets,
         symbol_bytes=stream.symbol_bytes,
         playback_s=stream.playback_s,
@@ -144,7 +145,10 @@ def build_receiver(plan: StreamPlan, key: bytes | None = None) -> StreamReceiver
         report_packets=stream.report_packets,
         key=key,
     )
-    return StreamReceiver(parameters, ReedSolomonCode(source_packets=stream.source_packets))
+
+
+def build_receiver(plan: StreamPlan, key: bytes | None = None) -> StreamReceiver:
+    return StreamReceiver(receiver_parameters(plan, key), ReedSolomonCode(source_packets=plan.stream.source_packets))
 
 
 class ContentCheck:

@@ -8,11 +8,10 @@ from functools import lru_cache
 from fec.code.variable_lengths import VariableLengthCode
 from fec.protocol.events.event_receiver import EventReceiver
 from fec.protocol.events.event_sender import EventPolicy, EventSender, flow_of
-from fec.protocol.receiver_types import ReceiverParameters
 from fec.redundancy.block_size_control import BlockSizeControl, fixed_block_size
 from fec.redundancy.labels import LABELS
 from fec.redundancy.short_blocks import ShortBlocks
-from testbed.stream.endpoints import block_size_control, label_sequence, sender_parameters
+from testbed.stream.endpoints import block_size_control, label_sequence, receiver_parameters, sender_parameters
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.block_size_policy import block_size_policy
 from testbed.stream.prediction.failure_candidates import candidate_table
@@ -54,16 +53,8 @@ def build_sender(tunnel: TunnelPlan, key: bytes) -> EventSender:
 
 def build_receiver(tunnel: TunnelPlan, key: bytes) -> EventReceiver:
     """Of the direction ``tunnel.back``."""
-    stream = tunnel.back.stream
-    parameters = ReceiverParameters(
-        source_packets=stream.source_packets,
-        symbol_bytes=stream.symbol_bytes,
-        playback_s=stream.playback_s,
-        report_interval_s=stream.report_interval_s,
-        report_packets=stream.report_packets,
-        key=key,
-    )
-    return EventReceiver(parameters, VariableLengthCode(stream.source_packets), tunnel.order_s)
+    code = VariableLengthCode(tunnel.back.stream.source_packets)
+    return EventReceiver(receiver_parameters(tunnel.back, key), code, tunnel.order_s)
 
 
 def is_ipv4(packet: bytes) -> bool:

@@ -3,18 +3,17 @@ order and loss reports out."""
 
 from collections import Counter
 from collections.abc import Iterable
-from zlib import crc32
 
 from fec.code.variable_lengths import VariableLengthCode
 from fec.errors import FecError
 from fec.protocol.events.event_sender import FRAMING, NUMBERS
 from fec.protocol.events.flow_order import Delivered, FlowOrder
-from fec.protocol.framing import MAX_SYMBOL_ID, NO_SEAL, SHORT_FLAG
+from fec.protocol.framing import MAX_SYMBOL_ID, SHORT_FLAG
 from fec.protocol.packet_reader import FIRST_BYTES, Fields, PacketReader
 from fec.protocol.probation import EARLY_BLOCKS, Schedule
 from fec.protocol.receiver import StreamReceiver
 from fec.protocol.receiver_types import Event, OpenBlock, ReceiverParameters, SourceDelivered, StreamRestarted
-from fec.protocol.wire import CRC_OFFSET, HEADER, HEADER_BYTES
+from fec.protocol.wire import HEADER, HEADER_BYTES
 
 _LEAST_BLOCK_US = 1000
 """In which no sender closes more than one block on end, beyond the first few."""
@@ -42,11 +41,11 @@ class _Reader(PacketReader):
 
     def read(self, data: bytes) -> Fields | None:
         if HEADER_BYTES < len(data) <= self._packet_bytes:
-            first, flags, stream, ids, session, k, n, path, sequence, length, stamp, crc = HEADER.unpack_from(data)
+            first, flags, stream, ids, session, k, n, path, sequence, length, stamp, _ = HEADER.unpack_from(data)
             body, symbol, short = data[HEADER_BYTES:], ids & 0xFF, bool(flags & SHORT_FLAG)
             if (
                 flags & ~SHORT_FLAG == self._flags
-                and (self._is_sealed(data, body) if self._flags else crc32(body, _front(data)) == crc)
+                and self._is_sealed(data, body)
                 and stream == self._stream_id
                 and length == len(body)
                 and (1 <= k < self._m <= symbol if short else k == self._m)
@@ -143,7 +142,3 @@ class EventReceiver:
                 flow, number = divmod(word, NUMBERS)
                 out += self._order.take(flow, number, event.payload[_NUMBER_BYTES:], now_s, event.recovered)
         return out
-
-
-def _front(data: bytes) -> int:
-    return crc32(NO_SEAL, crc32(data[:CRC_OFFSET]))
