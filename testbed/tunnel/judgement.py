@@ -69,7 +69,7 @@ def _row(plan: TrialPlan, run: RivalRun, prediction: RivalPrediction) -> JsonObj
             "wire_ratio": round(counts["wire_bytes"] / offered_bytes, 3),
             "predicted_wire_ratio": round(float(prediction.wire_bytes(plan, run.offered)) / offered_bytes, 3),
             "report_bytes": counts["sink_report_bytes"],
-            "delay_ms": _delays_ms(run),
+            "delay_s": _delays_s(run),
             "processor_share": counts["processor_share"],
         }
     programs = {name: dict(found) for name, found in run.programs.items()}
@@ -103,7 +103,7 @@ def _mode(plan: TrialPlan, run: RivalRun, row: JsonObject, prediction: RivalPred
         predicted = sum(float(prediction.wire_bytes(plan, sent)) for sent, _ in directions)
         wire_bytes = run.counters["wire_bytes"] + run.wire_bytes_back
         ratios = round(wire_bytes / offered_bytes, 3), round(predicted / offered_bytes, 3)
-        delays = {name: round(value / 1e3, 5) for name, value in row["delay_ms"].items()}
+        delays = row["delay_s"]
         found |= {"packets": packets, "lost": lost, "originals_lost_fraction": row["original_loss"]}
     more = ("predicted_most_lost", "recovered", "undecodable_blocks", "report_bytes", "processor_share")
     return (
@@ -114,15 +114,15 @@ def _mode(plan: TrialPlan, run: RivalRun, row: JsonObject, prediction: RivalPred
     )
 
 
-def _delays_ms(run: RivalRun) -> JsonObject:
+def _delays_s(run: RivalRun) -> JsonObject:
     """From the program that sent a packet to the one that gets it, by percentile."""
     sent = {(int(f), int(n)): t for f, n, t in zip(*(run.offered[c] for c in ("flow", "number", "at_s")), strict=True)}
     rows = zip(*(run.delivered[c] for c in ("flow", "number", "at_s")), strict=True)
     delays = [t - sent[key] for f, n, t in rows if (key := (int(f), int(n))) in sent]
     if not delays:
         return {}
-    found = np.percentile(delays, [50, 95, 99, 100]) * 1e3
-    return dict(zip(("median", "p95", "p99", "worst"), np.round(found, 1).tolist(), strict=True))
+    found = np.percentile(delays, [50, 95, 99, 100])
+    return dict(zip(("median", "p95", "p99", "worst"), np.round(found, 5).tolist(), strict=True))
 
 
 def _checks(
