@@ -98,7 +98,7 @@ class Registry(Generic[T]):
             plugin = Plugin(group=self.group, name=called, package=file)
             try:
                 thing = runpy.run_path(file).get(called)
-            except (Exception, SystemExit) as error:  # whatever a user's file raises is told in one line
+            except (Exception, SystemExit) as error:  # whatever a user's file raises is one line
                 raise PluginError(f"{self.kind} {name!r}: {file} does not load: {_said(error)}") from error
             wrong = f"{file} has no {called}" if thing is None else self._check(thing)
             if wrong is not None:

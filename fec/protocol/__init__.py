@@ -17,7 +17,7 @@ The sender (``sender``) judges a packet as lost once one that was due later, eac
 where packets of a path come later than planned, they are waited for as much longer (``path_deadlines``). Fates go, in
 the order of sending on each path, to whoever decides N (``fec.redundancy.block_size_control``). Where no report comes
 for a while, N allows for a failure that nobody tells of. Blocks that began under a smaller N than is needed now get
-late parity while they can still be played. Why N suffices is told in ``fec.redundancy.block_size``; what all of it
+late parity while they can still be played. Why N suffices is said in ``fec.redundancy.block_size``; what all of it
 costs a route, in ``fec.redundancy.ror``.
 
 Who is believed (``probation``, after RFC 3550, appendix A.1). A packet that opens a block before its time, whose clock

@@ -31,7 +31,7 @@ sequence followed must have been silent before a session that was left is follow
 SESSIONS_LEFT = 16
 """The latest ones that were left: what is still under way of them is not mistaken for a sender started again."""
 LATE_BLOCKS = 8
-"""That came whole but too late, on end, before the play-out clock is anchored anew."""
+"""That came whole but too late, on end, before the play-out clock is set again."""
 _LATER = 1 / 8
 """Of the playback time, by which all that came late must have been later than usual: late parity is not."""
 _EARLY_PERIODS, _RATE_SLACK, _ODD = 2.5, 0.1, 3

@@ -283,7 +283,7 @@ class StreamReceiver:
 
     def _take_late(self, number: int, symbol: int, transit_s: float, now_s: float, events: list[Event]) -> None:
         """A packet of a block that is over. Where so many blocks came whole but too late that it is no chance, play-out
-        is anchored anew."""
+        is set again."""
         known = self._recent.get(number, -1)
         self._reporter.note(number, 1 << symbol, self._highest)
         whole = known >= 0 and known.bit_count() == self._m - 1 and not known >> symbol & 1

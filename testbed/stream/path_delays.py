@@ -1,4 +1,4 @@
-"""Propagation along a stream's paths: what its sender is told of it, and what a schedule and a verdict allow for it."""
+"""Propagation along a stream's paths: what its sender knows of it, and what a schedule and a verdict allow for it."""
 
 from collections.abc import Hashable
 

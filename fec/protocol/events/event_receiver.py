@@ -108,7 +108,7 @@ class EventReceiver:
 
     @property
     def counters(self) -> Counter[str]:
-        """Those of the clocked receiver, and unconfirmed_blocks: of which no parity came, and no gap told of a loss."""
+        """Those of the clocked receiver, and unconfirmed_blocks: of which no parity came, and no gap showed a loss."""
         return self._blocks.counters
 
     @property
