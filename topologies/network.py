@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Literal, TypeGuard
 
 from topologies.errors import TopologyError, nearest
 from topologies.impairments import Impairments, impairment_text, known_impairments, parse_impairments
-from topologies.shown import Shown
 from topologies.text.addresses import datapath_id, ipv4_addresses, mac_address
 from topologies.text.json_types import Json
+from topologies.text.shown import Shown
 
 if TYPE_CHECKING:
     import networkx as nx

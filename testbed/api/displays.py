@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from topologies.shown import Shown
+from topologies.text.shown import Shown
 
 
 def _html(value: Any) -> str:

@@ -14,8 +14,8 @@ from testbed.model.json_values import with_aliases
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict
 from testbed.model.workload import Judgement, Row, Workload
-from topologies.shown import Shown
 from topologies.text.json_types import Json
+from topologies.text.shown import Shown
 
 if TYPE_CHECKING:
     import pandas

@@ -19,7 +19,7 @@ from testbed.api.calculations import network as known_network
 from testbed.errors import InputError, TimeLimitError, UsageError, require_type
 from testbed.model.naming.names import NetworkLike
 from topologies.errors import nearest
-from topologies.shown import Shown
+from topologies.text.shown import Shown
 
 if TYPE_CHECKING:
     from testbed.api.emulated.sandbox_client import SandboxProcess

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from testbed.errors import InputError
 from topologies.network import LinkId, Network
-from topologies.shown import Shown
+from topologies.text.shown import Shown
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from topologies.shown import Shown
+from topologies.text.shown import Shown
 
 Proof = Literal["liquid", "no-liquid-schedule", "unknown"]
 

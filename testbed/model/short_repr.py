@@ -5,7 +5,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 from topologies.network import Network
-from topologies.shown import Shown
+from topologies.text.shown import Shown
 
 LONGEST = 160
 
