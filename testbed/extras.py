@@ -26,7 +26,6 @@ EXTRA_OF = {
     "ortools": "schedulers",
     "matplotlib": "figures",
     "mpl_toolkits": "figures",
-    "svglib": "figures",
     "shtab": "completion",
     "raptorq": "codes",
     "topohub": "networks",

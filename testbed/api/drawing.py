@@ -70,7 +70,7 @@ def draw(
     >>> draw("ring:4", loads={"s0->s1": 0.5}, faults=["s1->s2"])
     Drawing(Network('ring:4': 4 switches, 4 hosts, 16 links), 1 loaded links, 1 failed)
     """
-    from testbed.report.drawing.network_drawing import Marks
+    from testbed.report.drawing.network_drawing import Failure, Load, Marks
 
     if not installed("matplotlib"):
         raise CapabilityError(f"drawings need matplotlib, which is not installed; {pip_command('figures')}")
@@ -80,9 +80,10 @@ def draw(
         raise InputError(f"draw: the route is of {route.network.name!r}, not of {found.name!r}")
     if route is not None and loads is None:
         loads = {route.network.links[i].id: route.loads[i] for i in route.loaded}
-    failed = [_failed(one, found) for one in faults]
+    failed = {_failed(one, found): Failure() for one in faults}
     ends = (route.source, route.sink) if route is not None else ()
-    return Drawing(network=found, marks=Marks(loads=_shares(loads or {}, found), failed=frozenset(failed), ends=ends))
+    shares = {link: Load(share=share, words=words) for link, (share, words) in _shares(loads or {}, found).items()}
+    return Drawing(network=found, marks=Marks(loads=shares, failed=failed, ends=ends))
 
 
 def _failed(fault: str | LinkId | Fault, network: Network) -> LinkId:

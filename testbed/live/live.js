@@ -57,7 +57,7 @@
       for (const group of groups) {
         group.classList.toggle("down", down.has(name));
         if (load) {
-          group.querySelector(".load").setAttribute("stroke-width", down.has(name) ? 2 : load[1]);
+          group.querySelector("path").style.strokeWidth = down.has(name) ? 2 : load[1];
           group.dataset.load = load[0];
         }
       }

@@ -5,13 +5,11 @@ from importlib.resources import files
 
 from testbed.model.run_records import SessionRun
 from testbed.report import page
-from testbed.report.drawing.network_svg import hidden_hosts, lay_out, network_figure
-from testbed.report.drawing.svg_figures import caption_in
-from testbed.report.drawing.timeline_svg import timeline_figure
+from testbed.report.drawing.session_figures import route_figure, timeline_figure
+from testbed.report.drawing.svg_figures import caption_in, inlined, without_matplotlib
 from testbed.report.markup import Markup, join, tag
 from testbed.report.page import page_head, picture, whole_page
-from testbed.report.sections import NARROW, WIDE, both_widths
-from testbed.report.wording import counted
+from testbed.report.sections import session_figure
 
 CHECK_OUTCOME_TEXT = {"holds": "holds", "fails": "does not hold", "cannot-tell": "cannot tell"}
 """How a check stands with the points that there are; other outcomes are told as they are."""
@@ -54,40 +52,23 @@ def live_page(title: str) -> str:
 
 
 def view_markup(run: SessionRun) -> Markup:
-    """The network's drawing, in both widths."""
+    """The network's drawing."""
+    title = run.session.title
     if not run.session.network:
-        return tag("div", data_title=run.session.title)
-    layout, session = lay_out(run), run.session
-    high = 660 if len(session.network.get("nodes", ())) > 12 else 560
-    of = "share of the stream on the link, now" if session.source else "share of the link's capacity in use, now"
+        return tag("div", data_title=title)
+    drawn = inlined("live", lambda: {"route": route_figure(run)})
+    if not drawn:
+        return tag("p", without_matplotlib(), data_title=title)
+    of = "share of the stream on the link, now" if run.session.source else "share of the link's capacity in use, now"
     caption = f"Width: {of}. Red and dashed: a cable without a carrier."
-    if run.faults:
-        caption += " Numbers: the faults that are planned."
-    hidden = hidden_hosts(run)
-    if hidden:
-        caption += f" {counted(hidden, 'host')} that {'has' if hidden == 1 else 'have'} no part in it not drawn."
-    if layout.elsewhere:
-        caption += f" {counted(layout.elsewhere, 'node')} farther away left out."
-    return tag(
-        "figure",
-        tag("h3", "Network and loads"),
-        both_widths(
-            network_figure(run, width=WIDE, height=high, layout=layout),
-            network_figure(run, width=NARROW, height=400, layout=layout),
-        ),
-        tag("figcaption", caption),
-        data_title=session.title,
-    )
+    return session_figure("route", drawn["route"][0], caption, data_title=title)
 
 
 def curves_markup(run: SessionRun) -> Markup:
     """Loss and redundancy over time; nothing where no packet was counted yet."""
-    wide, narrow = (timeline_figure(run, width=width, height=340) for width in (1120, NARROW))
-    if wide is None or narrow is None:
-        return Markup("")
+    drawn = inlined("live", lambda: {"timeline": timeline_figure(run)} if run.timeline else {})
     caption = "Shaded: a planned fault, with its number; dashed: the loss that it should cause by itself."
-    heading = tag("h3", "Loss and redundancy over time")
-    return tag("figure", heading, both_widths(wide, narrow), tag("figcaption", caption), class_="across")
+    return session_figure("timeline", drawn["timeline"][0], caption) if drawn else Markup("")
 
 
 def findings_markup(outcomes: Sequence[tuple[str, str]], figures: Mapping[str, str]) -> Markup:

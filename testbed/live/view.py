@@ -15,7 +15,7 @@ from testbed.live.page import curves_markup, findings_markup, view_markup
 from testbed.model.naming.printable import printable
 from testbed.model.progress import CounterReading
 from testbed.model.run_records import SessionRecord, SessionRun, TimelineRecord
-from testbed.report.drawing.network_svg import line_width
+from testbed.report.drawing.network_drawing import line_width
 from topologies.network import LinkId, label_of, reverse_of
 from topologies.text.json_types import Json
 
@@ -116,7 +116,7 @@ class LiveState:
         largest = max((float(load.load) for load in view.links), default=1.0) if view.share == "stream" else 1.0
         loads = self.loads()
         links = {
-            label_of(link): [round(share, 4), round(min(line_width(share, largest), line_width(1.2, 1.0)), 2)]
+            label_of(link): [round(share, 4), round(line_width(min(share / (largest or 1.0), 1.2)), 2)]
             for link, share in loads.items()
         }
         down = {label_of(link) for link in self.reading.down or ()}

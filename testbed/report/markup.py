@@ -53,22 +53,6 @@ def tag(name: str, /, *children: object, **attributes: object) -> Markup:
     return Markup(f"{opening}{join(children)}</{name}>")
 
 
-def svg(name: str, size: tuple[int, int], words: str, *children: object) -> Markup:
-    """A drawing of that class and that width and height in pixels; ``words`` say what it shows to who does not see
-    it."""
-    width, height = size
-    return tag(
-        "svg",
-        *children,
-        class_=name,
-        viewBox=f"0 0 {width} {height}",
-        width=width,
-        height=height,
-        role="img",
-        aria_label=words,
-    )
-
-
 def short(value: object) -> object:
     """A coordinate with at most two decimals; anything else unchanged."""
     if isinstance(value, float):

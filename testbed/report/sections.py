@@ -7,18 +7,9 @@ from testbed.model.run_records import FaultRecord, SessionRun
 from testbed.model.stored_runs import RunState
 from testbed.model.verdict import Check, Verdict
 from testbed.report.column_units import NOTHING, milliseconds, percent, plain
-from testbed.report.drawing.network_svg import (
-    exact,
-    hidden_hosts,
-    lay_out,
-    link_words,
-    network_figure,
-    shape_words,
-    shaped_links,
-)
-from testbed.report.drawing.scatter_svg import loss_scatter, size_scatter
-from testbed.report.drawing.timeline_svg import drawn_until_s, timeline_figure
-from testbed.report.legend import route_legend
+from testbed.report.drawing.session_figures import drawn_until_s, session_figures
+from testbed.report.drawing.svg_figures import inlined, without_matplotlib
+from testbed.report.link_words import exact, shape_words, shaped_links
 from testbed.report.markup import Markup, join, tag
 from testbed.report.wording import (
     MARKS,
@@ -36,8 +27,13 @@ from testbed.report.wording import (
 )
 from topologies.text.json_types import Json
 
-WIDE, NARROW = 720, 340
-"""Widths in pixels of the two layouts of the network drawing; the style sheet shows one of them."""
+FIGURES = {
+    "route": "Network and route",
+    "loss": "Loss",
+    "block-size": "Block size",
+    "timeline": "Loss and redundancy over time",
+}
+"""Figure of a session -> its heading."""
 PER_PATH = "per_path"
 """The summary figure that is shown as a table of its own."""
 
@@ -55,8 +51,7 @@ def session_section(part: SessionRun) -> Markup:
         tag("p", stream_sentence(part)),
         tag("p", verdict_reason(verdict), class_=state_of(verdict)) if state_of(verdict) != "passed" else None,
         _tiles(part),
-        tag("div", _network(part), tag("div", _scatters(part), class_="scatters"), class_="figures"),
-        _timeline(part),
+        _figures(part),
         _fault_table(part),
         _path_table(part),
         _link_table(part),
@@ -151,71 +146,27 @@ def _ror_tile(part: SessionRun) -> tuple[str, str, str]:
     return ("ROR, measured", plain(summary.ror_measured), f"predicted {plain(summary.ror_predicted)}{code}")
 
 
-def both_widths(wide: Markup | None, narrow: Markup | None) -> list[Markup]:
-    """The layouts of a figure for wide and for narrow pages, of which the style sheet shows one."""
-    pair = ((wide, "wide"), (narrow, "narrow"))
-    return [tag("div", figure, class_=name) for figure, name in pair if figure is not None]
-
-
-def _network(part: SessionRun) -> Markup:
-    session = part.session
-    hidden = hidden_hosts(part)
-    caption = "Width: share of the stream on the link."
-    if any(link.layer for link in session.links):
-        caption += " Colour: the capillary layer whose bottleneck it is."
-    caption += " Numbers: faults, as in the table and above the timeline"
-    caption += " (a small ring: no room for the number)." if len(part.faults) > 20 else "."
-    if hidden:
-        caption += f" {counted(hidden, 'host')} that carr{'y' if hidden > 1 else 'ies'} nothing of it not drawn."
-    caption += f" {link_words(session.network)}"
-    layout = lay_out(part)
-    if layout.elsewhere:
-        caption += f" Cut to the route’s surroundings: {counted(layout.elsewhere, 'node')} farther away left out."
-    high = 660 if len(session.network.get("nodes", ())) > 12 else 560
-    return tag(
-        "figure",
-        tag("h3", "Network and route"),
-        both_widths(
-            network_figure(part, width=WIDE, height=high, layout=layout),
-            network_figure(part, width=NARROW, height=400, layout=layout),
-        ),
-        route_legend(part, layout.places),
-        tag("figcaption", caption),
-        id=f"drawing-{session.session}",
-    )
-
-
-def _scatters(part: SessionRun) -> list[Markup]:
-    found = []
-    loss, size = loss_scatter(part, side=350), size_scatter(part, side=350)
-    if loss is not None:
-        caption = "On the dashed line both agree. Whiskers: where the true loss lies, given the packets counted."
-        found.append(tag("figure", tag("h3", "Loss"), loss, tag("figcaption", caption)))
-    if size is not None:
-        caption = "Whiskers: sizes that the sender may settle at, as its measurement of the loss allows."
-        found.append(tag("figure", tag("h3", "Block size"), size, tag("figcaption", caption)))
-    return found
-
-
-def _timeline(part: SessionRun) -> Markup | None:
-    wide = timeline_figure(part, width=1120, height=380)
-    if wide is None:
-        return None
-    caption = (
-        "Shaded: a fault, with its number. Dashed: what theory predicts for it; dotted: redundancy at rest. "
-        "What is lost at the start of a fault goes out before the sender knows of it."
-    )
+def _figures(part: SessionRun) -> Markup:
+    """Route and scatters beside each other, the timeline below."""
+    name = f"drawing-{part.session.session}"
+    drawn = inlined(name, lambda: session_figures(part))
+    if not drawn:
+        return tag("p", without_matplotlib(), id=name, class_="soft")
+    found = {kind: session_figure(kind, *one, id=name if kind == "route" else None) for kind, one in drawn.items()}
     ended, lasted = drawn_until_s(part), part.session.duration_s
-    if lasted - ended >= 1:
-        caption += f" Nothing is sent after {plain(ended, 1)} s: until {plain(lasted, 1)} s the receiver waits for late"
-        caption += " packets."
-    return tag(
-        "figure",
-        tag("h3", "Loss and redundancy over time"),
-        both_widths(wide, timeline_figure(part, width=NARROW, height=380)),
-        tag("figcaption", caption),
-        class_="across",
-    )
+    timeline = found.pop("timeline", None)
+    later = None
+    if timeline is not None and lasted - ended >= 1:
+        words = f"Nothing is sent after {plain(ended, 1)} s: until {plain(lasted, 1)} s the receiver waits for late"
+        later = tag("p", f"{words} packets.", class_="soft")
+    route = found.pop("route")
+    return join([tag("div", route, tag("div", *found.values(), class_="scatters"), class_="figures"), timeline, later])
+
+
+def session_figure(kind: str, drawing: Markup, caption: str, **attributes: object) -> Markup:
+    """A figure of a session with its heading and its caption; ``attributes`` are those of the element."""
+    shown = {"class_": "across" if kind == "timeline" else None} | attributes
+    return tag("figure", tag("h3", FIGURES[kind]), drawing, tag("figcaption", caption), **shown)
 
 
 def _numeric(*names: str) -> list[tuple[str, str]]:

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from testbed.report import standalone
 from testbed.report.drawing import svg_figures
 
 if TYPE_CHECKING:
@@ -41,10 +40,9 @@ def are_outlined() -> bool:
 @contextmanager
 def figures_outlined() -> Iterator[None]:
     """While this holds, figures on pages are outlines, and none is made a PDF."""
-    drawn, converted = svg_figures.saved_figure, standalone.svg_to_pdf
+    drawn = svg_figures.saved_figure
     svg_figures.saved_figure = outline  # type: ignore[assignment]
-    standalone.svg_to_pdf = lambda document: PDF
     try:
         yield
     finally:
-        svg_figures.saved_figure, standalone.svg_to_pdf = drawn, converted
+        svg_figures.saved_figure = drawn

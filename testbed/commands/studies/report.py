@@ -50,14 +50,30 @@ def run(args: argparse.Namespace) -> int:
         return _redraw_study(args)
     found, page = redraw(args.directory)
     if args.figures:
-        from testbed.report.standalone import run_figures
-
         _keep(page.parent, run_figures(found), found.manifest.name)
     if args.json:
         print(json.dumps(_document(found, page)))
     else:
         _print_table(found, page)
     return found.verdict.exit_code if found.verdict else InvalidRunError.exit_code
+
+
+def run_figures(found: LoadedRun) -> Mapping[str, FigureFiles]:
+    """Name -> figure, for every session of the run."""
+    from testbed.report.drawing.session_figures import session_figures
+    from testbed.report.drawing.svg_figures import figures_with_text
+    from testbed.report.wording import stream_sentence
+
+    def draw() -> dict[str, Any]:
+        drawn = {}
+        for number, part in enumerate(found.sessions, start=1):
+            before = f"session-{number}-" if len(found.sessions) > 1 else ""
+            for name, figure in session_figures(part).items():
+                figure.set_label(f"{figure.get_label()} {stream_sentence(part)}")
+                drawn[before + name] = figure
+        return drawn
+
+    return figures_with_text(found.manifest.name, draw)
 
 
 def _redraw_study(args: argparse.Namespace) -> int:

@@ -23,12 +23,13 @@ from testbed.live.events import InterimResults, RunEnded, RunView, decode
 from testbed.live.metrics import exposition
 from testbed.live.page import live_page, policy
 from testbed.live.view import LiveState, Update
+from testbed.report.drawing.svg_figures import inlined
 
 ADDRESS = "127.0.0.1"
 LOW = 10
 """Nice value: what is measured goes first (-10 as root, 0 for others)."""
 TICK_S = 0.2
-CURVES_EVERY = 2
+CURVES_EVERY = 5
 """Ticks between two drawings of the curves."""
 MAX_MESSAGE = 1 << 20
 BACKLOG = 50
@@ -230,6 +231,7 @@ async def _serve(events: socket.socket) -> None:
 def main(descriptor: int) -> None:
     """Serve the events of that socket until its other end is closed."""
     begin_child(LOW)
+    inlined("", dict)  # what draws is imported before the run goes on
     events = socket.socket(fileno=descriptor)
     events.setblocking(False)
     asyncio.run(_serve(events))

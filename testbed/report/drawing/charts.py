@@ -54,7 +54,7 @@ Mark = tuple[float, str]
 
 def panels(width: float, height: float, rows: int = 1, columns: int = 1, **shared: Any) -> tuple[Figure, list[Axes]]:
     """(figure of that size in inches, its axes row by row); ``shared``: what matplotlib's ``subplots`` takes."""
-    figure = _figure(width, height, layout="constrained")
+    figure = bare(width, height, layout="constrained")
     axes = list(figure.subplots(rows, columns, squeeze=False, **shared).flat)
     for each in axes:
         each.grid(True)
@@ -64,14 +64,15 @@ def panels(width: float, height: float, rows: int = 1, columns: int = 1, **share
 def chart(title: str = "", *, size: tuple[float, float] = (7.6, 4.4), **named: Any) -> tuple[Figure, Axes]:
     """(figure, its only axes, which keep their size whatever stands next to them); ``named``: what matplotlib's
     ``Axes.set`` takes."""
-    figure = _figure(*size)
+    figure = bare(*size)
     axes = figure.add_subplot()
     axes.grid(True)
     axes.set(title=title, **named)
     return figure, axes
 
 
-def _figure(width: float, height: float, **settings: Any) -> Figure:
+def bare(width: float, height: float, **settings: Any) -> Figure:
+    """A figure of that size in inches, without axes."""
     from matplotlib.figure import Figure as Drawn
 
     return Drawn(figsize=(width, height), **settings)

@@ -34,13 +34,13 @@ _BOTH = {
 LIGHT, DARK = ({name: both[theme] for name, both in _BOTH.items()} for theme in (0, 1))
 
 
-def layer_class(layer: int, layers: int) -> str:
-    """The CSS class of a link by its 1-based capillary layer of ``layers``; "l-none" where it belongs to none."""
+def layer_colour(layer: int, layers: int) -> str:
+    """The colour, on a light page, of a link by its 1-based capillary layer of ``layers``; of one that belongs to
+    none."""
     if layer < 1:
-        return "l-none"
-    if layers <= LAYER_STEPS:
-        return f"l-{min(layer, LAYER_STEPS) - 1}"
-    return f"l-{round((layer - 1) / (layers - 1) * (LAYER_STEPS - 1))}"
+        return LIGHT["plain-load"]
+    step = layer - 1 if layers <= LAYER_STEPS else round((layer - 1) / (layers - 1) * (LAYER_STEPS - 1))
+    return LIGHT[f"layer-{step}"]
 
 
 def custom_properties(colours: Mapping[str, str]) -> str:

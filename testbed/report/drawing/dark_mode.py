@@ -12,8 +12,8 @@ _DARK_HUES = {
 """Hues of charts -> lighter ones of the same tint, with 3:1 at least against the dark page (WCAG 2.2, 1.4.11)."""
 _ON_DARK = {LIGHT[name]: DARK[name] for name in LIGHT} | _DARK_HUES | {"#000000": DARK["ink"]}
 """Colour on a light page -> on a dark one, where they differ."""
-_COLOUR = re.compile(r"#[0-9a-f]{6}\b", re.IGNORECASE)
-_IN_STYLE = re.compile(r'style="[^"]*"')
+COLOUR = re.compile(r"#[0-9a-f]{6}\b", re.IGNORECASE)
+IN_STYLE = re.compile(r'style="[^"]*"')
 _OPENING = re.compile(r"<svg\b[^>]*>")
 
 
@@ -24,14 +24,14 @@ def following_dark_mode(document: str) -> str:
     >>> following_dark_mode('<svg><path style="fill: #ffffff"/></svg>').partition("</style>")[2]
     '<path style="fill: var(--c-ffffff)"/></svg>'
     """
-    used = {colour.lower() for style in _IN_STYLE.findall(document) for colour in _COLOUR.findall(style)}
+    used = {colour.lower() for style in IN_STYLE.findall(document) for colour in COLOUR.findall(style)}
     known = sorted(colour for colour in used | {"#000000"} if colour in _ON_DARK)
 
     def variable(found: re.Match[str]) -> str:
         colour = found[0].lower()
         return f"var(--c-{colour[1:]})" if colour in known else found[0]
 
-    varied = _IN_STYLE.sub(lambda style: _COLOUR.sub(variable, style[0]), document)
+    varied = IN_STYLE.sub(lambda style: COLOUR.sub(variable, style[0]), document)
     light, dark = (
         "".join(f"--c-{colour[1:]}:{value};" for colour, value in ((one, of.get(one, one)) for one in known)).rstrip(
             ";"

@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING
 
 from testbed.errors import InputError
 from testbed.model.naming.printable import printable
+from testbed.report.drawing.charts import bare
 from testbed.report.drawing.colours import LIGHT
 from testbed.report.drawing.node_positions import Point, close_distance, place_network
-from testbed.report.drawing.svg_figures import saved_figure
+from testbed.report.drawing.svg_figures import mark, saved_figure
 from topologies.files.formats import write_atomically
-from topologies.network import Link, LinkId, Network, Node, reverse_of
+from topologies.network import Link, LinkId, Network, Node, label_of, reverse_of
+from topologies.text.json_types import JsonObject
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
 PLOT_FORMATS = (".svg", ".png", ".pdf")
 MAX_NODES = 20_000
@@ -26,17 +29,39 @@ MAX_LABELS = 400
 MAX_OUTSIDE_LABELS = 120
 MAX_WORDS = 40
 """So many loads at most have their words."""
-_SIDE_INCHES = 11.0
+LEAST_FONT = 3.6
+TITLE_INCHES = 0.62
+
+
+@dataclass(frozen=True, kw_only=True)
+class Load:
+    """What goes over a link: its share of the largest load, 0 to 1, the words beside it and those at the pointer."""
+
+    share: float
+    words: str = ""
+    colour: str = LIGHT["predicted"]
+    title: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """The badge on a link that is or was broken; ``about``: the faults that it stands for, ``wrong``: one of them did
+    not do as predicted."""
+
+    words: str = "×"
+    title: str = ""
+    about: str = ""
+    wrong: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Marks:
-    """What happens on a drawn network. ``loads``: link -> share of the largest load (0, 1] and the words beside it;
-    ``failed``: links that are broken, ``ends``: nodes between which it goes."""
+    """What happens on a drawn network; ``ends``: nodes between which it goes, ``legend``: words -> colour of a load."""
 
-    loads: Mapping[LinkId, tuple[float, str]] = field(default_factory=dict)
-    failed: frozenset[LinkId] = frozenset()
+    loads: Mapping[LinkId, Load] = field(default_factory=dict)
+    failed: Mapping[LinkId, Failure] = field(default_factory=dict)
     ends: tuple[str, ...] = ()
+    legend: Mapping[str, str] = field(default_factory=dict)
 
 
 def draw_network(network: Network, path: str | Path, marks: Marks = Marks()) -> None:
@@ -57,30 +82,48 @@ def draw_network(network: Network, path: str | Path, marks: Marks = Marks()) -> 
 def picture(network: Network, picture_format: str, marks: Marks = Marks()) -> bytes:
     """The drawing in matplotlib's format of that name ("svg", "png" or "pdf")."""
     import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
-    places = place_network(network)
-    size, box = _canvas(places)
     # No date and a fixed salt: the same network gives the same file.
     with matplotlib.rc_context({"svg.hashsalt": network.name, "svg.fonttype": "none", "font.family": "DejaVu Sans"}):
-        figure = Figure(figsize=size, facecolor=LIGHT["paper"])
-        FigureCanvasAgg(figure)
-        axes = figure.add_axes((0.0, 0.0, 1.0, 1.0 - 0.62 / size[1]))
-        axes.set_axis_off()
-        axes.set_xlim(box[0], box[2])
-        axes.set_ylim(box[1], box[3])
-        axes.set_aspect("equal")
-        sides = _sides(network, places, size, box)
-        _draw_links(axes, network, places, sides["switch"])
-        _draw_marks(axes, network, places, marks, sides["switch"])
-        _draw_nodes(axes, network, places, sides, marks.ends)
-        _write_title(figure, network, size)
+        figure = network_figure(network, marks)
         return saved_figure(figure, picture_format, dpi=150, facecolor=LIGHT["paper"])
 
 
-def _canvas(places: Mapping[str, Point]) -> tuple[tuple[float, float], tuple[float, float, float, float]]:
-    """Figure size in inches, and the box (left, bottom, right, top) that it shows."""
+def network_figure(
+    network: Network, marks: Marks = Marks(), *, titled: bool = True, least_font: float = LEAST_FONT
+) -> Figure:
+    """The drawing; names inside a mark are written where ``least_font`` fits there."""
+    places = place_network(network, (marks.ends[0], marks.ends[-1]) if marks.ends else None)
+    above = TITLE_INCHES if titled or marks.legend else 0.0
+    size, box = _canvas(places, 11.0 if titled else 10.0, above)
+    figure: Figure = bare(*size)
+    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0 - above / size[1]))
+    axes.set_axis_off()
+    axes.set_xlim(box[0], box[2])
+    axes.set_ylim(box[1], box[3])
+    axes.set_aspect("equal")
+    sides = _sides(network, places, size, box)
+    _draw_links(axes, network, places, sides["switch"])
+    _draw_marks(axes, network, places, marks, sides["switch"])
+    _draw_nodes(axes, network, places, sides, marks.ends)
+    if len(network.nodes) <= MAX_LABELS:
+        for node in network.nodes:
+            font = least_font if len(network.nodes) <= MAX_OUTSIDE_LABELS or node.id in marks.ends else -least_font
+            ink = LIGHT["paper" if node.kind == "switch" or node.id in marks.ends else "ink"]
+            _write_label(axes, node, places[node.id], sides[node.kind], font, ink)
+    if titled:
+        _write_title(figure, network, size)
+    if marks.legend:
+        handles = [axes.plot([], [], color=colour, linewidth=4, label=name)[0] for name, colour in marks.legend.items()]
+        figure.legend(handles=handles, loc="upper right", frameon=False, ncols=4)
+    return figure
+
+
+def _canvas(
+    places: Mapping[str, Point], side: float, title: float
+) -> tuple[tuple[float, float], tuple[float, float, float, float]]:
+    """Figure size in inches, its longer ``side`` without the title, and the box (left, bottom, right, top) that it
+    shows."""
     xs, ys = [p[0] for p in places.values()], [p[1] for p in places.values()]
     span = max(max(xs) - min(xs), max(ys) - min(ys)) or 1.0
     margin = 0.07 * span
@@ -93,8 +136,8 @@ def _canvas(places: Mapping[str, Point]) -> tuple[tuple[float, float], tuple[flo
     if width < height * 0.6:
         left, right = left - (height * 0.6 - width) / 2, right + (height * 0.6 - width) / 2
         width = height * 0.6
-    scale = _SIDE_INCHES / max(width, height)
-    return (width * scale, height * scale + 0.62), (left, bottom, right, top)
+    scale = side / max(width, height)
+    return (width * scale, height * scale + title), (left, bottom, right, top)
 
 
 def _sides(
@@ -140,7 +183,7 @@ def _draw_links(axes: Axes, network: Network, places: Mapping[str, Point], dot: 
 
 
 def _draw_marks(axes: Axes, network: Network, places: Mapping[str, Point], marks: Marks, dot: float) -> None:
-    """Loaded links as arrows by their load, with words where there is room; a cross on each broken cable."""
+    """Loaded links as arrows by their load, with words where there is room; a badge on each broken cable."""
     from matplotlib.patches import FancyArrowPatch
 
     bends: dict[LinkId, float] = {}
@@ -148,24 +191,37 @@ def _draw_marks(axes: Axes, network: Network, places: Mapping[str, Point], marks
         bends[link.id] = bend
         if both:
             bends[reverse_of(link.id)] = -bend
+    for loaded in marks.loads:
+        bends[loaded] += 0.12 if reverse_of(loaded) in marks.loads else 0.0
     few = len(marks.loads) <= MAX_WORDS
-    for loaded, (share, words) in marks.loads.items():
-        start, end, busy_back = places[loaded[0]], places[loaded[1]], reverse_of(loaded) in marks.loads
-        bend = bends[loaded] + (0.12 if busy_back else 0.0)
-        axes.add_patch(
-            FancyArrowPatch(
-                start, end, arrowstyle="-|>", mutation_scale=max(8.0, dot * 0.6), color=LIGHT["predicted"],
-                linewidth=0.8 + 3.2 * share, shrinkA=dot * 0.55, shrinkB=dot * 0.6, zorder=2,
-                connectionstyle=f"arc3,rad={-bend:.3f}",
-            )
+    for loaded, load in marks.loads.items():
+        start, end = places[loaded[0]], places[loaded[1]]
+        arrow = FancyArrowPatch(
+            start, end, arrowstyle="-|>", mutation_scale=max(8.0, dot * 0.6), color=load.colour,
+            linewidth=line_width(load.share), shrinkA=dot * 0.55, shrinkB=dot * 0.6, zorder=2,
+            connectionstyle=f"arc3,rad={-bends[loaded]:.3f}",
         )  # fmt: skip
-        if few and words:
-            _write_on(axes, words, _middle(start, end, bend), LIGHT["ink"])
-    for broken in marks.failed:
-        x, y = _middle(places[broken[0]], places[broken[1]], bends[broken])
-        axes.plot(
-            [x], [y], "X", color=LIGHT["bad"], markersize=max(7.0, dot * 0.5), markeredgecolor=LIGHT["paper"], zorder=5
-        )
+        mark(axes.add_patch(arrow), "link load", title=load.title, link=label_of(loaded))
+        if few and load.words:
+            _write_on(axes, load.words, _middle(start, end, bends[loaded]))
+    for broken, failure in marks.failed.items():
+        place = _middle(places[broken[0]], places[broken[1]], bends.get(broken, 0.0))
+        mark(_write_badge(axes, failure, place), "badge", title=failure.title, about=failure.about)
+
+
+def line_width(share: float) -> float:
+    """Points of a link's line: proportional to its share of the largest load above a width that can be seen."""
+    return 1.0 + 4.0 * share
+
+
+def _write_badge(axes: Axes, failure: Failure, place: Point) -> Text:
+    """A disc, filled where a fault did not do as predicted."""
+    colour = LIGHT["bad" if failure.wrong else "predicted"]
+    disc = {"boxstyle": "circle,pad=0.25", "facecolor": colour if failure.wrong else LIGHT["paper"]}
+    ink = LIGHT["paper"] if failure.wrong else colour
+    box: JsonObject = {**disc, "edgecolor": colour, "linewidth": 1.6}
+    style: JsonObject = {"fontsize": 9, "fontweight": "bold", "ha": "center", "va": "center", "zorder": 5}
+    return axes.text(*place, failure.words, color=ink, bbox=box, **style)
 
 
 def _middle(start: Point, end: Point, bend: float) -> Point:
@@ -176,14 +232,14 @@ def _middle(start: Point, end: Point, bend: float) -> Point:
     )
 
 
-def _write_on(axes: Axes, text: str, place: Point, colour: str) -> None:
+def _write_on(axes: Axes, text: str, place: Point) -> None:
     """Text on a line, on a patch of paper."""
     patch = {"facecolor": LIGHT["paper"], "edgecolor": "none", "pad": 1.0}
     axes.text(
         *place,
         printable(text),
-        fontsize=7,
-        color=colour,
+        fontsize=8.5,
+        color=LIGHT["ink"],
         ha="center",
         va="center",
         zorder=4,
@@ -257,24 +313,21 @@ def _draw_nodes(
             line = max(0.4, side / 24)
             fills = [LIGHT["predicted"] if n.id in ends else fill for n in nodes]
             axes.scatter(xs, ys, s=side**2, marker=marker, c=fills, edgecolors=edge, linewidths=line, zorder=order)
-    if len(network.nodes) <= MAX_LABELS:
-        for node in network.nodes:
-            _write_label(axes, node, places[node.id], sides[node.kind], crowded=len(network.nodes) > MAX_OUTSIDE_LABELS)
 
 
-def _write_label(axes: Axes, node: Node, place: Point, side: float, *, crowded: bool) -> None:
-    """The id inside its mark where it is legible there, else above it, else (a host, or a crowd) not at all; below a
-    switch what its file calls it besides (Topology Zoo, topohub)."""
+def _write_label(axes: Axes, node: Node, place: Point, side: float, least_font: float, ink: str) -> None:
+    """The id inside its mark where it is legible there, else above it, else (a host, or, where ``least_font`` is
+    negative, in a crowd) not at all; below a switch what its file calls it besides (Topology Zoo, topohub)."""
     inside = min(9.0, side * 0.62, side * 0.95 / (0.62 * len(node.id)))
-    if inside >= 3.6:
-        colour = LIGHT["paper"] if node.kind == "switch" else LIGHT["ink"]
-        _write(axes, node.id, place, 0, inside, colour)
-    elif not crowded and node.kind == "switch":
-        _write(axes, node.id, place, side * 0.6, 6.5, LIGHT["ink"])
+    outside = least_font > 0 and (node.kind == "switch" or least_font > LEAST_FONT)
+    if inside >= abs(least_font):
+        _write(axes, node.id, place, 0, inside, ink)
+    elif outside:
+        _write(axes, node.id, place, side * 0.6, max(6.5, least_font), LIGHT["ink"])
     other = node.attributes.get("label", node.attributes.get("name"))
     named = isinstance(other, str) and other.isprintable() and other.strip() not in ("", "None", node.id)
-    if named and not crowded and node.kind == "switch":
-        _write(axes, str(other)[:24], place, -side * 0.6, 5.5, LIGHT["soft"])
+    if named and outside and node.kind == "switch":
+        _write(axes, str(other)[:24], place, -side * 0.6, max(5.5, least_font), LIGHT["soft"])
 
 
 def _write(axes: Axes, text: str, place: Point, offset: float, size: float, colour: str) -> None:

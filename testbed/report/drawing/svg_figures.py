@@ -1,29 +1,31 @@
 """matplotlib figures as documents that are the same bytes each time; without a screen.
 
-For pages as SVG whose letters are shapes, so that it looks the same wherever it is opened; for papers as SVG and PDF
-whose letters are text, each with its caption.
+For pages as SVG whose letters are shapes, so that it looks the same wherever it is opened, or as an element of the page
+whose letters are the page's and whose marks the pointer finds; for papers as SVG and PDF whose letters are text. Each
+has its caption.
 """
 
 from __future__ import annotations
 
 import html
 import io
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
 
 from testbed.extras import installed, pip_command
+from testbed.model.naming.printable import printable
 from testbed.report.drawing.charts import STYLE
+from testbed.report.drawing.colours import LIGHT
+from testbed.report.drawing.dark_mode import COLOUR, IN_STYLE
+from testbed.report.markup import Markup, lines, tag
 from topologies.text.json_types import Json
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-from typing import TYPE_CHECKING
-
-from testbed.model.naming.printable import printable
-
-if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -86,6 +88,7 @@ def _plain(words: str) -> str:
 
 
 Draw = Callable[[], Json]
+_TIGHT = {"bbox_inches": "tight"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,17 +108,78 @@ def rendered(salt: str, draw: Draw) -> dict[str, str]:
     """
     if not installed("matplotlib"):
         return {"missing": _in_place_of_figures()}
-    found = _saved(salt, draw, {"svg.fonttype": "path"}, ("svg",))
+    found = _saved(salt, draw, {"svg.fonttype": "path"}, ("svg",), **_TIGHT)
     return {name: files["svg"].decode() for name, (_, files) in found.items()}
 
 
 def figures_with_text(salt: str, draw: Draw) -> dict[str, FigureFiles]:
     """The same figures for a paper: letters are text in both formats."""
-    found = _saved(salt, draw, {"svg.fonttype": "none", "pdf.fonttype": 42}, ("svg", "pdf"))
+    found = _saved(salt, draw, {"svg.fonttype": "none", "pdf.fonttype": 42}, ("svg", "pdf"), **_TIGHT)
     return {
         name: FigureFiles(svg=files["svg"], pdf=files["pdf"], caption=caption)
         for name, (caption, files) in found.items()
     }
+
+
+_MARK = re.compile(r'<g id="([^"]*)">')
+"""A group; the id of a marked one is what ``mark`` says, as a list of JSON in the signs of an address."""
+_NOT_OF_A_PAGE = re.compile(
+    r'<metadata>.*?</metadata>|<style.*?</style>|font-family: [^;"]*;|<g id="[^"]*"/>', re.DOTALL
+)
+_VARIABLES = {colour: f"var(--{name})" for name, colour in LIGHT.items()}
+_PAGES = {
+    "font.size": 12,
+    "svg.fonttype": "none",
+    "axes.titlesize": 12,
+    "legend.fontsize": 12,
+    "axes.spines.left": False,
+    "axes.edgecolor": LIGHT["soft"],
+    "xtick.color": LIGHT["soft"],
+    "ytick.color": LIGHT["soft"],
+    "ytick.major.size": 0,
+}
+"""matplotlib's settings for drawings that are elements of a page."""
+
+
+def mark(artist: Artist, kind: str, *, title: str = "", about: str = "", link: str = "") -> None:
+    """What an artist is on a page: a group of these classes; ``title`` is shown at the pointer, ``about`` names the
+    faults and ``link`` the link that it stands for."""
+    artist.set_gid(quote(json.dumps([kind, title, about, link])))
+
+
+def inlined(salt: str, draw: Draw) -> dict[str, tuple[Markup, str]]:
+    """Name -> (the drawing as an element of a page, which takes its colours and letters; its caption). Nothing where
+    matplotlib is not installed."""
+    if not installed("matplotlib"):
+        return {}
+    found = _saved(salt, draw, _PAGES, ("svg",), transparent=True, marked=True)
+    return {
+        name: (_element(f"{salt}-{name}-", name, files["svg"].decode(), caption), caption)
+        for name, (caption, files) in found.items()
+    }
+
+
+def _element(before: str, name: str, document: str, words: str) -> Markup:
+    """``before``: what ids on the page begin with."""
+    opening, inside = document[document.index("<svg") :].split(">", 1)
+    box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', opening)
+    assert box is not None
+    coloured = IN_STYLE.sub(
+        lambda style: COLOUR.sub(lambda colour: _VARIABLES.get(colour[0].lower(), colour[0]), style[0]), inside
+    )
+    drawing = _MARK.sub(_group, _NOT_OF_A_PAGE.sub("", coloured))
+    drawing = re.sub(r'( id="|href="#)', rf"\1{before}", drawing)
+    own = {"class_": name, "viewBox": f"0 0 {box[1]} {box[2]}", "width": float(box[1]), "height": float(box[2])}
+    return tag("svg", Markup(drawing.removesuffix("</svg>\n")), role="img", aria_label=words, **own)
+
+
+def _group(found: re.Match[str]) -> str:
+    """The opening of a group that ``mark`` marked, with its title; of another without its id."""
+    if not found[1].startswith("%5B"):
+        return "<g>"
+    kind, title, about, link = json.loads(unquote(found[1]))
+    opening = tag("g", class_=kind, data_fault=about or None, data_link=link or None).removesuffix("</g>")
+    return opening + (tag("title", lines(title)) if title else "")
 
 
 def caption_in(drawing: str, name: str) -> str:
@@ -124,16 +188,22 @@ def caption_in(drawing: str, name: str) -> str:
     return html.unescape(found[1]) if found else name_in_words(name)
 
 
-def saved_figure(figure: Figure, kind: str, caption: str | None = None, **options: Any) -> bytes:
+def saved_figure(
+    figure: Figure, kind: str, caption: str | None = None, *, marked: bool = False, **options: Any
+) -> bytes:
     """The figure in matplotlib's format of that name ("svg", "png" or "pdf"), without a date, so that the same figure
-    gives the same bytes (``svg.hashsalt`` fixes the ids in it); ``options``: what ``savefig`` takes."""
+    gives the same bytes (``svg.hashsalt`` fixes the ids in it); ``marked``: with what ``mark`` says, ``options``: what
+    ``savefig`` takes."""
     out = io.BytesIO()
     words = {"svg": {"Date": None, "Description": caption}, "pdf": {"CreationDate": None, "Subject": caption}}.get(kind)
     figure.savefig(out, format=kind, metadata=words, **options)
-    return out.getvalue()
+    document = out.getvalue()
+    return document if marked or kind != "svg" else re.sub(rb'<g id="%5B[^"]*">', b"<g>", document)
 
 
-def _saved(salt: str, draw: Draw, settings: Json, formats: tuple[str, ...]) -> dict[str, tuple[str, dict[str, bytes]]]:
+def _saved(
+    salt: str, draw: Draw, settings: Json, formats: tuple[str, ...], **options: Any
+) -> dict[str, tuple[str, dict[str, bytes]]]:
     import matplotlib
     import matplotlib.pyplot as plt
 
@@ -142,17 +212,23 @@ def _saved(salt: str, draw: Draw, settings: Json, formats: tuple[str, ...]) -> d
     with matplotlib.rc_context({**STYLE, "svg.hashsalt": salt, **settings}):
         for name, figure in draw().items():
             caption = caption_of(figure, name)
-            found[name] = caption, {kind: saved_figure(figure, kind, caption, bbox_inches="tight") for kind in formats}
+            for artist in figure.findobj() if options.get("marked") else ():
+                artist.set_clip_on(False)  # a page may have one of an id, and names of its own
+            found[name] = caption, {kind: saved_figure(figure, kind, caption, **options) for kind in formats}
             plt.close(figure)
     return found
 
 
+def without_matplotlib() -> str:
+    """What stands in the place of figures."""
+    words = "Figures are drawn by matplotlib, which is not installed here"
+    return f"{words}; {pip_command('figures')}; then testbed report draws this page anew."
+
+
 def _in_place_of_figures() -> str:
-    """An SVG document of two lines of text."""
-    lines = (
-        "Figures are drawn by matplotlib, which is not installed here.",
-        f"{pip_command('figures')}; then testbed report draws this page anew.",
+    """An SVG document of that text, a line each."""
+    rows = "".join(
+        f'<text x="10" y="{24 * n + 24}">{line}</text>' for n, line in enumerate(without_matplotlib().split("; "))
     )
-    rows = "".join(f'<text x="10" y="{24 * n + 24}">{line}</text>' for n, line in enumerate(lines))
-    size = 'width="760" height="64" viewBox="0 0 760 64"'
+    size = 'width="760" height="88" viewBox="0 0 760 88"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="14">{rows}</svg>\n'

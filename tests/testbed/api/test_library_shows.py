@@ -11,6 +11,7 @@ from testbed.errors import InputError, UsageError
 from testbed.faults.fault import Fault
 from testbed.report.drawing.charts import HUES
 from testbed.report.drawing.dark_mode import following_dark_mode
+from testbed.report.drawing.network_drawing import Load
 from topologies import TopologyError
 
 
@@ -58,14 +59,14 @@ def test_a_drawing_tells_loads_faults_and_ends(tmp_path):
     route = testbed.route(network, "s1", "s6")
     drawing = testbed.draw(route, faults=["s1->s2", Fault(link=("s7", "s6", 0)), ("s5", "s6", 0)])
     assert len(drawing.marks.loads) == len(route.loaded) and drawing.marks.ends == ("s1", "s6")
-    assert drawing.marks.loads[("s1", "s2", 0)] == (1.0, "1/4")
-    assert drawing.marks.failed == {("s1", "s2", 0), ("s7", "s6", 0), ("s5", "s6", 0)}
+    assert drawing.marks.loads[("s1", "s2", 0)] == Load(share=1.0, words="1/4")
+    assert set(drawing.marks.failed) == {("s1", "s2", 0), ("s7", "s6", 0), ("s5", "s6", 0)}
     assert ">1/12<" in drawing.svg and drawing.svg != testbed.draw(network).svg
     assert drawing.save(tmp_path / "a.svg").read_text() == drawing.svg
     with pytest.raises(InputError, match="names no picture"):
         drawing.save(tmp_path / "a.gif")
     shares = testbed.draw("ring:4", loads={"s0->s1": 30, "s1->s0": 60, "s1->s2": 0}).marks.loads
-    assert shares == {("s0", "s1", 0): (0.5, "30"), ("s1", "s0", 0): (1.0, "60")}
+    assert shares == {("s0", "s1", 0): Load(share=0.5, words="30"), ("s1", "s0", 0): Load(share=1.0, words="60")}
 
 
 WRONG = [

@@ -52,7 +52,7 @@ def test_page_fits_the_window_and_shows_every_figure(browser: Any, page: Path, w
     browser.open(page, width=width, dark=dark)
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
     figures = browser.evaluate(FIGURES)
-    assert [f["kind"] for f in figures] == ["network", "scatter", "scatter", "timeline"] * 3
+    assert [f["kind"] for f in figures] == ["route", "loss", "block-size", "timeline"] * 3
     assert all(f["width"] >= 300 and f["height"] >= 250 and f["marks"] for f in figures), figures
     assert browser.evaluate(MIN_TEXT) >= 8
     assert browser.messages == []

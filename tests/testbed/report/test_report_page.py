@@ -16,7 +16,7 @@ from rich.console import Console
 from testbed.model.run_records import LoadedRun, SessionRun, combined_verdict
 from testbed.model.verdict import Verdict
 from testbed.report.column_units import plain
-from testbed.report.drawing.timeline_svg import drawn_until_s
+from testbed.report.drawing.session_figures import drawn_until_s
 from testbed.report.markup import tag
 from testbed.report.page import build_page
 from testbed.report.tables import closing_table
