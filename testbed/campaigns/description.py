@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from testbed.errors import InputError
+from testbed.model.json_values import from_json
 from testbed.model.schemas import refuse_unknown
 from topologies.text.json_types import JsonObject
 
@@ -76,7 +77,7 @@ def parse_campaign(document: object, where: str) -> Campaign:
     for key in ("name", "networks", "methods"):
         if key not in document:
             raise InputError(f"{where}: key {key!r} is missing")
-    values: JsonObject = {key: _READ[key](document[key], f"{where}: {key}") for key in document}
+    values: JsonObject = {key: _read(key, value, f"{where}: {key}") for key, value in document.items()}
     campaign = Campaign(**values)
     if not campaign.networks or not campaign.methods:
         raise InputError(f"{where}: networks and methods need at least one entry each")
@@ -112,44 +113,23 @@ def units(campaign: Campaign) -> tuple[Unit, ...]:
     )
 
 
-def _text(value: object, where: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise InputError(f"{where}: give text, not {value!r}")
-    return value
-
-
-def _name(value: object, where: str) -> str:
-    name = _text(value, where)
-    if not all(c.isalnum() or c in "._-" for c in name) or not name[0].isalnum() or len(name) > 80:
-        raise InputError(
-            f"{where}: {name!r} is not usable as a directory; use letters, digits, dots, dashes, underscores"
-        )
-    return name
-
-
-def _list(value: object, where: str) -> list[Any]:
-    if not isinstance(value, list) or not value:
+def _read(key: str, value: Any, where: str) -> Any:
+    """The value of one key: of lists, for which a single entry may stand, each entry is one of its kind; "0-35" stands
+    for its numbers."""
+    if key == "claims" and isinstance(value, list):
+        return tuple(from_json(Claim, entry, where) for entry in value)
+    single = key in _SINGLE or (key == "pairs" and isinstance(value, int))
+    entries = value if isinstance(value, list) and not single else [value]
+    if not entries:
         raise InputError(f"{where}: give a list with at least one entry, not {value!r}")
-    return value
-
-
-def _texts(value: object, where: str) -> tuple[str, ...]:
-    return tuple(_text(entry, where) for entry in _list([value] if isinstance(value, str) else value, where))
-
-
-def _count(value: object, where: str, least: int = 1) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise InputError(f"{where}: {value!r} is no whole number of at least {least}")
-    return value
-
-
-def _whole(least: int) -> Callable[[object, str], tuple[int, ...]]:
-    def read(value: object, where: str) -> tuple[int, ...]:
-        entries = [value] if isinstance(value, (int, str)) else _list(value, where)
-        found = [one for entry in entries for one in (_range(entry, where) if isinstance(entry, str) else [entry])]
-        return tuple(_count(entry, where, least) for entry in found)
-
-    return read
+    fits, wrong = _SINGLE.get(key, _WHOLE) if single else _ENTRIES[key]
+    if _ENTRIES.get(key) in (_COUNT, _WHOLE):
+        entries = [one for entry in entries for one in (_range(entry, where) if isinstance(entry, str) else [entry])]
+    for entry in entries:
+        if not fits(entry):
+            raise InputError(f"{where}: {entry!r} {wrong}")
+    found = tuple(tuple(entry) if isinstance(entry, list) else entry for entry in entries)
+    return found[0] if single else found
 
 
 def _range(text: str, where: str) -> range:
@@ -161,71 +141,35 @@ def _range(text: str, where: str) -> range:
     return range(int(ends[1]), int(ends[2]) + 1)
 
 
-def _fractions(*, from_zero: bool) -> Callable[[object, str], tuple[float, ...]]:
-    def read(value: object, where: str) -> tuple[float, ...]:
-        entries = [value] if isinstance(value, (int, float)) else _list(value, where)
-        for entry in entries:
-            good = isinstance(entry, (int, float)) and not isinstance(entry, bool) and 0 <= entry < 1
-            if not good or (entry == 0 and not from_zero):
-                raise InputError(f"{where}: {entry!r} is outside {'[' if from_zero else '('}0, 1)")
-        return tuple(float(entry) for entry in entries)
-
-    return read
+def _is_number(value: object, kinds: type | tuple[type, ...] = (int, float)) -> bool:
+    return isinstance(value, kinds) and not isinstance(value, bool)
 
 
-def _booleans(value: object, where: str) -> tuple[bool, ...]:
-    entries = [value] if isinstance(value, bool) else _list(value, where)
-    if not all(isinstance(entry, bool) for entry in entries):
-        raise InputError(f"{where}: give true, false or both in a list")
-    return tuple(entries)
-
-
-def _pairs(value: object, where: str) -> tuple[tuple[str, str], ...] | int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        if value < 1:
-            raise InputError(f"{where}: {value} is below 1")
-        return value
-    entries = _list(value, where)
-    for entry in entries:
-        if not isinstance(entry, list) or len(entry) != 2 or not all(isinstance(end, str) for end in entry):
-            raise InputError(f'{where}: {entry!r} is no pair such as ["s1", "s6"]')
-        if entry[0] == entry[1]:
-            raise InputError(f"{where}: source and sink are both {entry[0]!r}")
-    return tuple((a, b) for a, b in entries)
-
-
-def _claims(value: object, where: str) -> tuple[Claim, ...]:
-    found = []
-    for entry in _list(value, where):
-        if not isinstance(entry, Mapping):
-            raise InputError(f"{where}: {entry!r} is no table")
-        try:
-            at_most = float(entry["at_most"])
-            claim = Claim(
-                method=_text(entry["method"], where),
-                against=_text(entry["against"], where),
-                at_most=at_most,
-                large_blocks=bool(entry.get("large_blocks", False)),
-            )
-        except KeyError as missing:
-            raise InputError(f"{where}: key {missing} is missing") from None
-        except (TypeError, ValueError):
-            raise InputError(f"{where}: at_most = {entry['at_most']!r} is no number") from None
-        found.append(claim)
-    return tuple(found)
-
-
-_READ: Mapping[str, Callable[[object, str], object]] = {
-    "name": _name,
-    "networks": _texts,
-    "methods": _texts,
-    "seeds": _whole(0),
-    "frames": _whole(0),
-    "pairs": _pairs,
-    "minimum_paths": _count,
-    "tolerances": _fractions(from_zero=True),
-    "m": _whole(1),
-    "der": _fractions(from_zero=False),
-    "large_blocks": _booleans,
-    "claims": _claims,
+_Kind = tuple[Callable[[Any], bool], str]
+"""Which values there may be, and what is said of another."""
+_TEXT: _Kind = (lambda value: isinstance(value, str) and value != "", "is no text; give a list of texts")
+_COUNT: _Kind = (lambda value: _is_number(value, int) and value >= 0, "is no whole number of at least 0")
+_WHOLE: _Kind = (lambda value: _is_number(value, int) and value >= 1, "is no whole number of at least 1")
+_SINGLE: Mapping[str, _Kind] = {
+    "name": (
+        lambda value: isinstance(value, str) and re.fullmatch(r"[^\W_][\w.-]{0,79}", value) is not None,
+        "is not usable as a directory; use letters, digits, dots, dashes, underscores",
+    ),
+    "minimum_paths": _WHOLE,
 }
+_ENTRIES: Mapping[str, _Kind] = {
+    "networks": _TEXT,
+    "methods": _TEXT,
+    "seeds": _COUNT,
+    "frames": _COUNT,
+    "pairs": (
+        lambda value: isinstance(value, list) and list(map(type, value)) == [str, str] and value[0] != value[1],
+        'is no pair of two nodes such as ["s1", "s6"]',
+    ),
+    "tolerances": (lambda value: _is_number(value) and 0 <= value < 1, "is outside [0, 1)"),
+    "m": _WHOLE,
+    "der": (lambda value: _is_number(value) and 0 < value < 1, "is outside (0, 1)"),
+    "large_blocks": (lambda value: isinstance(value, bool), "is neither; give true, false or both in a list"),
+    "claims": (lambda value: False, "is no list of tables"),
+}
+"""Keys of one value, and what the entries of the others are."""

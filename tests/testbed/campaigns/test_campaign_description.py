@@ -34,15 +34,15 @@ GOOD: dict[str, Any] = {"name": "try", "networks": ["swiss-t1"], "methods": ["ca
         ({"m": [2.5]}, "2.5 is no whole number"),
         ({"seeds": "5-2"}, "'5-2' is no range"),
         ({"seeds": [True]}, "True is no whole number"),
-        ({"pairs": [["s1", "s1"]]}, "source and sink are both 's1'"),
+        ({"pairs": [["s1", "s1"]]}, "is no pair of two nodes"),
         ({"pairs": [["s1"]]}, "is no pair"),
-        ({"pairs": 0}, "0 is below 1"),
+        ({"pairs": 0}, "0 is no whole number of at least 1"),
         ({"methods": []}, "at least one entry"),
         ({"networks": 5}, "give a list"),
         ({"large_blocks": ["yes"]}, "true, false or both"),
         ({"name": "../up"}, "not usable as a directory"),
         ({"claims": [{"method": "ecmp", "against": "capillary", "at_most": 1}]}, "'ecmp' is not among"),
-        ({"claims": [{"method": "capillary", "at_most": 1}]}, "'against' is missing"),
+        ({"claims": [{"method": "capillary", "at_most": 1}]}, "against is missing"),
         ({"claims": [{"method": "capillary", "agianst": "x", "at_most": 1}]}, "did you mean 'against'?"),
         (
             {
