@@ -4,6 +4,8 @@ verdict."""
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,7 +18,7 @@ from testbed.model.options import kinds
 if TYPE_CHECKING:
     from testbed.model.run_records import Manifest
     from testbed.model.verdict import Verdict
-import os
+    from testbed.stream.run_in_turn import Titled
 
 Row = Mapping[str, Any]
 
@@ -63,6 +65,24 @@ def show_closing(closing: Iterable[object], verdict: Verdict, directory: Path | 
     print(verdict_line(verdict))
     show_place(directory)
     sys.stdout.flush()
+
+
+def run_streams(
+    args: argparse.Namespace, fabric: str, streams: Titled, name: str, manifest: Manifest, **said: str
+) -> int:
+    """Streams one after another, judged and kept together; ``said``: what their JSON begins with. The verdict's exit
+    code."""
+    from testbed.stream.judgement.streams import closing_words
+    from testbed.stream.run_in_turn import run_in_turn
+
+    judged, directory = run_in_turn(streams, fabric, args.results, name, manifest)
+    if args.json:
+        sessions = [part.document for part in judged.parts]
+        document = {**said, "fabric": fabric, "sessions": sessions, "streams": sessions}
+        print(json.dumps({**document, "verdict": judged.verdict.to_json(), "results": str(directory)}))
+    else:
+        show_closing(closing_words(judged), judged.verdict, directory)
+    return judged.verdict.exit_code
 
 
 def show_checks(verdict: Verdict) -> None:

@@ -1,12 +1,11 @@
 """``testbed demo``: the whole idea on three networks: Swiss-T1, an optical cloud, a frame of a mobile network."""
 
 import argparse
-import json
 import sys
 from typing import TYPE_CHECKING
 
 from testbed.commands.parsing import Subparsers
-from testbed.commands.runs import add_run_options, run_manifest, show_closing, start_live
+from testbed.commands.runs import add_run_options, run_manifest, run_streams, start_live
 
 if TYPE_CHECKING:
     from testbed.stream.run_in_turn import Titled
@@ -23,25 +22,13 @@ def run(args: argparse.Namespace) -> int:
     """Exit code: the verdict's."""
     from testbed.emulation.machine.fabric import choose_fabric
     from testbed.emulation.sandbox.sandbox import enter_sandbox
-    from testbed.stream.judgement.streams import closing_words
-    from testbed.stream.run_in_turn import run_in_turn
 
     fabric = choose_fabric(args.fabric)
     start_live(args)
     if fabric == "emulation":
         enter_sandbox(sys.argv[1:])
     streams = demo_streams(quick=args.quick, seed=args.seed, rate_pps=_rate_pps(fabric))
-    judged, directory = run_in_turn(streams, fabric, args.results, "demo", run_manifest(args))
-    verdict = judged.verdict
-    if args.json:
-        failed = [c.name for c in verdict.checks if not c.passed]
-        said = {"passed": verdict.passed, "invalid": verdict.invalid, "failed": failed}
-        sessions = [part.document for part in judged.parts]
-        document = {"fabric": fabric, "sessions": sessions, "streams": sessions, "verdict": said}
-        print(json.dumps({**document, "results": str(directory)}))
-    else:
-        show_closing(closing_words(judged), verdict, directory)
-    return verdict.exit_code
+    return run_streams(args, fabric, streams, "demo", run_manifest(args))
 
 
 def _rate_pps(fabric: str) -> float:

@@ -202,33 +202,18 @@ def _order(replication: Replication, name: str) -> tuple[bool, float, str]:
     return (not getattr(replication.studies[name], "shared", False), math.inf if seconds is None else seconds, name)
 
 
-def expected_seconds(replication: Replication, name: str, *, scaled: bool = True) -> float | None:
-    """What the newest whole run of this size took, here or in ``KEPT``; None: there is none.
-
-    ``scaled``: where there is none, that of another size by its number of points; too much for a quick run, whose
-    points are smaller.
-    """
-    timed = [
-        run
-        for root in dict.fromkeys((STORED, replication.root))
-        for run in stored_runs(root, name)
-        if run.verdict is not None and run.manifest.seconds is not None and run.points
-    ]
-    last = max(timed, key=lambda run: (run.size == replication.size, run.manifest.run), default=None)
-    if last is None or last.manifest.seconds is None:
-        return None
-    if last.size == replication.size:
-        return last.manifest.seconds
-    points = getattr(replication.studies[name], "points", None)
-    if not scaled or points is None:
-        return None
-    return last.manifest.seconds * len(points(replication.size == "quick", replication.seed)) / last.points
+def expected_seconds(replication: Replication, name: str) -> float | None:
+    """What the newest whole run of this size took, here or in ``STORED``; None: there is none."""
+    runs = [run for root in dict.fromkeys((STORED, replication.root)) for run in stored_runs(root, name)]
+    timed = [run for run in runs if run.verdict is not None and run.size == replication.size]
+    last = max(timed, key=lambda run: run.manifest.run, default=None)
+    return None if last is None else last.manifest.seconds
 
 
 def _estimate(replication: Replication) -> str:
     """How long what is left will take, in words."""
     left = replication.left()
-    known = [s for name in left if (s := expected_seconds(replication, name, scaled=False)) is not None]
+    known = [s for name in left if (s := expected_seconds(replication, name)) is not None]
     return (
         f"{len(left)} of {len(replication.studies)} studies left: {len(known)} took "
         f"{seconds_in_words(sum(known))} at this size before, {len(left) - len(known)} were never timed at it"

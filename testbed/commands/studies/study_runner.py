@@ -26,7 +26,7 @@ from testbed.commands.arguments import (
     refuse_meaningless,
 )
 from testbed.commands.parsing import OneLineParser, reported
-from testbed.commands.runs import add_run_options, run_manifest, show_closing, show_verdict, start_live
+from testbed.commands.runs import add_run_options, run_manifest, run_streams, show_verdict, start_live
 from testbed.commands.several_machines import DaskOptions, TlsOptions, security_of
 from testbed.emulation.machine.fabric import choose_fabric
 from testbed.emulation.sandbox.sandbox import enter_sandbox
@@ -40,7 +40,6 @@ from testbed.model.studies.study import Study
 from testbed.model.verdict import Verdict
 from testbed.report.drawing.svg_figures import rendered
 from testbed.results.study_store import Row, StudyRun, load_study
-from topologies.text.json_types import JsonObject
 
 if TYPE_CHECKING:
     from testbed.stream.run_in_turn import SessionStudy
@@ -249,9 +248,6 @@ def run_session_study(study: SessionStudy, argv: Sequence[str] | None = None, pr
 
 
 def _run_sessions(study: SessionStudy, args: argparse.Namespace, words: list[str]) -> int:
-    from testbed.stream.judgement.streams import closing_words
-    from testbed.stream.run_in_turn import run_in_turn
-
     fabric = choose_fabric(args.fabric)
     start_live(args)
     if fabric == "emulation":
@@ -260,12 +256,4 @@ def _run_sessions(study: SessionStudy, args: argparse.Namespace, words: list[str
     described = study.described("quick" if args.quick else "full")
     manifest = replace(run_manifest(args), command=command, study=described)
     sessions = study.sessions(args.quick, args.seed)
-    judged, directory = run_in_turn(sessions, fabric, args.results, study.name, manifest)
-    if args.json:
-        streams = [part.document for part in judged.parts]
-        document: JsonObject = {"experiment": study.name, "study": study.name, "fabric": fabric}
-        document |= {"sessions": streams, "streams": streams, "verdict": judged.verdict.to_json()}
-        print(json.dumps({**document, "results": str(directory)}))
-    else:
-        show_closing(closing_words(judged), judged.verdict, directory)
-    return judged.verdict.exit_code
+    return run_streams(args, fabric, sessions, study.name, manifest, experiment=study.name, study=study.name)

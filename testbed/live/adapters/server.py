@@ -21,7 +21,7 @@ from testbed.emulation.sandbox.process_lifetime import begin_child
 from testbed.errors import UsageError
 from testbed.live.events import InterimResults, RunEnded, RunView, decode
 from testbed.live.metrics import exposition
-from testbed.live.page import live_page, policy
+from testbed.live.page import curves_markup, live_page, policy
 from testbed.live.view import LiveState, Update
 from testbed.report.drawing.svg_figures import inlined
 
@@ -29,8 +29,8 @@ ADDRESS = "127.0.0.1"
 LOW = 10
 """Nice value: what is measured goes first (-10 as root, 0 for others)."""
 TICK_S = 0.2
-CURVES_EVERY = 5
-"""Ticks between two drawings of the curves."""
+CURVES_S = 1.0
+"""Between two drawings of the curves."""
 MAX_MESSAGE = 1 << 20
 BACKLOG = 50
 """Messages that wait for a slow page; what is more is left out, since the next one says it all again."""
@@ -111,7 +111,7 @@ class LiveServer:
         """Take events and tell pages, until the run lets go of the socket."""
         loop = asyncio.get_running_loop()
         loop.add_reader(self._events.fileno(), self._take)
-        ticking = asyncio.create_task(self._tick())
+        ticking = asyncio.gather(self._tick(), self._draw())
         await self._over.wait()
         loop.remove_reader(self._events.fileno())
         ticking.cancel()
@@ -156,17 +156,23 @@ class LiveServer:
                 return
             await asyncio.sleep(0.02)
 
+    def _shown(self) -> bool:
+        return bool(self._pages) and self._view.view is not None and self._view.ended is None
+
     async def _tick(self) -> None:
-        number = 0
         while True:
             await asyncio.sleep(TICK_S)
-            if not self._changed or not self._pages or self._view.view is None or self._view.ended is not None:
-                continue
-            self._changed = False
-            number += 1
-            self._tell((self._view.state(),))
-            if number % CURVES_EVERY == 0:
-                self._tell((self._view.curves(),))
+            if self._changed and self._shown():
+                self._changed = False
+                self._tell((self._view.state(),))
+
+    async def _draw(self) -> None:
+        """Curves take a while to be drawn: meanwhile loads and faults are told."""
+        while True:
+            await asyncio.sleep(CURVES_S)
+            if self._shown():
+                drawn = await asyncio.to_thread(curves_markup, self._view.session())
+                self._tell((Update(name="curves", data={"html": str(drawn)}),))
 
     def _tell(self, messages: tuple[Update, ...]) -> None:
         for page in self._pages:

@@ -7,26 +7,25 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.report.drawing.colours import LIGHT
+from testbed.report.drawing.network_drawing import Load, Marks, draw_on
 from testbed.report.drawing.node_positions import place_network
 from testbed.report.drawing.svg_figures import saved_figure
 from topologies.files.formats import write_atomically
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from testbed.report.drawing.node_positions import Point
     from topologies.network import Network
 
 MAX_PICTOGRAMS = 24
 MAX_ROWS = 64
-MAX_NAMED = 32
-BUSY, BOTTLENECK, IDLE = LIGHT["measured"], LIGHT["predicted"], LIGHT["faint"]
+PICTOGRAM_INCHES = (1.7, 1.7)
+BUSY, BOTTLENECK = LIGHT["measured"], LIGHT["predicted"]
 
 
 def draw_schedule(
@@ -124,68 +123,19 @@ def _draw_pictograms(
     loads: Mapping[str, int],
     shape: tuple[int, int],
 ) -> None:
-    places = place_network(network)
-    lanes = _lanes(network, places)
-    core = [node.id for node in network.switches][:MAX_NAMED]
-    most = max(loads.values())
-    bottlenecks = {link for link, load in loads.items() if load == most}
+    places, most = place_network(network), max(loads.values())
     grid = figure.subplots(*shape, squeeze=False)
     figure.subplots_adjust(left=0.02, right=0.98, bottom=0.02, top=0.9, wspace=0.08, hspace=0.22)
     for at, axes in enumerate(grid.flat):
         axes.set_axis_off()
         if at < min(len(frames), MAX_PICTOGRAMS):
-            busy = {link for i in frames[at] for link in transfers[i]}
-            draw_pictogram(axes, lanes, busy, bottlenecks, [link for link in loads if link in lanes])
-            for node in core:
-                axes.plot(*places[node], marker="o", markersize=5.5, color=LIGHT["soft"], markeredgewidth=0, zorder=4)
-                axes.annotate(
-                    node.removeprefix("s"),
-                    places[node],
-                    fontsize=4,
-                    color=LIGHT["paper"],
-                    ha="center",
-                    va="center",
-                    zorder=5,
-                )
+            busy = {link for i in frames[at] for link in transfers[i] if link in network.link_of_label}
+            colours = {network.link_of_label[link]: BOTTLENECK if loads[link] == most else BUSY for link in busy}
+            marks = Marks(loads={link: Load(share=0.05, colour=colour) for link, colour in colours.items()})
+            draw_on(axes, network, places, marks, PICTOGRAM_INCHES)
             axes.set_title(f"frame {at + 1}: {len(frames[at])} transfers", fontsize=7, pad=2)
     if len(frames) > MAX_PICTOGRAMS:
         grid.flat[-1].text(
             1.0, -0.06, f"frames {MAX_PICTOGRAMS + 1} to {len(frames)}: below only",
             transform=grid.flat[-1].transAxes, ha="right", fontsize=7, color=LIGHT["soft"],
         )  # fmt: skip
-
-
-Lane = tuple[tuple[float, float], tuple[float, float]]
-
-
-def draw_pictogram(
-    axes: Axes, lanes: Mapping[str, Lane], busy: Iterable[str], bottlenecks: Iterable[str], used: Iterable[str]
-) -> None:
-    """One frame: ``used`` links of the traffic in grey, those ``busy`` in this frame in colour with an arrow head."""
-    from matplotlib.collections import LineCollection
-
-    critical, lit = set(bottlenecks), [link for link in busy if link in lanes]
-    axes.add_collection(LineCollection([lanes[link] for link in used], colors=IDLE, linewidths=0.5, zorder=1))
-    colours = [BOTTLENECK if link in critical else BUSY for link in lit]
-    widths = [1.9 if link in critical else 1.1 for link in lit]
-    axes.add_collection(LineCollection([lanes[link] for link in lit], colors=colours, linewidths=widths, zorder=2))
-    for link, colour in zip(lit, colours, strict=True):
-        (x0, y0), (x1, y1) = lanes[link]
-        angle = math.degrees(math.atan2(y1 - y0, x1 - x0)) - 90
-        at = (x0 + 0.6 * (x1 - x0), y0 + 0.6 * (y1 - y0))
-        axes.plot(*at, marker=(3, 0, angle), markersize=3.2, color=colour, markeredgewidth=0, zorder=3)
-    axes.set_aspect("equal", adjustable="datalim")
-    axes.autoscale_view()
-
-
-def _lanes(network: Network, places: Mapping[str, Point]) -> dict[str, Lane]:
-    """Label -> the straight line that stands for the link, moved to its right so that both directions are seen."""
-    lanes: dict[str, Lane] = {}
-    span = max(1e-9, *(abs(x) for x, _ in places.values()), *(abs(y) for _, y in places.values()))
-    for link in network.links:
-        (x0, y0), (x1, y1) = places[link.source], places[link.target]
-        length = math.hypot(x1 - x0, y1 - y0) or 1.0
-        aside = (0.03 + 0.03 * link.key) * span
-        dx, dy = (y1 - y0) / length * aside, -(x1 - x0) / length * aside
-        lanes[link.label] = ((x0 + dx, y0 + dy), (x1 + dx, y1 + dy))
-    return lanes

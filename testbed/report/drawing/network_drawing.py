@@ -30,6 +30,8 @@ MAX_OUTSIDE_LABELS = 120
 MAX_WORDS = 40
 """So many loads at most have their words."""
 LEAST_FONT = 3.6
+Size = tuple[float, float]
+Box = tuple[float, float, float, float]
 TITLE_INCHES = 0.62
 
 
@@ -95,9 +97,23 @@ def network_figure(
     """The drawing; names inside a mark are written where ``least_font`` fits there."""
     places = place_network(network, (marks.ends[0], marks.ends[-1]) if marks.ends else None)
     above = TITLE_INCHES if titled or marks.legend else 0.0
-    size, box = _canvas(places, 11.0 if titled else 10.0, above)
+    size, _ = _canvas(places, 11.0 if titled else 10.0, above)
     figure: Figure = bare(*size)
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0 - above / size[1]))
+    draw_on(axes, network, places, marks, size, least_font)
+    if titled:
+        _write_title(figure, network, size)
+    if marks.legend:
+        handles = [axes.plot([], [], color=colour, linewidth=4, label=name)[0] for name, colour in marks.legend.items()]
+        figure.legend(handles=handles, loc="upper right", frameon=False, ncols=4)
+    return figure
+
+
+def draw_on(
+    axes: Axes, network: Network, places: Mapping[str, Point], marks: Marks, size: Size, least_font: float = LEAST_FONT
+) -> None:
+    """The network on axes of about that size in inches."""
+    _, box = _canvas(places, 1.0, 0.0)
     axes.set_axis_off()
     axes.set_xlim(box[0], box[2])
     axes.set_ylim(box[1], box[3])
@@ -111,17 +127,9 @@ def network_figure(
             font = least_font if len(network.nodes) <= MAX_OUTSIDE_LABELS or node.id in marks.ends else -least_font
             ink = LIGHT["paper" if node.kind == "switch" or node.id in marks.ends else "ink"]
             _write_label(axes, node, places[node.id], sides[node.kind], font, ink)
-    if titled:
-        _write_title(figure, network, size)
-    if marks.legend:
-        handles = [axes.plot([], [], color=colour, linewidth=4, label=name)[0] for name, colour in marks.legend.items()]
-        figure.legend(handles=handles, loc="upper right", frameon=False, ncols=4)
-    return figure
 
 
-def _canvas(
-    places: Mapping[str, Point], side: float, title: float
-) -> tuple[tuple[float, float], tuple[float, float, float, float]]:
+def _canvas(places: Mapping[str, Point], side: float, title: float) -> tuple[Size, Box]:
     """Figure size in inches, its longer ``side`` without the title, and the box (left, bottom, right, top) that it
     shows."""
     xs, ys = [p[0] for p in places.values()], [p[1] for p in places.values()]
@@ -140,9 +148,7 @@ def _canvas(
     return (width * scale, height * scale + title), (left, bottom, right, top)
 
 
-def _sides(
-    network: Network, places: Mapping[str, Point], size: tuple[float, float], box: tuple[float, float, float, float]
-) -> dict[str, float]:
+def _sides(network: Network, places: Mapping[str, Point], size: Size, box: Box) -> dict[str, float]:
     """Node kind -> the side of its mark in points: small enough that nine in ten of its kind stay apart."""
     points_per_unit = 72 * size[0] / (box[2] - box[0])
     room = math.sqrt((box[2] - box[0]) * (box[3] - box[1]) / len(places)) * points_per_unit
@@ -346,7 +352,7 @@ def _write(axes: Axes, text: str, place: Point, offset: float, size: float, colo
     )
 
 
-def _write_title(figure: Figure, network: Network, size: tuple[float, float]) -> None:
+def _write_title(figure: Figure, network: Network, size: Size) -> None:
     inset = 0.25 / size[0]
     most = int(size[0] * 8.5)
     name = printable(network.name)

@@ -12,7 +12,6 @@ Point = tuple[float, float]
 MAX_BY_PATH_LENGTHS = 250
 """Above so many nodes springs take the place of Kamada-Kawai, which is cubic."""
 MAX_ON_CIRCLE = 12
-GOLDEN_ANGLE = math.pi * (3 - math.sqrt(5))
 
 
 def place_network(network: Network, ends: tuple[str, str] | None = None) -> dict[str, Point]:
@@ -147,16 +146,7 @@ def _fan_out(network: Network, places: dict[str, Point]) -> None:
 
 
 def _fan(centre: Point, taken: Sequence[float], fan: Sequence[str], reach: float) -> dict[str, Point]:
-    """The fan's nodes in the widest angle between the taken ones; far more than fit one arc go round in a spiral."""
-    if not taken and len(fan) > 40:
-        spread = reach * 0.25
-        return {
-            node: (
-                centre[0] + (reach + spread * math.sqrt(i)) * math.cos(GOLDEN_ANGLE * i),
-                centre[1] + (reach + spread * math.sqrt(i)) * math.sin(GOLDEN_ANGLE * i),
-            )
-            for i, node in enumerate(fan)
-        }
+    """The fan's nodes in the widest angle between the taken ones, farther out the more there are."""
     around = sorted(taken)
     gaps = [(b - a, a) for a, b in zip(around, [*around[1:], around[0] + 2 * math.pi], strict=True)] if around else []
     width, start = max(gaps, key=lambda g: (round(g[0], 6), -g[1])) if gaps else (2 * math.pi, math.pi / 2)

@@ -28,7 +28,7 @@ def test_rows_are_links_by_load_and_columns_are_frames() -> None:
 def test_pictograms_show_busy_links_and_bottlenecks_in_their_colours() -> None:
     figure = draw_schedule(TRANSFERS, FRAMES, load_network("ring:3"))
     first = next(axes for axes in figure.subfigs[0].axes if axes.get_title().startswith("frame 1: 2 transfers"))
-    lit = [to_hex(colour) for colour in first.collections[1].get_colors()]
+    lit = [to_hex(patch.get_edgecolor()) for patch in first.patches]
     assert sorted(lit) == sorted([BOTTLENECK] + [BUSY] * 5)
 
 
