@@ -10,7 +10,7 @@ from typing import NamedTuple
 from testbed.model.run_records import FaultRecord, LinkLoad, SessionRun
 from testbed.report.column_units import percent, plain
 from testbed.report.drawing.charts import Axes, Figure, bare
-from testbed.report.drawing.colours import LIGHT, layer_colour
+from testbed.report.drawing.colours import LAYER_STEPS, LIGHT, layer_colour
 from testbed.report.drawing.network_drawing import Failure, Load, Marks, network_figure
 from testbed.report.drawing.svg_figures import mark
 from testbed.report.link_words import fault_title, link_title, link_words, shaped_links
@@ -77,15 +77,19 @@ def route_figure(run: SessionRun) -> Figure:
         loads=_loads(run, drawn, by_link, layers),
         failed={link: _failure(run, own) for link, own in by_link.items() if own},
         ends=ends,
-        legend={
-            f"layer {k}" if k else "in no layer": layer_colour(k, layers)
-            for k in sorted({load.layer for load in drawn.values()}, key=lambda k: k or layers + 1)
-            if layers
-        },
+        legend=_layer_names(layers, any(load.layer == 0 for load in drawn.values())),
     )
     figure = network_figure(network, marks, titled=False, least_font=8.5)
     figure.set_label(_route_caption(run, network, layers))
     return figure
+
+
+def _layer_names(layers: int, others: bool) -> dict[str, str]:
+    """What the legend names, with its colour: all layers where each has a colour of its own, else the first, a middle
+    and the last."""
+    chosen = range(1, layers + 1) if layers <= LAYER_STEPS else (1, (layers + 1) // 2, layers)
+    named = {f"layer {k}": layer_colour(k, layers) for k in chosen}
+    return named | ({"in no layer": layer_colour(0, layers)} if layers and others else {})
 
 
 def _loads(
