@@ -7,6 +7,7 @@ import warnings
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
@@ -270,17 +271,19 @@ class StripedFile(PositionedFile):
         return self._begin("read", memory, inside(memory, make_requests(offsets, places, sizes)))
 
     def _begin(self, direction: Direction, memory: Bytes, requests: Requests) -> Request:
-        self._require_open(writing=direction == "write")
-        job = self._access.job(direction, memory, requests) if len(requests) else None
         writing = direction == "write"
-        request = start(
-            self._access,
-            direction,
-            job,
-            lambda job: requests.total_bytes if writing else _total(job.end[0], requests),
-        )
+        self._require_open(writing=writing)
+        if not len(requests):
+            return self.completed(0)
+        job = self._access.job(direction, memory, requests)
+        count = partial(_total, NO_END, requests) if writing else lambda: _total(job.end[0], requests)
+        request = start(self._access, direction, job, count)
         self._requests.add(request)
         return request
+
+    def completed(self, moved: int) -> Request:
+        """The request of an access that has been carried out."""
+        return start(self._access, "read", None, lambda: moved)
 
     def write_fragments(self, data: Buffer, offset: int) -> int:
         """Write without any optimisation: one message, one answer, one call of the disk for each fragment."""

@@ -16,8 +16,8 @@ from sfio_emu.ports import Direction
 class Request:
     """A read or write under way. Its buffer belongs to it until `wait` has returned or `test` has said True."""
 
-    def __init__(self, access: Access, direction: Direction, job: Job | None, count: Callable[[Job], int]) -> None:
-        """Use `begin`. No `job`: nothing to do, done at once."""
+    def __init__(self, access: Access, direction: Direction, job: Job | None, count: Callable[[], int]) -> None:
+        """Use `start`. No `job`: nothing to do, done at once."""
         self.access, self.direction, self.job = access, direction, job
         self._count = count
         self._done = Event()
@@ -38,11 +38,9 @@ class Request:
         self._check_process()
         if not self._done.wait(timeout_s):
             raise UsageError(f"the request is not done after {timeout_s:g} s: wait again")
-        if self.job is None:
-            return 0
-        if self.job.fault is not None:
+        if self.job is not None and self.job.fault is not None:
             raise self.job.fault
-        return self._count(self.job)
+        return self._count()
 
     def await_end(self) -> None:
         """Return when it is done, however it went; at once in a child of fork, where it never will be."""
@@ -60,7 +58,7 @@ class Request:
             raise UsageError("the request was begun before this process was forked: wait for it in the parent")
 
 
-def start(access: Access, direction: Direction, job: Job | None, count: Callable[[Job], int]) -> Request:
+def start(access: Access, direction: Direction, job: Job | None, count: Callable[[], int]) -> Request:
     """A request that the session's thread carries out; `count` gives what `wait` returns."""
     request = Request(access, direction, job, count)
     if job is not None:

@@ -3,7 +3,6 @@ together with the other processes, at once, begun, or split. All of them come do
 
 from __future__ import annotations
 
-import struct as binary
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -13,15 +12,15 @@ import numpy as np
 
 from sfio_emu.client.buffers import as_bytes
 from sfio_emu.client.nonblocking import Request
-from sfio_emu.errors import PeerError, SfioError, UsageError, whole_number
-from sfio_emu.ports import ProcessGroup
+from sfio_emu.client.session import Session
+from sfio_emu.errors import SfioError, UsageError, whole_number
 from sfio_emu.positioned_file import Opening
 from sfio_emu.striped_file import StripedFile
 from sfio_emu.views.access_modes import Amode
 from sfio_emu.views.data_representation import Status, swapped
 from sfio_emu.views.datatypes import BYTE, Datatype, Integers
-from sfio_emu.views.file_views import BlockFile, PairedAccess, View, memory_runs
-from sfio_emu.views.shared_counters import AccessLock, SharedPointer
+from sfio_emu.views.file_views import PairedAccess, View, memory_runs
+from sfio_emu.views.shared_counters import AccessLock, SharedPointer, told_by_all
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 Verb = Literal["read", "write"]
 Moved = TypeVar("Moved", covariant=True)
 Result = TypeVar("Result")
-NUMBER = binary.Struct("!q")
 
 
 class AtOffset(Protocol[Moved]):
@@ -106,22 +104,6 @@ class _End:
         return call
 
 
-class Completed(Request):
-    """An access that was carried out when it was begun."""
-
-    def __init__(self, moved: int) -> None:
-        self._moved = moved
-
-    def test(self) -> bool:
-        """True."""
-        return True
-
-    def wait(self, timeout_s: float | None = None) -> int:
-        return self._moved
-
-    def await_end(self) -> None: ...
-
-
 class DataAccess:
     """What an open file needs for its accesses, and the accesses.
 
@@ -136,8 +118,8 @@ class DataAccess:
     buffer must not be touched between them.
     """
 
-    _file: BlockFile
-    _group: ProcessGroup
+    _file: StripedFile
+    _session: Session
     _amode: Amode
     _opening: Opening
     _view: View
@@ -183,11 +165,11 @@ class DataAccess:
         return self._shared.fetch_and_add(self._etypes_of(name, memory))
 
     def _take_ordered(self, name: str, memory: Memory) -> int:
-        etypes, _ = self.together(lambda: self._etypes_of(name, memory))
-        counts = [int(NUMBER.unpack(item)[0]) for item in self._group.all_gather(NUMBER.pack(etypes))]
-        first = self._shared.fetch_and_add(sum(counts)) if self._group.rank == 0 else 0
-        (first,) = NUMBER.unpack(self._group.all_gather(NUMBER.pack(first))[0])
-        return int(first) + sum(counts[: self._group.rank])
+        with self.together(name):
+            etypes = self._etypes_of(name, memory)
+        group, counts = self._session.group, told_by_all(self._session.group, etypes)
+        first = self._shared.fetch_and_add(sum(counts)) if group.rank == 0 else 0
+        return told_by_all(group, first)[0] + sum(counts[: group.rank])
 
     def _etypes_of(self, name: str, memory: Memory) -> int:
         return self._blocks(name, 0, memory).required // self._view.etype.size_bytes
@@ -228,7 +210,9 @@ class DataAccess:
         return self._advanced(self._now(name, offset, memory))
 
     def _all(self, name: str, offset: int, memory: Memory) -> Status:
-        return self.together(lambda: self._now(name, offset, memory))[0]
+        with self.together(name):
+            moved = self._now(name, offset, memory)
+        return moved
 
     def _all_on(self, name: str, offset: int, memory: Memory) -> Status:
         return self._advanced(self._all(name, offset, memory))
@@ -239,8 +223,8 @@ class DataAccess:
 
     def _begin(self, name: str, offset: int, memory: Memory) -> Request:
         file = self._file
-        if self._lock is not None or self._representation == "external32" or not isinstance(file, StripedFile):
-            return Completed(self._now(name, offset, memory))
+        if self._lock is not None or self._representation == "external32":
+            return file.completed(self._now(name, offset, memory))
         access = self._blocks(name, offset, memory)
         begin, blocks = file.ipwrite_blocks if _verb(name) == "write" else file.ipread_blocks, access.blocks
         return begin(access.octets, blocks.file_offsets, blocks.memory_offsets, blocks.lengths)
@@ -258,13 +242,11 @@ class DataAccess:
         """The second half of the split routine `name`; raises `UsageError` where another has begun, or none."""
         as_bytes(buffer)
         begun, self._split = self._split, None
-
-        def end() -> Status:
+        with self.together(f"{name}_end"):
             if begun is None or begun[0] != name:
                 raise UsageError(f"{name}_end where {begun[0] if begun else 'nothing'} has begun: begin and end alike")
-            return Status(begun[1].wait())
-
-        return self.together(end)[0]
+            moved = begun[1].wait()
+        return Status(moved)
 
     def _blocks(self, name: str, offset: int, memory: Memory) -> PairedAccess:
         """What a call means in blocks of the file and of memory. Raises UsageError."""
@@ -287,31 +269,14 @@ class DataAccess:
             there = min(required, max(0, self._view.bytes_before(self._file.size()) - first_byte))
         return PairedAccess(octets, places, self._view, first_byte, there)
 
-    def together(
-        self, act: Callable[[], Result], item: bytes = b"", *, after: bool = False
-    ) -> tuple[Result, list[bytes]]:
-        """Act, then learn how it went everywhere: every process goes on, or every process raises.
-
-        The second result is the `item` of every process, or, with `after`, the bytes that `act` gave in each.
-        """
-        result: list[Result] = []
-        failure: SfioError | None = None
-        try:
+    @contextmanager
+    def together(self, what: str, *same: object) -> Iterator[None]:
+        """Around the part of each process in a collective call: every process goes on, or every process raises, also
+        where `same` differ."""
+        with self._session.agreed(what, same):
+            self.require_open()
             self.require_no_split()
-            result.append(act())
-        except SfioError as error:
-            failure = error
-        if after and failure is None:
-            assert isinstance(result[0], bytes)
-            item = result[0]
-        mine = b"\0" + item if failure is None else b"\1" + str(failure).encode()
-        answers = self._group.all_gather(mine)
-        if failure is not None:
-            raise failure
-        for rank, answer in enumerate(answers):
-            if answer[:1] == b"\1":
-                raise PeerError(f"rank {rank}", answer[1:].decode(errors="replace"))
-        return result[0], [answer[1:] for answer in answers]
+            yield
 
     # --- the routines ------------------------------------------------------------------------------------------------
 
