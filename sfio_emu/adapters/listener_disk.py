@@ -8,14 +8,16 @@ import fcntl
 import os
 import stat
 import struct
+import time
 from bisect import bisect_right
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from sfio_emu.listener.ports import CallFailed
 from sfio_emu.message_bodies import NO_LAYOUT, UNSTORABLE, Entry, OpenFlag, Stat, StoredLayout
-from sfio_emu.settings import ALL_CALLS
+from sfio_emu.settings import COUNTED
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 PLAIN = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -27,12 +29,13 @@ MAX_LISTINGS = 4
 
 class Cuts:
     """The truncations that a file has been through since it was opened first, the numbers of them exclusive or; the
-    descriptors by which it is open."""
+    descriptors by which it is open; when its last sync began, by which path, and what failed in it."""
 
-    __slots__ = ("files", "key", "value")
+    __slots__ = ("files", "key", "synced", "value")
 
     def __init__(self, key: tuple[int, int]) -> None:
         self.key, self.value = key, 0
+        self.synced: tuple[float, str | None, CallFailed | None] = -1.0, None, None
         self.files: set[int] = set()
 
 
@@ -89,7 +92,7 @@ class RootedSubfiles:
             raise OSError(text) from None
         except OSError:  # a file system without locks: nobody can be distinguished there
             pass
-        self._errors = dict.fromkeys(ALL_CALLS, 0)
+        self._errors = dict.fromkeys(COUNTED, 0)
         self._open_files = open_files or OpenFiles(2**31)
         self._paths: dict[int, str] = {}
         self._cuts: dict[int, Cuts] = {}
@@ -106,10 +109,13 @@ class RootedSubfiles:
         os.close(self._root)
 
     def take_errors(self) -> list[int]:
-        """Failed calls by name, in the order of `ALL_CALLS`, since the last query."""
-        counts = [self._errors[call] for call in ALL_CALLS]
-        self._errors = dict.fromkeys(ALL_CALLS, 0)
+        """Failed calls and rejected messages, in the order of `COUNTED`, since the last query."""
+        counts, self._errors = list(self._errors.values()), dict.fromkeys(COUNTED, 0)
         return counts
+
+    def note_rejected(self) -> None:
+        """Count a message that was refused."""
+        self._errors["rejected"] += 1
 
     # --- names ---------------------------------------------------------------------------------------------------
 
@@ -256,26 +262,38 @@ class RootedSubfiles:
         with self._counted("lseek"):
             return os.lseek(file, 0, os.SEEK_END)
 
-    def sync(self, file: int) -> RootedSync:
-        """What brings the file to the medium, and its name if this has not been done since it was opened or renamed."""
+    def sync(self, file: int) -> Callable[[], None]:
+        """What brings the file to the medium, and its name if this has not been done since it was opened or renamed, by
+        a descriptor of its own; in one thread for all files."""
         with self._counted("fsync"):
             path = None if file in self._placed else self._paths[file]
             self._placed.add(file)
-            return RootedSync(self, os.dup(file), path)
+            return partial(self._sync_once, os.dup(file), path, self._cuts[file], time.monotonic())
 
-    def sync_folders(self, path: str) -> None:
-        """Bring the names on the way to a file to the medium; raises `OSError`."""
-        pieces = path.split("/")[:-1]
-        for depth in range(len(pieces), -1, -1):
-            with self._directory("/".join(pieces[:depth])) as here:
-                os.fsync(here)
+    def _sync_once(self, file: int, path: str | None, shared: Cuts, requested_s: float) -> None:
+        """Sync a file, unless this was done for somebody else since it was requested (group commit)."""
+        try:
+            began_s, synced_path, _ = shared.synced
+            if began_s <= requested_s or path not in (None, synced_path):
+                began_s, failure = time.monotonic(), None
+                try:
+                    self.fsync(file, path)
+                except CallFailed as fault:
+                    failure = fault
+                shared.synced = began_s, path, failure
+        finally:
+            os.close(file)
+        if shared.synced[2] is not None:
+            raise shared.synced[2]
 
     def fsync(self, file: int, path: str | None) -> None:
-        """Bring a file, and what leads to it by `path`, to the medium."""
+        """Bring a file, and the names on the way to it by `path`, to the medium."""
         with self._counted("fsync"):
             os.fsync(file)
-            if path is not None:
-                self.sync_folders(path)
+            pieces = path.split("/") if path is not None else []
+            for depth in range(len(pieces) - 1, -1, -1):
+                with self._directory("/".join(pieces[:depth])) as here:
+                    os.fsync(here)
 
     def write(self, file: int, piece: memoryview, offset: int) -> int:
         try:
@@ -352,22 +370,6 @@ class RootedSubfiles:
             os.close(file)
             raise OSError(errno.EINVAL, "not a plain file")
         return found
-
-
-class RootedSync:
-    """A file to be brought to the medium, by a descriptor of its own."""
-
-    def __init__(self, subfiles: RootedSubfiles, file: int, path: str | None) -> None:
-        found = os.fstat(file)
-        self._subfiles, self._file, self._path = subfiles, file, path
-        self.key: Hashable = (found.st_dev, found.st_ino, path)
-
-    def run(self) -> None:
-        """Raises `CallFailed`."""
-        self._subfiles.fsync(self._file, self._path)
-
-    def close(self) -> None:
-        os.close(self._file)
 
 
 def _open_or_make(parent: int, name: str, way: int, flags: OpenFlag) -> tuple[int, bool]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import operator
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from sfio_emu.errors import PeerError, ProtocolError, SfioError, StaleFileError,
 from sfio_emu.message_bodies import Opened, OpenFlag, Welcome
 from sfio_emu.names import SubfileName
 from sfio_emu.ports import Connection, Connections, Direction, FreeTurns, ProcessGroup, SoloGroup, Turns
-from sfio_emu.settings import ALL_CALLS, Settings, TransferCounters
+from sfio_emu.settings import COUNTED, Settings, TransferCounters
 from sfio_emu.wire import Kind
 
 MANAGEMENT = Settings(check_data=True, window=64)
@@ -103,7 +104,7 @@ class Session:
         self.counters = TransferCounters()
         self.forgotten: list[Sequence[OpenSubfile]] = []
         self._links: dict[str, Link] = {}
-        self._errors = [0] * (len(ALL_CALLS) + 1)
+        self._errors = Counter(dict.fromkeys(COUNTED, 0))
 
     def link(self, host: str) -> Link:
         """The live connection to `host`, made now if need be; raises `ListenerLost`, `ProtocolError`."""
@@ -320,15 +321,12 @@ class Session:
                 faults.append(fault)
         if faults:
             raise faults[0]
-        counts = dict(zip((*ALL_CALLS, "rejected"), self._errors, strict=True))
-        self._errors = [0] * len(self._errors)
-        return counts
+        counts, self._errors = self._errors, Counter(dict.fromkeys(COUNTED, 0))
+        return dict(counts)
 
     def _add_errors(self, body: memoryview) -> None:
-        self._errors = [
-            sum(counts)
-            for counts in zip(self._errors, message_bodies.unpack(message_bodies.ERRORS_ANSWER, body), strict=True)
-        ]
+        found = message_bodies.unpack(message_bodies.ERRORS_ANSWER, body)
+        self._errors.update(dict(zip(COUNTED, found, strict=True)))
 
     def agree(self, what: str, same: Sequence[object], fault: SfioError | None) -> None:
         """Let all processes of the group learn how a collective step went: what each does, with which arguments, its

@@ -150,12 +150,11 @@ def test_a_malformed_list_is_rejected() -> None:
 def test_few_calls_of_the_disk_for_many_runs_where_sieved_and_gaps_kept(tmp_path: Path, sieve: bool) -> None:
     from sfio_emu.adapters.listener_disk import RootedSubfiles
     from sfio_emu.listener.connection import ServerConnection
-    from sfio_emu.listener.operations import Rejections
     from sfio_emu.listener.pool import BufferPool
 
     (tmp_path / "f").write_bytes(bytes(range(256)) * 40)
     subfiles = RootedSubfiles(tmp_path)
-    server = ServerConnection(subfiles, BufferPool(1 << 20, 1 << 18), Rejections(), sieve=sieve)
+    server = ServerConnection(subfiles, BufferPool(1 << 20, 1 << 18), sieve=sieve)
 
     def ask(kind: int, body: bytes, data: bytes = b"") -> bytes:
         message = wire.encode_header(kind, 1, body, len(data)) + data
