@@ -276,7 +276,7 @@ class StripedFile(PositionedFile):
         if not len(requests):
             return self.completed(0)
         job = self._access.job(direction, memory, requests)
-        count = partial(_total, NO_END, requests) if writing else lambda: _total(job.end[0], requests)
+        count = partial(_total, NO_END, requests) if writing else lambda: _total(job.end, requests)
         request = start(self._access, direction, job, count)
         self._requests.add(request)
         return request

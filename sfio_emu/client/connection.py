@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from sfio_emu import message_bodies, wire
+from sfio_emu.client.link import Link
 from sfio_emu.errors import PeerError, ProtocolError, RemoteFailure, StaleFileError
 from sfio_emu.settings import ALL_CALLS, Settings, TransferCounters
 from sfio_emu.wire import Header, Kind, Malformed
@@ -21,7 +22,7 @@ class Message(NamedTuple):
     `data` gives the `data_bytes` to send in slices: each is requested when the one before has been sent. Of an answer,
     `places` gives the size of its data and places for them, given its body, also in slices: each is requested when the
     one before is full. `finish` takes the body when all has arrived, `failed` the failure that it reports
-    (else the call fails). `path` names the subfile of a handle in an error.
+    (else the call fails). `path`: of the subfile that it is about, where it is about one.
     """
 
     kind: Kind
@@ -31,7 +32,7 @@ class Message(NamedTuple):
     places: Callable[[memoryview], tuple[int, Iterator[Slice]]] | None = None
     finish: Callable[[memoryview], None] | None = None
     failed: Callable[[RemoteFailure], None] | None = None
-    path: Callable[[int], str] = str
+    path: str = ""
 
 
 def check_sequence(header: Header, awaited: int | None) -> None:
@@ -63,11 +64,11 @@ class Exchange:
     """
 
     def __init__(
-        self, host: str, messages: Iterator[Message], *, first: int, settings: Settings, counters: TransferCounters
+        self, host: str, link: Link, messages: Iterator[Message], *, settings: Settings, counters: TransferCounters
     ) -> None:
-        self._host, self._messages = host, messages
+        self._host, self._link, self._messages = host, link, messages
         self._window, self._check, self._check_reads = settings.in_flight, settings.check_data, settings.check_reads
-        self.next_sequence = first
+        self.next_sequence = link.next_sequence
         self._counters = counters
         self._waiting: deque[tuple[int, Message]] = deque()
         self._outgoing: deque[memoryview] = deque()
@@ -245,7 +246,7 @@ class Exchange:
                 raise Malformed("fewer data than were announced", fatal=True)
             self._data = None
         if header.kind == Kind.FAILED:
-            failure = failure_of(self._host, body, message.path)
+            failure = failure_of(self._host, body, lambda handle: message.path or self._link.path_of(handle))
             if message.failed is not None:
                 message.failed(failure)
             else:

@@ -8,19 +8,18 @@ import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial, wraps
 from typing import Concatenate, ParamSpec, SupportsIndex, TypeVar, cast
 
 from sfio_emu import authentication, message_bodies, wire
 from sfio_emu.client.connection import Exchange, Message
+from sfio_emu.client.link import Link, OpenKey
 from sfio_emu.client.small_calls import SmallCall
 from sfio_emu.client.threads import Guard
-from sfio_emu.client.transfer import Stage
 from sfio_emu.errors import PeerError, ProtocolError, SfioError, StaleFileError, UsageError
 from sfio_emu.message_bodies import Opened, OpenFlag, Welcome
 from sfio_emu.names import SubfileName
-from sfio_emu.ports import Connection, Connections, Direction, FreeTurns, ProcessGroup, SoloGroup, Turns
+from sfio_emu.ports import Connections, Direction, FreeTurns, ProcessGroup, SoloGroup, Turns
 from sfio_emu.settings import COUNTED, Settings, TransferCounters
 from sfio_emu.wire import Kind
 
@@ -40,7 +39,6 @@ def _in_turn(act: Callable[Concatenate[Session, P], Result]) -> Callable[Concate
     return take_turn
 
 
-OpenKey = tuple[str, bool, int]
 Question = tuple[SubfileName, Kind, bytes]
 """A message about a subfile: its kind and body."""
 
@@ -57,20 +55,6 @@ class OpenSubfile:
         """Whether it is still the file that was opened: by the identity, by the inode where there was none."""
         file_id = self.opened.layout.file_id if self.opened.layout else 0
         return found.layout.file_id == file_id if file_id else found.inode == self.opened.inode
-
-
-@dataclass(kw_only=True)
-class Link:
-    """A live connection to a host: the number of the next message, what a message may hold, the machine the listener
-    says it runs on, the handles and users of open subfiles by key."""
-
-    connection: Connection
-    next_sequence: int = 1
-    limit_bytes: int = wire.MIN_LIMIT
-    machine: bytes = b""
-    handles: dict[OpenKey, int] = field(default_factory=dict)
-    users: dict[OpenKey, int] = field(default_factory=dict)
-    stage: Stage = field(default_factory=Stage)
 
 
 class Session:
@@ -235,10 +219,9 @@ class Session:
             except PeerError as fault:
                 results[number] = fault
             else:
-                failed, path = partial(results.__setitem__, number), partial(_path_of, subfile)
-                messages.setdefault(subfile.host, []).append(
-                    Message(kind, body, finish=finish, failed=failed, path=path)
-                )
+                failed = partial(results.__setitem__, number)
+                message = Message(kind, body, finish=finish, failed=failed, path=subfile.path)
+                messages.setdefault(subfile.host, []).append(message)
         faults = self._exchange({host: iter(items) for host, items in messages.items()}, self.counters, MANAGEMENT)
         by_host = {fault.host: fault for fault in faults}
         return [results[n] if n in results else by_host[place.host] for n, (place, _, _) in enumerate(questions)]
@@ -271,7 +254,7 @@ class Session:
     ) -> list[PeerError]:
         """Send the messages of all hosts at once and take their answers; what went wrong, in the order of hosts."""
         return self.converse({
-            host: Exchange(host, items, first=self._links[host].next_sequence, settings=settings, counters=counters)
+            host: Exchange(host, self._links[host], items, settings=settings, counters=counters)
             for host, items in messages.items()
         })  # fmt: skip
 
@@ -380,10 +363,6 @@ def answered(answers: Sequence[Result | PeerError]) -> list[Result]:
         if isinstance(answer, PeerError):
             raise answer
     return cast(list[Result], answers)
-
-
-def _path_of(subfile: SubfileName, handle: int) -> str:
-    return subfile.path
 
 
 def _plain(value: object) -> int | str:
