@@ -325,15 +325,7 @@ def _machine_id() -> bytes:
 
 def open_listening_socket(address: str, port: int) -> socket.socket:
     """A listening TCP socket."""
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((address, port))
-        listening.listen(256)
-    except OSError:
-        listening.close()
-        raise
-    return listening
+    return socket.create_server((address, port), backlog=256)
 
 
 def _work_in_batches() -> None:

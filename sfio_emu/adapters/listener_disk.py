@@ -12,6 +12,7 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -37,6 +38,17 @@ class Cuts:
         self.key, self.value = key, 0
         self.synced: tuple[float, str | None, CallFailed | None] = -1.0, None, None
         self.files: set[int] = set()
+
+
+@dataclass
+class Opening:
+    """An open file: its path, the folders that its opening made (None: the file was there), and whether the names that
+    lead to it are on the medium."""
+
+    path: str
+    cuts: Cuts
+    made: list[str] | None
+    placed: bool = False
 
 
 class OpenFiles:
@@ -94,10 +106,7 @@ class RootedSubfiles:
             pass
         self._errors = dict.fromkeys(COUNTED, 0)
         self._open_files = open_files or OpenFiles(2**31)
-        self._paths: dict[int, str] = {}
-        self._cuts: dict[int, Cuts] = {}
-        self._placed: set[int] = set()  # files whose folders are on the medium
-        self._made: dict[int, list[str]] = {}  # files that an OPEN made, and the folders that it made for them
+        self._opened: dict[int, Opening] = {}
         self._listings: dict[str, list[str]] = {}  # names of folders that are being listed page by page
         self.locks: dict[str, object] = {}
         self.replaced = self._open_files.replaced
@@ -130,10 +139,8 @@ class RootedSubfiles:
                 if self._open_files.count >= self._open_files.most:
                     raise OSError(errno.ENFILE, "too many files are open for all clients together")
                 file, created = _open_or_make(parent, name, way | PLAIN, flags)
-            self._cuts[file] = self._open_files.enter(file, self._plain(file))
-            self._paths[file] = path
-        if created:
-            self._made[file] = made
+            cuts = self._open_files.enter(file, self._plain(file))
+            self._opened[file] = Opening(path, cuts, made if created else None)
         return file, created
 
     def create(self, path: str) -> None:
@@ -147,10 +154,11 @@ class RootedSubfiles:
     def unmake(self, file: int) -> None:
         """Delete again a file that an opening made, with the folders it made, as far as all are empty still: else
         nothing."""
-        folders = self._made.pop(file, None)
+        opened = self._opened[file]
+        folders, opened.made = opened.made, None
         if folders is None:
             return
-        with self._counted("unlink"), self._parent(self._paths[file], create=False) as (parent, name):
+        with self._counted("unlink"), self._parent(opened.path, create=False) as (parent, name):
             found, there = os.fstat(file), os.stat(name, dir_fd=parent, follow_symlinks=False)
             if found.st_size or (found.st_dev, found.st_ino) != (there.st_dev, there.st_ino):
                 return
@@ -189,10 +197,9 @@ class RootedSubfiles:
                 if not os.path.samestat(found, target_found):
                     self._open_files.note_replaced(target_found)
             os.rename(old, new, src_dir_fd=here, dst_dir_fd=there)
-        for file, path in self._paths.items():
-            if path == source:
-                self._paths[file] = target
-                self._placed.discard(file)
+        for opened in self._opened.values():
+            if opened.path == source:
+                opened.path, opened.placed = target, False
 
     def stat(self, path: str) -> Stat:
         """What the path is: a file, or a directory ("" is the root)."""
@@ -225,10 +232,9 @@ class RootedSubfiles:
     # --- open files ----------------------------------------------------------------------------------------------
 
     def close(self, file: int) -> None:
-        if self._paths.pop(file, None) is not None:
-            self._open_files.leave(file, self._cuts.pop(file))
-        self._placed.discard(file)
-        self._made.pop(file, None)
+        opened = self._opened.pop(file, None)
+        if opened is not None:
+            self._open_files.leave(file, opened.cuts)
         with self._counted("close"):
             os.close(file)
 
@@ -252,11 +258,11 @@ class RootedSubfiles:
 
     def note_cut(self, file: int, cut: int) -> None:
         """The file is truncated for the reason of that number."""
-        self._cuts[file].value ^= cut
+        self._opened[file].cuts.value ^= cut
 
     def cuts(self, file: int) -> int:
         """The truncations that the file has been through since somebody opened it first."""
-        return self._cuts[file].value
+        return self._opened[file].cuts.value
 
     def size(self, file: int) -> int:
         with self._counted("lseek"):
@@ -266,9 +272,9 @@ class RootedSubfiles:
         """What brings the file to the medium, and its name if this has not been done since it was opened or renamed, by
         a descriptor of its own; in one thread for all files."""
         with self._counted("fsync"):
-            path = None if file in self._placed else self._paths[file]
-            self._placed.add(file)
-            return partial(self._sync_once, os.dup(file), path, self._cuts[file], time.monotonic())
+            opened = self._opened[file]
+            path, opened.placed = None if opened.placed else opened.path, True
+            return partial(self._sync_once, os.dup(file), path, opened.cuts, time.monotonic())
 
     def _sync_once(self, file: int, path: str | None, shared: Cuts, requested_s: float) -> None:
         """Sync a file, unless this was done for somebody else since it was requested (group commit)."""

@@ -178,7 +178,8 @@ def _reach(address: str, rank: int, size: int, deadline_s: float) -> tuple[socke
         except OSError as error:
             connection.close()
             if time.monotonic() + _RETRY_S >= deadline_s:
-                _close(server)
+                if server is not None:
+                    server.close()
                 raise GroupError(
                     f"rank {rank} found no process group at {address}: {error.strerror or error}", 0
                 ) from error
@@ -203,8 +204,3 @@ def _coordinate(address: str, size: int) -> GroupServer | None:
         return None
     atexit.register(server.close)  # answers on their way reach the others even where close is forgotten
     return server
-
-
-def _close(server: GroupServer | None) -> None:
-    if server is not None:
-        server.close()

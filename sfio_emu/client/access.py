@@ -7,21 +7,18 @@ from functools import partial
 import numpy as np
 
 from sfio_emu import message_bodies, wire
-from sfio_emu.client.connection import Message
-from sfio_emu.client.link import Link
-from sfio_emu.client.session import Result, Session, answered
+from sfio_emu.client.connection import Link, Message
+from sfio_emu.client.session import Result, answered
 from sfio_emu.client.size_check import NO_END, WrittenSizes, fit_one_file, min_size, possibly_short_subfiles
 from sfio_emu.client.small_access import OpenSubfiles
 from sfio_emu.client.small_calls import block_pieces
 from sfio_emu.client.transfer import HostTransfer, Job
 from sfio_emu.errors import SfioError
-from sfio_emu.layout.piece import Bytes, Piece
-from sfio_emu.layout.piece_builder import pieces_of, regular_pieces
+from sfio_emu.layout.piece import Bytes
+from sfio_emu.layout.piece_builder import Piece, pieces_of, regular_pieces
 from sfio_emu.layout.requests import Requests, make_requests, prepare
-from sfio_emu.layout.striping import Layout
-from sfio_emu.names import SubfileName
 from sfio_emu.ports import Direction
-from sfio_emu.settings import Settings, TransferCounters
+from sfio_emu.settings import TransferCounters
 from sfio_emu.wire import Kind
 
 MAX_LOOKS = 16
@@ -38,13 +35,6 @@ class Access(OpenSubfiles):
     says what to send at once; what the listeners answer says whether it was enough (`sfio_emu.client.size_check`).
     `doubtful`: the subfiles did not have the sizes of one file when it was opened, or a write failed since.
     """
-
-    def __init__(
-        self, subfiles: Sequence[SubfileName], layout: Layout, session: Session, settings: Settings | None = None
-    ) -> None:
-        super().__init__(subfiles, layout, session, settings)
-        self.read_only = self.doubtful = False
-        self.sizes = [0] * len(self.subfiles)
 
     def write(self, memory: Bytes, requests: Requests) -> None:
         """Write the blocks; raises the first fault in the order of hosts when all hosts are served."""

@@ -4,15 +4,44 @@ Messages are made when there is room for them, so that only what is under way is
 import errno as numbers
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
 from sfio_emu import message_bodies, wire
-from sfio_emu.client.link import Link
 from sfio_emu.errors import PeerError, ProtocolError, RemoteFailure, StaleFileError
+from sfio_emu.layout.piece import Bytes
+from sfio_emu.ports import Connection
 from sfio_emu.settings import ALL_CALLS, Settings, TransferCounters
 from sfio_emu.wire import Header, Kind, Malformed
 
 Slice = Sequence[memoryview]
+OpenKey = tuple[str, bool, int]
+
+
+@dataclass(kw_only=True)
+class Link:
+    """The number of the next message, what a message may hold, the machine the listener says it runs on, the handles
+    and users of open subfiles by key (path, whether for reading only, inode)."""
+
+    connection: Connection
+    next_sequence: int = 1
+    limit_bytes: int = wire.MIN_LIMIT
+    machine: bytes = b""
+    handles: dict[OpenKey, int] = field(default_factory=dict)
+    users: dict[OpenKey, int] = field(default_factory=dict)
+    _stage: Bytes = field(default_factory=lambda: np.empty(0, dtype=np.uint8))
+
+    def stage(self, size: int) -> Bytes:
+        """Memory for gathering and scattering the messages of one conversation, used again."""
+        if len(self._stage) < size:
+            self._stage = np.empty(size, dtype=np.uint8)
+        return self._stage[:size]
+
+    def path_of(self, handle: int) -> str:
+        """The subfile of a handle, for an error."""
+        return next((path for (path, _, _), known in self.handles.items() if known == handle), "its subfiles")
 
 
 class Message(NamedTuple):

@@ -1,13 +1,13 @@
 """Reads and writes that go on while the program does something else: a request is given, and waited for later.
 A thread of the session carries them out; what waits for it at the same time goes over the windows together."""
 
-import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import groupby
 
 from sfio_emu.client.access import Access
 from sfio_emu.client.session import Session
-from sfio_emu.client.threads import Event, Worker
+from sfio_emu.client.threads import Event
 from sfio_emu.client.transfer import Job
 from sfio_emu.errors import SfioError, UsageError
 from sfio_emu.ports import Direction
@@ -62,14 +62,15 @@ def start(access: Access, direction: Direction, job: Job | None, count: Callable
     """A request that the session's thread carries out; `count` gives what `wait` returns."""
     request = Request(access, direction, job, count)
     if job is not None:
-        with access.session.guard:
-            worker = _workers.setdefault(access.session, Worker(_carry))
-        worker.submit(request)
+        access.session.begun.append(request)
+        access.session.in_background(partial(_carry, access.session))
     return request
 
 
-def _carry(requests: Sequence[Request]) -> None:
-    """Carry out requests in their order, those of one file and direction that follow one another together."""
+def _carry(session: Session) -> None:
+    """Carry out the requests that have begun, in their order, those of one file and direction that follow one another
+    together."""
+    requests: list[Request] = [session.begun.popleft() for _ in range(len(session.begun))]
     for (access, direction), same in groupby(requests, key=lambda request: (request.access, request.direction)):
         together = list(same)
         fault: SfioError | None = None
@@ -95,6 +96,3 @@ def wait_all(requests: Iterable[Request]) -> list[int]:
     if fault is not None:
         raise fault
     return counts
-
-
-_workers: weakref.WeakKeyDictionary[Session, Worker[Request]] = weakref.WeakKeyDictionary()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sfio_emu import wire
-from sfio_emu.client.link import Link
+from sfio_emu.client.connection import Link
 from sfio_emu.client.session import OpenSubfile, Session
 from sfio_emu.client.size_check import NO_END, WrittenSizes
 from sfio_emu.client.small_calls import MAX_SMALL_BYTES, OVERHEAD_BYTES, SmallCall, write_message
@@ -45,7 +45,9 @@ class OpenSubfiles:
     ) -> None:
         self.subfiles, self.layout, self.session = tuple(subfiles), layout, session
         self.settings = session.settings if settings is None else settings
+        self.read_only = self.doubtful = False
         self.opened: Sequence[OpenSubfile] = ()
+        self.sizes = [0] * len(self.subfiles)
         self.counters = TransferCounters()
         self.hosts: dict[str, list[int]] = {}
         for number, subfile in enumerate(self.subfiles):
@@ -79,7 +81,7 @@ class OpenSubfiles:
         size += OVERHEAD_BYTES + wire.RUN_BYTES * len(pieces)
         for piece in pieces:
             host = self.subfiles[piece.subfile].host
-            link = self.session.live(host)
+            link = self.session.links.get(host)
             handle = None if link is None else link.handles.get(self.opened[piece.subfile].key)
             if link is None or handle is None or size > link.limit_bytes:
                 return None

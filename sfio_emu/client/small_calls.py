@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from xxhash import xxh3_64_intdigest
 
 from sfio_emu import wire
-from sfio_emu.client.connection import check_sequence, failure_of, refusal_of
-from sfio_emu.client.link import Link
+from sfio_emu.client.connection import Link, check_sequence, failure_of, refusal_of
 from sfio_emu.errors import PeerError, ProtocolError
 from sfio_emu.layout.piece import StripedPiece
 from sfio_emu.layout.striping import Layout

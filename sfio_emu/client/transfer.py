@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from sfio_emu import message_bodies, wire
-from sfio_emu.client.connection import Message, Slice
-from sfio_emu.client.link import Link
+from sfio_emu.client.connection import Link, Message, Slice
 from sfio_emu.client.run_lists import Runs
 from sfio_emu.client.size_check import NO_END, WrittenSizes
 from sfio_emu.errors import SfioError
-from sfio_emu.layout.piece import VECTOR_BYTES, Bytes, Piece
-from sfio_emu.layout.requests import Integers, Prepared
+from sfio_emu.layout.piece import VECTOR_BYTES, Bytes
+from sfio_emu.layout.piece_builder import Piece
+from sfio_emu.layout.requests import Copies, Integers, Requests
 from sfio_emu.layout.striping import Layout
 from sfio_emu.settings import TransferCounters
 
@@ -31,8 +31,9 @@ class Job:
     whose messages it cost.
     """
 
-    def __init__(self, memory: Bytes, prepared: Prepared, layout: Layout) -> None:
-        self.memory, self.requests, self.copies, self.layout = memory, prepared.requests, prepared.copies, layout
+    def __init__(self, memory: Bytes, prepared: tuple[Requests, Copies], layout: Layout) -> None:
+        self.memory, self.layout = memory, layout
+        self.requests, self.copies = prepared
         self.due: Mapping[int, int] = {}
         self.sizes, self.counters = WrittenSizes(), TransferCounters()
         self.end = NO_END
@@ -185,63 +186,48 @@ class HostTransfer(NamedTuple):
         self.job.counters.fragments += sum(piece.fragments for piece in pieces)
         self.job.counters.requests += runs.count
 
-    def _vectors(self, pieces: Sequence[Piece]) -> list[memoryview]:
-        """The pieces' own memory where it is sent or filled without a copy; nothing where they are to be copied."""
+    def _in_place(self, pieces: Sequence[Piece]) -> bool:
+        """Whether the pieces' own memory is sent or filled, without a copy."""
         least_bytes = CHECKED_VECTOR_BYTES if self.checked else VECTOR_BYTES
-        if any(piece.fragment_bytes < least_bytes for piece in pieces):
-            self.job.counters.copies[pieces[0].copy_method] += 1
-            return []
-        self.job.counters.copies["vectors"] += 1
-        return [view for piece in pieces for view in piece.vectors(self.job.memory)]
+        in_place = all(piece.fragment_bytes >= least_bytes for piece in pieces)
+        self.job.counters.copies["vectors" if in_place else pieces[0].copy_method] += 1
+        return in_place
 
     def _gathered(self, pieces: Sequence[Piece], runs: Runs) -> Iterator[Slice]:
         """The data of a WRITE, slice by slice."""
         self._count(pieces, runs)
-        if vectors := self._vectors(pieces):
-            yield from in_slices(vectors) if self.checked else (vectors,)
-        else:
-            for parts, count in slices(pieces, runs.total_bytes):
-                stream = self.link.stage(count)
-                place = 0
-                for piece in parts:
-                    piece.gather(self.job.memory, stream[place : place + piece.size])
-                    place += piece.size
-                yield [stream.data]
+        in_place, memory = self._in_place(pieces), self.job.memory
+        for parts, count in slices(pieces, runs.total_bytes):
+            if in_place:
+                yield [view for piece in parts for view in piece.vectors(memory)]
+                continue
+            stream = self.link.stage(count)
+            place = 0
+            for piece in parts:
+                piece.gather(memory, stream[place : place + piece.size])
+                place += piece.size
+            yield [stream.data]
 
     def _scattered(self, pieces: Sequence[Piece], runs: Runs, counts: Integers) -> Iterator[Slice]:
         """Places for the data of a READ, slice by slice; each is full when the next is requested."""
-        size, required = int(counts.sum()), runs.total_bytes
-        if size < required:
+        size, memory = int(counts.sum()), self.job.memory
+        if size < runs.total_bytes:
             self.job.counters.copies[pieces[0].copy_method] += 1
             stream = np.empty(size, dtype=np.uint8)
             yield [stream.data]
-            _scatter_present(pieces, self.job.memory, stream, runs.sizes.tolist(), counts.tolist())
-        elif vectors := self._vectors(pieces):
-            yield vectors
-        else:
-            for parts, count in slices(pieces, size):
-                stream = self.link.stage(count)
-                yield [stream.data]
-                place = 0
-                for piece in parts:
-                    piece.scatter(self.job.memory, stream[place : place + piece.size])
-                    place += piece.size
-
-
-def in_slices(vectors: Sequence[memoryview]) -> Iterator[list[memoryview]]:
-    """The vectors in groups of SLICE_BYTES each (the last: what is left), cut where a group is full."""
-    group: list[memoryview] = []
-    room = SLICE_BYTES
-    for vector in vectors:
-        rest = vector
-        while len(rest) >= room:
-            yield [*group, rest[:room]]
-            rest, group, room = rest[room:], [], SLICE_BYTES
-        if len(rest):
-            group.append(rest)
-            room -= len(rest)
-    if group:
-        yield group
+            _scatter_present(pieces, memory, stream, runs.sizes.tolist(), counts.tolist())
+            return
+        in_place = self._in_place(pieces)
+        for parts, count in slices(pieces, size):
+            if in_place:
+                yield [view for piece in parts for view in piece.vectors(memory)]
+                continue
+            stream = self.link.stage(count)
+            yield [stream.data]
+            place = 0
+            for piece in parts:
+                piece.scatter(memory, stream[place : place + piece.size])
+                place += piece.size
 
 
 def slices(pieces: Sequence[Piece], size: int) -> Iterator[tuple[Sequence[Piece], int]]:

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hmac import compare_digest
 
 from sfio_emu import authentication, message_bodies, wire
 from sfio_emu.listener.operations import Operations
@@ -121,7 +122,7 @@ class ServerConnection:
         key, nonce = self._identity.key, self._client_nonce
         if key is None or nonce is None:
             raise Malformed("a key that was not requested", fatal=True)
-        if not authentication.same(proof, authentication.proof(key, "client", nonce, self._identity.nonce)):
+        if not compare_digest(proof, authentication.proof(key, "client", nonce, self._identity.nonce)):
             raise Malformed("another key than that of this listener's run", fatal=True)
         self._trusted = True
         return Answer()

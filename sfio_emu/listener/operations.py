@@ -1,8 +1,7 @@
 """What a request does to the subfiles of a listener, and the answer to it.
 The disk is a port (`Subfiles`), so that everything here runs on files in memory as well."""
 
-import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
@@ -21,25 +20,22 @@ MAX_LOCKS = 64
 MAX_ENTRY_BYTES = LIST_ENTRY.size + 255
 
 
-class Operations:
-    """The requests of one client carried out on `subfiles`, among them the files it has open (by handle); `moves` are
-    its long writes.
+class Operations(Moves):
+    """The requests of one client carried out on `subfiles`.
 
     A call of the operating system that fails makes an answer of kind FAILED; a request that makes no sense raises
     `Malformed`.
     """
 
     def __init__(self, subfiles: Subfiles, pool: BufferPool, *, sieve: bool) -> None:
-        self._subfiles, self._pool = subfiles, pool
-        self._files: dict[int, int] = {}
+        super().__init__(subfiles, pool, sieve=sieve)
         self._next_handle = 1
-        self.moves = Moves(subfiles, pool, self._files_of, sieve=sieve)
         self._by_kind: dict[int, Operation] = {
             Kind.OPEN: self._open, Kind.CLOSE: self._close, Kind.CREATE: _named(subfiles.create),
             Kind.UNLINK: _named(subfiles.unlink), Kind.RESIZE: self._resize, Kind.SIZE: self._size,
-            Kind.WRITE: self.moves.write, Kind.READ: self.moves.read, Kind.ERRORS: self._errors, Kind.STAT: self._stat,
+            Kind.WRITE: self.write, Kind.READ: self.read, Kind.ERRORS: self._errors, Kind.STAT: self._stat,
             Kind.LIST: self._list, Kind.RENAME: self._rename, Kind.SYNC: self._sync, Kind.LAYOUT: self._layout,
-            Kind.UNMAKE: self._unmake, Kind.WRITE_STRIDED: self.moves.write, Kind.READ_STRIDED: self.moves.read,
+            Kind.UNMAKE: self._unmake, Kind.WRITE_STRIDED: self.write, Kind.READ_STRIDED: self.read,
             Kind.LOCK: self._lock, Kind.MKDIR: _named(subfiles.make_folder), Kind.RMDIR: _named(subfiles.remove_folder),
         }  # fmt: skip
 
@@ -62,22 +58,9 @@ class Operations:
         for path in [path for path, owner in self._subfiles.locks.items() if owner is self]:
             del self._subfiles.locks[path]
 
-    def _file(self, handle: int) -> int:
-        try:
-            file = self._files[handle]
-        except KeyError:
-            raise Malformed(f"handle {handle} is not open", fatal=False) from None
-        if file in self._subfiles.replaced:
-            raise CallFailed("open", errno.ESTALE, handle)
-        return file
-
     def _named_file(self, request: Request) -> int:
         """The file of a request whose body is its handle."""
         return self._file(message_bodies.unpack(message_bodies.HANDLE, request.body)[0])
-
-    def _files_of(self, handles: Sequence[int]) -> dict[int, int]:
-        """The files by handle, in the order in which they are first named."""
-        return {handle: self._file(handle) for handle in dict.fromkeys(handles)}
 
     # --- names and open files --------------------------------------------------------------------------------------
 

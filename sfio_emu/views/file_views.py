@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -132,12 +133,11 @@ def memory_runs(buffer_bytes: int, count: int, layout: Datatype, start_byte: int
     return runs
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PairedRuns:
+class PairedRuns(NamedTuple):
     """Blocks that are contiguous in memory and in the file: int64 arrays of shape (n,), in the order of the data."""
 
-    memory_offsets: Integers
     file_offsets: Integers
+    memory_offsets: Integers
     lengths: Integers
 
 

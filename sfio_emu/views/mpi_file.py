@@ -33,14 +33,17 @@ class MpiFile(DataAccess):
     `write_at_all` wrote is seen by every read of any process that begins after it returned. Where processes write the
     same bytes in one collective call (or in calls at the same time), each such byte is one of those written; which one
     is not said, unless in the atomic mode, where an access is whole.
+
+    `file`: the striped file that it stands on; `amode`: how it was opened; `view`: what this process sees of it, bytes
+    from the beginning until `set_view`; `representation`: how numbers stand in it, as given to `set_view`.
     """
 
     def __init__(self, file: StripedFile, *, mode: Short | int = "rw") -> None:
         """Use `open`."""
-        self._file, self._session = file, file.session
-        self._amode = parse_amode(mode)
-        self._opening = opening_of(self._amode)
-        self._view = View(writable=self._opening.writes)
+        self.file, self._session = file, file.session
+        self.amode = parse_amode(mode)
+        self._opening = opening_of(self.amode)
+        self.view = View(writable=self._opening.writes)
         self._shared = SharedPointer(self.group)
         self._closed = self._own_session = False
 
@@ -87,14 +90,9 @@ class MpiFile(DataAccess):
             self.close()
             return
         self._closed = True  # the others may never come to a collective close: leave without them
-        self._file.__exit__(kind, error, trace)
+        self.file.__exit__(kind, error, trace)
         if self._own_session:
             self._session.close()
-
-    @property
-    def file(self) -> StripedFile:
-        """What this stands on: the striped file, with its counters and its layout."""
-        return self._file
 
     @property
     def group(self) -> ProcessGroup:
@@ -102,24 +100,9 @@ class MpiFile(DataAccess):
         return self._session.group
 
     @property
-    def amode(self) -> Amode:
-        """How it was opened."""
-        return self._amode
-
-    @property
-    def view(self) -> View:
-        """What this process sees of the file; bytes from the beginning until `set_view`."""
-        return self._view
-
-    @property
-    def representation(self) -> str:
-        """How numbers stand in the file: as given to `set_view`."""
-        return self._representation
-
-    @property
     def hints(self) -> dict[str, str]:
         """The hints in use, by MPI's reserved names: how a striped file lies."""
-        layout = self._file.layout
+        layout = self.file.layout
         return {"striping_unit": str(layout.stripe_unit), "striping_factor": str(layout.subfiles)}
 
     def set_hints(self, hints: Mapping[str, str]) -> None:
@@ -157,7 +140,7 @@ class MpiFile(DataAccess):
         with self.handling():
             with self.together("set_view", f"an etype of {extent_bytes} bytes"):
                 check_representation(representation)
-                if (displacement is None) != bool(self._amode & Amode.SEQUENTIAL):
+                if (displacement is None) != bool(self.amode & Amode.SEQUENTIAL):
                     text = f"a displacement of {displacement!r}: give None for a sequential file, and only there"
                     raise UsageError(text)
                 view = View(
@@ -167,7 +150,7 @@ class MpiFile(DataAccess):
                     writable=self._opening.writes,
                 )
             self._shared.move(0)
-        self._view, self._representation, self._position = view, representation, 0
+        self.view, self.representation, self._position = view, representation, 0
 
     def type_extent(self, datatype: Datatype) -> int:
         """How far apart elements of `datatype` are in the file (bytes), which is as in memory."""
@@ -219,7 +202,7 @@ class MpiFile(DataAccess):
         elif whence == "current":
             base = current
         elif whence == "end":
-            base = -(-self._view.bytes_before(self.size()) // self._view.etype.size_bytes)
+            base = -(-self.view.bytes_before(self.size()) // self.view.etype.size_bytes)
         else:
             raise UsageError(f"seek from {whence!r}: give 'set', 'current' or 'end'")
         position = base + whole_number(offset, "offset to seek (etypes)", -(2**62))
@@ -234,19 +217,19 @@ class MpiFile(DataAccess):
             return self._byte_of(etypes(offset))
 
     def _byte_of(self, offset: int) -> int:
-        return self._view.file_offset(offset * self._view.etype.size_bytes)
+        return self.view.file_offset(offset * self.view.etype.size_bytes)
 
     def size(self) -> int:
         """Bytes of the file, whatever the view."""
         with self.handling():
             self.require_open()
-            return self._file.size()
+            return self.file.size()
 
     def set_size(self, size_bytes: int) -> None:
         """Cut or extend the file (by zeros) to `size_bytes`, the same in every process. Collective."""
         with self.handling():
             self._agreed_size("set_size", size_bytes)
-            self._file.truncate(size_bytes)
+            self.file.truncate(size_bytes)
 
     def preallocate(self, size_bytes: int) -> None:
         """Have the I/O nodes keep room for the first `size_bytes`, the same in every process. Collective.
@@ -262,8 +245,8 @@ class MpiFile(DataAccess):
     def _fill(self, size: int) -> None:
         for start in range(0, size, PREALLOCATED_AT_ONCE):
             memory = bytearray(min(PREALLOCATED_AT_ONCE, size - start))
-            self._file.pread(memory, start)
-            self._file.pwrite(memory, start)
+            self.file.pread(memory, start)
+            self.file.pwrite(memory, start)
 
     def _agreed_size(self, what: str, size_bytes: int) -> int:
         with self.together(what, size_bytes):
@@ -281,7 +264,7 @@ class MpiFile(DataAccess):
             with self.together("sync"):
                 pass
             if durable:
-                self._file.sync(durable=True)
+                self.file.sync(durable=True)
 
     def close(self) -> None:
         """Close in every process, and delete what was opened with DELETE_ON_CLOSE. Collective; once closed, nothing
@@ -291,11 +274,11 @@ class MpiFile(DataAccess):
         with self.handling():
             self.require_no_split()
             self._closed = True
-            self._file.close()
-            if self._amode & Amode.DELETE_ON_CLOSE:
+            self.file.close()
+            if self.amode & Amode.DELETE_ON_CLOSE:
                 with self._session.agreed("close (the deletion)", ()):
                     if self.group.rank == 0:
-                        remove_subfiles(self._session, self._file.subfiles)
+                        remove_subfiles(self._session, self.file.subfiles)
             if self._own_session:
                 self._session.close()
 

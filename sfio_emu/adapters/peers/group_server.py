@@ -52,15 +52,16 @@ def watch_silence(connection: socket.socket) -> None:
 
 def _bind(address: str) -> socket.socket:
     family, place = parse_address(address)
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        if family != socket.AF_UNIX:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(place)
+    if isinstance(place, tuple):
+        listening = socket.create_server(place, family=family, backlog=128)
+    else:
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listening.bind(place)
+        except OSError:
+            listening.close()
+            raise
         listening.listen(128)
-    except OSError:
-        listening.close()
-        raise
     listening.setblocking(False)
     return listening
 
