@@ -165,7 +165,7 @@ def _note_written(pieces: Sequence[StripedPiece], counters: TransferCounters, si
 def _gathered(piece: StripedPiece, memory: Bytes) -> memoryview:
     """The data of a part of a block."""
     if piece.fragments == 1:
-        return piece.vectors(memory)[0]
+        return memory.data[piece.start : piece.start + piece.size]
     stream = np.empty(piece.size, dtype=np.uint8)
     piece.gather(memory, stream)
     return stream.data
@@ -174,6 +174,6 @@ def _gathered(piece: StripedPiece, memory: Bytes) -> memoryview:
 def _scatter(piece: StripedPiece, memory: Bytes, data: memoryview) -> None:
     """Put the first `len(data)` bytes of a part of a block in their places."""
     if piece.fragments == 1:
-        piece.vectors(memory)[0][: len(data)] = data
+        memory.data[piece.start : piece.start + len(data)] = data
     elif len(data):
         piece.slice(0, len(data)).scatter(memory, np.frombuffer(data, dtype=np.uint8))

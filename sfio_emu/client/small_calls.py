@@ -25,8 +25,11 @@ OVERHEAD_BYTES = 256  # what a message and its answer hold besides data and runs
 def block_pieces(layout: Layout, offset: int, size: int) -> list[StripedPiece]:
     """The parts of `size` bytes at `offset` of the file that lie in the first bytes of memory, in the order of the
     subfiles."""
-    count, end = layout.subfiles, offset + size
-    first, last = offset // layout.stripe_unit, (end - 1) // layout.stripe_unit
+    count, unit, end = layout.subfiles, layout.stripe_unit, offset + size
+    first, last = offset // unit, (end - 1) // unit
+    if first == last:  # the usual case, quickly
+        low = (first // count - first) * unit + offset
+        return [StripedPiece(layout, first % count, low, low + size, -offset)]
     touched = range(count) if last - first >= count else sorted({number % count for number in range(first, last + 1)})
     share = layout.share
     return [StripedPiece(layout, number, share(offset, number), share(end, number), -offset) for number in touched]

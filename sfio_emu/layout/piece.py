@@ -84,12 +84,14 @@ class StripedPiece(PieceOfSubfile):
     def slice(self, start: int, end: int) -> StripedPiece:
         return StripedPiece(self._layout, self.subfile, self._low + start, self._low + end, self._shift)
 
-    def _place(self, local: int) -> int:
-        return self._layout.logical_offset(self.subfile, local) + self._shift
+    @property
+    def start(self) -> int:
+        """Where its first byte lies in memory."""
+        return self._layout.logical_offset(self.subfile, self._low) + self._shift
 
     def _blocks(self) -> Iterator[tuple[int, int, int]]:
         """Where it lies in memory: place, bytes, and how many such blocks there are, a round of the stripes apart."""
-        unit, start, left = self._layout.stripe_unit, self._place(self._low), self.size
+        unit, start, left = self._layout.stripe_unit, self.start, self.size
         if self._layout.subfiles == 1:
             yield start, left, 1
             return
