@@ -118,8 +118,8 @@ def _rebuilt(base: Any, combiner: str, arguments: dict[str, Any]) -> Datatype:
     if combiner == "DARRAY":
         distributions = {mpi.DISTRIBUTE_NONE: "none", mpi.DISTRIBUTE_BLOCK: "block", mpi.DISTRIBUTE_CYCLIC: "cyclic"}
         dealt = [None if block == mpi.DISTRIBUTE_DFLT_DARG else block for block in arguments["dargs"]]
-        ways = map(distributions.get, arguments["distribs"])
-        axes = list(zip(arguments["gsizes"], ways, dealt, arguments["psizes"], strict=True))
+        distributed = map(distributions.get, arguments["distribs"])
+        axes = list(zip(arguments["gsizes"], distributed, dealt, arguments["psizes"], strict=True))
         return darray(arguments["size"], arguments["rank"], cast(Any, axes), inner, **cast(Any, order))
     raise UsageError(f"datatype built by {combiner}, which is not decoded: pack it instead (datatype_by_pack)")
 

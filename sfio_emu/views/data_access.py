@@ -20,7 +20,7 @@ from sfio_emu.views.access_modes import Amode
 from sfio_emu.views.data_representation import Status, swapped
 from sfio_emu.views.datatypes import BYTE, Datatype, Integers
 from sfio_emu.views.file_views import PairedAccess, View, memory_runs
-from sfio_emu.views.shared_counters import AccessLock, SharedPointer, told_by_all
+from sfio_emu.views.shared_counters import AccessLock, SharedPointer, numbers_of_all
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -143,9 +143,9 @@ class DataAccess:
     def _take_ordered(self, name: str, memory: Memory) -> int:
         with self.together(name):
             etypes = self._etypes_of(name, memory)
-        group, counts = self._session.group, told_by_all(self._session.group, etypes)
+        group, counts = self._session.group, numbers_of_all(self._session.group, etypes)
         first = self._shared.fetch_and_add(sum(counts)) if group.rank == 0 else 0
-        return told_by_all(group, first)[0] + sum(counts[: group.rank])
+        return numbers_of_all(group, first)[0] + sum(counts[: group.rank])
 
     def _etypes_of(self, name: str, memory: Memory) -> int:
         return self._blocks(name, 0, memory).required // self.view.etype.size_bytes

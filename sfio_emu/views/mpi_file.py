@@ -19,7 +19,7 @@ from sfio_emu.views.data_access import DataAccess, etypes
 from sfio_emu.views.data_representation import check_representation
 from sfio_emu.views.datatypes import BYTE, Datatype, require_datatype
 from sfio_emu.views.file_views import View
-from sfio_emu.views.shared_counters import AccessLock, SharedPointer, told_by_all
+from sfio_emu.views.shared_counters import AccessLock, SharedPointer, numbers_of_all
 
 Whence = Literal["set", "current", "end"]
 PREALLOCATED_AT_ONCE = 1 << 20
@@ -192,7 +192,7 @@ class MpiFile(DataAccess):
             with self.together("seek_shared", offset, whence):
                 if self.group.rank == 0:
                     found = self._sought(offset, whence, self._shared.position)
-            found = told_by_all(self.group, found)[0]
+            found = numbers_of_all(self.group, found)[0]
             self._shared.move(found)
         return found
 

@@ -60,15 +60,15 @@ def run_fragmented(network_name: str, nodes: int, link_rate_bps: float, access: 
                 (root / node / "data").touch()
             before = np.zeros_like(content) if access.operation == "write" else content
             write_subfiles(before, root, placement, access.stripe_unit)
-            told = told_by_ranks(network, asdict(access))
+            reported = reported_by_ranks(network, asdict(access))
         verified = verified_subfiles(content, root, placement, access.stripe_unit)
     limit = UNCOORDINATED_LIMITS.cpu_fraction or 1.0
-    busy = f"its threads had or wanted its processors for {told['cpu_fraction']:.0%} of the time"
-    invalid = overload_message(busy) if told["cpu_fraction"] >= limit else None
-    return told | {"verified": bool(told["right"] and verified), "invalid": invalid}
+    busy = f"its threads had or wanted its processors for {reported['cpu_fraction']:.0%} of the time"
+    invalid = overload_message(busy) if reported["cpu_fraction"] >= limit else None
+    return reported | {"verified": bool(reported["right"] and verified), "invalid": invalid}
 
 
-def told_by_ranks(network: ProgramNetwork, access: JsonObject) -> JsonObject:
+def reported_by_ranks(network: ProgramNetwork, access: JsonObject) -> JsonObject:
     """What rank 0 tells of the program's one run."""
     answer = network.root / "told.json"
     argument = {"told": str(answer), "name": network.placement.file_name(), "access": access}
