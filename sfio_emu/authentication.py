@@ -20,11 +20,6 @@ def proof(key: bytes, side: Side, client_nonce: bytes, listener_nonce: bytes) ->
     return hmac.digest(key, b"sfio " + side.encode() + client_nonce + listener_nonce, "sha256")
 
 
-def same(one: bytes, other: bytes) -> bool:
-    """Whether two proofs are the same, in a time that does not depend on where they differ."""
-    return hmac.compare_digest(one, other)
-
-
 def key_of_text(text: str, where: str) -> bytes:
     """The key written in hexadecimal digits at `where`; raises `UsageError`."""
     try:

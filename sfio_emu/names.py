@@ -5,8 +5,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from sfio_emu.errors import UsageError
+from sfio_emu.message_bodies import MAX_PATH_BYTES, encode_path
 
-MAX_PATH_BYTES = 1024
 MAX_PIECE_BYTES = 255  # between two slashes; what file systems take
 MAX_SUBFILES = 4096  # a host: what a listener lets one client have open
 
@@ -56,7 +56,8 @@ def _parse_part(number: int, part: str) -> SubfileName:
     where = f"part {number} of the file name, {part!r},"
     if not part:
         raise UsageError(f"part {number} of the file name is empty: write 'host/path' between the semicolons")
-    if not slash or not path.strip("/"):
+    pieces = [piece for piece in path.split("/") if piece not in ("", ".")]
+    if not slash or not pieces:
         raise UsageError(f"{where} has no path: write 'host/path'")
     if not host:
         raise UsageError(f"{where} has no host: write 'host/path' without a leading slash")
@@ -68,18 +69,11 @@ def _parse_part(number: int, part: str) -> SubfileName:
         raise UsageError(f"{where} holds half of a character (a lone surrogate): write it whole") from None
     if "\0" in part:
         raise UsageError(f"{where} holds a zero byte: leave it out")
-    pieces = [piece for piece in path.split("/") if piece not in ("", ".")]
     if ".." in pieces:
         raise UsageError(f"{where} leaves the root of its I/O node: write a path without '..'")
-    if not pieces:
-        raise UsageError(f"{where} has no path: write 'host/path'")
     clean = "/".join(pieces)
-    if len(_octets(clean)) > MAX_PATH_BYTES:
+    if len(encode_path(clean)) > MAX_PATH_BYTES:
         raise UsageError(f"part {number} of the file name is longer than {MAX_PATH_BYTES} bytes: shorten its path")
-    if any(len(_octets(piece)) > MAX_PIECE_BYTES for piece in pieces):
+    if any(len(encode_path(piece)) > MAX_PIECE_BYTES for piece in pieces):
         raise UsageError(f"part {number} of the file name has a name longer than {MAX_PIECE_BYTES} bytes: shorten it")
     return SubfileName(host=host, path=clean)
-
-
-def _octets(text: str) -> bytes:
-    return text.encode("utf-8", "surrogateescape")

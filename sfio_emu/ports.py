@@ -1,9 +1,11 @@
 """What the library is given from outside: connections to listeners, the group of compute processes, the order of
 transfers. It knows neither sockets nor the fabric; `SoloGroup` and `FreeTurns` are the plain cases."""
 
+import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
 
 from sfio_emu.errors import PeerError
 
@@ -25,16 +27,18 @@ class Conversation(Protocol):
     def received(self, count: int) -> None: ...
 
 
-class Connection(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class Connection:
     """A byte stream to one listener; `nonce`: 16 random bytes of its own, `key`: what both sides must have (None: no
     key)."""
 
     host: str
-    nonce: bytes
-    key: bytes | None
+    stream: Any
+    key: bytes | None = None
+    nonce: bytes = field(default_factory=lambda: secrets.token_bytes(16))
 
-    def fileno(self) -> int: ...
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self.stream.close()
 
 
 class Connections(Protocol):

@@ -4,10 +4,9 @@ modes of `open`, as what they mean for the subfiles."""
 from __future__ import annotations
 
 import io
-from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any
 
 from sfio_emu.client.session import Session
 from sfio_emu.errors import UsageError, whole_number
@@ -74,16 +73,9 @@ class PositionedFile(io.RawIOBase):
     _opening: Opening
     _position: int
 
-    @overload
-    def pread(self, target: int, offset: int) -> bytes: ...
-    @overload
-    def pread(self, target: Buffer, offset: int) -> int: ...
-    @abstractmethod
-    def pread(self, target: int | Buffer, offset: int) -> bytes | int: ...
-    @abstractmethod
-    def pwrite(self, data: Buffer, offset: int) -> int: ...
-    @abstractmethod
-    def size(self) -> int: ...
+    pread: Callable[..., Any]
+    pwrite: Callable[..., int]
+    size: Callable[..., int]
 
     def readable(self) -> bool:
         """Whether it was opened for reading."""
@@ -123,15 +115,14 @@ class PositionedFile(io.RawIOBase):
         with self.session.guard:
             if size < 0:
                 size = max(self.size() - self._position, 0)
-            result = self.pread(size, self._position)
+            result: bytes = self.pread(size, self._position)
             self._position += len(result)
         return result
 
     def readinto(self, buffer: Buffer) -> int:
         """Read into a buffer from the position, which goes on."""
         with self.session.guard:
-            count = self.pread(buffer, self._position)
-            assert isinstance(count, int)
+            count: int = self.pread(buffer, self._position)
             self._position += count
         return count
 

@@ -9,6 +9,8 @@ from sfio_emu.errors import UsageError, whole_number
 CALLS = ("open", "close", "creat", "unlink", "ftruncate", "lseek", "write", "read")
 """The calls of which Gabrielyan 2007, appendix A.3, has error statistics."""
 ALL_CALLS = (*CALLS, "rename", "stat", "readdir", "fsync", "mkdir", "rmdir")
+COUNTED = (*ALL_CALLS, "rejected")
+"""What a listener counts: failed calls, and messages that it refused."""
 
 
 @dataclass(frozen=True, kw_only=True)

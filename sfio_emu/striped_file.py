@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import secrets
 import warnings
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
@@ -14,13 +16,13 @@ import numpy.typing as npt
 
 from sfio_emu import message_bodies
 from sfio_emu.client.access import Access
-from sfio_emu.client.buffers import as_bytes, each_offset, inside, span
+from sfio_emu.client.buffers import as_bytes, blocks_of, each_offset, span
 from sfio_emu.client.catalogue import sync_subfiles
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.nonblocking import Request, start
 from sfio_emu.client.opening import REPAIR, check_layout, open_subfiles
 from sfio_emu.client.session import Session
-from sfio_emu.client.size_check import NO_END, fit_one_file, min_size, new_truncation_id
+from sfio_emu.client.size_check import NO_END, fit_one_file, min_size
 from sfio_emu.errors import SfioError, UsageError, whole_number
 from sfio_emu.layout.piece import Bytes
 from sfio_emu.layout.requests import Requests, make_requests
@@ -29,7 +31,7 @@ from sfio_emu.message_bodies import OpenFlag
 from sfio_emu.names import SubfileName, parse_file_name
 from sfio_emu.ports import Direction
 from sfio_emu.positioned_file import Opening, PositionedFile, parse_mode
-from sfio_emu.settings import Settings, TransferCounters
+from sfio_emu.settings import Settings
 from sfio_emu.wire import Kind
 
 if TYPE_CHECKING:
@@ -74,15 +76,11 @@ class StripedFile(PositionedFile):
         self._opening = parse_mode(mode)
         self.mode = mode if "b" in mode else f"{mode}b"
         self._access = Access(subfiles, layout, session, settings)
+        self.counters = self._access.counters
         self._access.read_only = not self._opening.writes
         self._closed = False
         self._position = 0
         self._requests: weakref.WeakSet[Request] = weakref.WeakSet()
-
-    @property
-    def counters(self) -> TransferCounters:
-        """What the calls of this file have done so far."""
-        return self._access.counters
 
     @classmethod
     def open(
@@ -212,7 +210,11 @@ class StripedFile(PositionedFile):
         offset = whole_number(offset, "offset")
         if isinstance(target, (int, np.integer)):
             target = whole_number(target, "number of bytes to read")
-            buffer = bytearray(target if target <= AT_ONCE_BYTES else max(min(target, self.size() - offset), 0))
+            size = target if target <= AT_ONCE_BYTES else max(min(target, self.size() - offset), 0)
+            try:
+                buffer = bytearray(size)
+            except MemoryError:
+                raise UsageError(f"{size} bytes do not fit into memory: read them part by part") from None
             return bytes(memoryview(buffer)[: self.pread(buffer, offset)])
         memory = as_bytes(target, writable=True)
         self._require_open(writing=False)
@@ -235,52 +237,48 @@ class StripedFile(PositionedFile):
 
     def pwrite_blocks(self, data: Buffer, offsets: npt.ArrayLike, places: npt.ArrayLike, sizes: npt.ArrayLike) -> int:
         """Write blocks of one buffer: `sizes[i]` bytes from byte `places[i]` of `data` to `offsets[i]` of the file."""
-        memory = as_bytes(data)
-        return self._write(memory, inside(memory, make_requests(offsets, places, sizes)))
+        return self._write(*blocks_of(data, offsets, places, sizes))
 
     def pread_blocks(self, target: Buffer, offsets: npt.ArrayLike, places: npt.ArrayLike, sizes: npt.ArrayLike) -> int:
         """Read blocks into one buffer; how many bytes in all (a block past the end of the file gets fewer or none)."""
-        memory = as_bytes(target, writable=True)
-        requests = inside(memory, make_requests(offsets, places, sizes))
+        memory, requests = blocks_of(target, offsets, places, sizes, writable=True)
         return _total(self._read(memory, requests), requests)
 
     def ipwrite(self, data: Buffer, offset: int) -> Request:
         """As `pwrite`, but only begun: `wait` of the request gives the number of bytes. `data` must not change
         before."""
-        memory = as_bytes(data)
-        return self._begin("write", memory, make_requests([whole_number(offset, "offset")], [0], [len(memory)]))
+        return self._begin("write", *blocks_of(data, [offset], [0], [len(as_bytes(data))]))
 
     def ipread(self, target: Buffer, offset: int) -> Request:
         """As `pread` into a buffer, but only begun: `wait` of the request gives the number of bytes."""
-        memory = as_bytes(target, writable=True)
-        return self._begin("read", memory, make_requests([whole_number(offset, "offset")], [0], [len(memory)]))
+        return self._begin("read", *blocks_of(target, [offset], [0], [len(as_bytes(target))], writable=True))
 
     def ipwrite_blocks(
         self, data: Buffer, offsets: npt.ArrayLike, places: npt.ArrayLike, sizes: npt.ArrayLike
     ) -> Request:
         """As `pwrite_blocks`, but only begun."""
-        memory = as_bytes(data)
-        return self._begin("write", memory, inside(memory, make_requests(offsets, places, sizes)))
+        return self._begin("write", *blocks_of(data, offsets, places, sizes))
 
     def ipread_blocks(
         self, target: Buffer, offsets: npt.ArrayLike, places: npt.ArrayLike, sizes: npt.ArrayLike
     ) -> Request:
         """As `pread_blocks`, but only begun."""
-        memory = as_bytes(target, writable=True)
-        return self._begin("read", memory, inside(memory, make_requests(offsets, places, sizes)))
+        return self._begin("read", *blocks_of(target, offsets, places, sizes, writable=True))
 
     def _begin(self, direction: Direction, memory: Bytes, requests: Requests) -> Request:
-        self._require_open(writing=direction == "write")
-        job = self._access.job(direction, memory, requests) if len(requests) else None
         writing = direction == "write"
-        request = start(
-            self._access,
-            direction,
-            job,
-            lambda job: requests.total_bytes if writing else _total(job.end[0], requests),
-        )
+        self._require_open(writing=writing)
+        if not len(requests):
+            return self.completed(0)
+        job = self._access.job(direction, memory, requests)
+        count = partial(_total, NO_END, requests) if writing else lambda: _total(job.end, requests)
+        request = start(self._access, direction, job, count)
         self._requests.add(request)
         return request
+
+    def completed(self, moved: int) -> Request:
+        """The request of an access that has been carried out."""
+        return start(self._access, "read", None, lambda: moved)
 
     def write_fragments(self, data: Buffer, offset: int) -> int:
         """Write without any optimisation: one message, one answer, one call of the disk for each fragment."""
@@ -348,7 +346,7 @@ class StripedFile(PositionedFile):
                 sync_subfiles(self.session, self._access.opened)
 
     def _resize(self, sizes: Sequence[int]) -> None:
-        cut, pack = new_truncation_id(), message_bodies.RESIZE.pack
+        cut, pack = secrets.randbits(64), message_bodies.RESIZE.pack  # a number that no other truncation has
         self._access.ask_each(Kind.RESIZE, lambda number, handle: pack(handle, sizes[number], cut), bytes)
 
     def extent(self) -> Extent:

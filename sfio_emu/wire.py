@@ -61,7 +61,6 @@ NO_RUNS = np.zeros(0, dtype=RUN_TYPE)
 STRIDED = struct.Struct("<IIQQII")
 STRIDED_TYPE = np.dtype([*RUN_TYPE.descr, ("distance", "<u8"), ("number", "<u4"), ("reserved", "<u4")])
 STRIDED_BYTES = STRIDED.size
-MIN_READ_BODY_BYTES = 8
 MAX_OFFSET = 2**62
 MAX_BODY_BYTES = 4096  # of requests other than READ and WRITE
 

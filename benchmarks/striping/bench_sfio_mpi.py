@@ -140,7 +140,7 @@ def run_sfio(root: Path, args: argparse.Namespace) -> list[dict[str, Any]]:
             "sfio",
             "--megabytes",
             str(args.megabytes),
-            "--repetitions",
+            "--repeat",
             str(args.repeat),
         ]
         ranks = [

@@ -160,7 +160,7 @@ def ways(session: Session, server: int, rounds: int, total_bytes: int) -> None:
     for file in files.values():
         file.pwrite(data, 0)
     for size in (100, 8192):
-        off = (access, "is_small", lambda *_: False)
+        off = (access.Access, "is_small", lambda *_: False)
         add(f"small message, write {size}", size * CALLS, partial(repeated, files[75].pwrite, bytes(size)), off)
         add(f"small message, read {size}", size * CALLS, partial(repeated, files[75].pread, bytearray(size)), off)
     for unit in (75, 65536):

@@ -135,9 +135,7 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def info(self, path: str, **options: object) -> dict[str, Any]:
         """`name`, `size`, `type`, `mtime`, and of a file `stripe_unit`. Raises FileNotFoundError."""
-        path = self._strip_protocol(path)
-        with _as_os_errors(path):
-            subfiles = self._places(path)
+        with self._at(path) as (path, subfiles):
             stats = catalogue.stat_paths(self.session, subfiles)
             if stats[0].mode & _S_IFMT == _S_IFDIR:
                 return {"name": path, "size": 0, "type": "directory", "mtime": stats[0].modified_ns / 1e9}
@@ -183,9 +181,8 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if create_parents:
             self.makedirs(path)
             return
-        path = self._strip_protocol(path)
-        with _as_os_errors(path):
-            catalogue.make_folder(self.session, self._places(path))
+        with self._at(path) as (_, places):
+            catalogue.make_folder(self.session, places)
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
         """Make a folder and those it is in. Raises FileExistsError where a file is in the way, or it is there already,
@@ -204,16 +201,14 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def rmdir(self, path: str) -> None:
         """Remove an empty folder."""
-        path = self._strip_protocol(path)
-        with _as_os_errors(path):
-            catalogue.remove_folder(self.session, self._places(path))
+        with self._at(path) as (_, places):
+            catalogue.remove_folder(self.session, places)
 
     def rm_file(self, path: str) -> None:
         """Delete a file."""
-        path = self._strip_protocol(path)
-        with _as_os_errors(path):
+        with self._at(path) as (path, places):
             try:
-                catalogue.remove_subfiles(self.session, self._places(path))
+                catalogue.remove_subfiles(self.session, places)
             except UsageError as error:
                 raise IsADirectoryError(errno.EISDIR, str(error), path) from error
 
@@ -256,9 +251,13 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def _name(self, path: str) -> str:
         return ";".join(f"{host}/{_escape(self._strip_protocol(path))}" for host in self.hosts)
 
-    def _places(self, path: str) -> tuple[SubfileName, ...]:
-        """The path on each host."""
-        return parse_file_name(self._name(path)) if path else tuple(SubfileName(host=h, path="") for h in self.hosts)
+    @contextmanager
+    def _at(self, path: str) -> Iterator[tuple[str, tuple[SubfileName, ...]]]:
+        """The path without the protocol, and where it is on each host; around what is done there."""
+        path = self._strip_protocol(path)
+        with _as_os_errors(path):
+            roots = tuple(SubfileName(host=host, path="") for host in self.hosts)
+            yield path, parse_file_name(self._name(path)) if path else roots
 
 
 def _escape(path: str) -> str:
@@ -278,7 +277,7 @@ def _different_hosts(session: Session) -> tuple[str, ...]:
     """The hosts of a session, one name for each root: a listener may be known by two."""
     found: dict[tuple[bytes, int, int], str] = {}
     for host in session.connections.hosts:
-        root = catalogue.stat_subfile(session, SubfileName(host=host, path=""))
+        (root,) = catalogue.stat_paths(session, [SubfileName(host=host, path="")])
         found.setdefault((session.link(host).machine, root.device, root.inode), host)
     return tuple(found.values())
 

@@ -15,6 +15,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -22,16 +23,15 @@ from pathlib import Path
 from sfio_emu import wire
 from sfio_emu.adapters.command_line import OneLineParser
 from sfio_emu.adapters.key_files import key_from_environment, read_key
+from sfio_emu.adapters.limited_log import LimitedLog
 from sfio_emu.adapters.listener_clients import DEFAULT_MEMORY_BYTES, DEFAULT_MESSAGE_BYTES, Client, Limits
 from sfio_emu.adapters.listener_disk import OpenFiles, RootedSubfiles
-from sfio_emu.adapters.listener_threads import LimitedLog, WorkThreads
 from sfio_emu.adapters.peers.local_users import is_own_user
 from sfio_emu.adapters.sockets import watch_peer
 from sfio_emu.errors import UsageError
 from sfio_emu.listener.connection import Identity, ServerConnection
-from sfio_emu.listener.operations import Rejections
 from sfio_emu.listener.pool import BufferPool
-from sfio_emu.listener.ports import Answer
+from sfio_emu.listener.ports import Answer, Thread
 from sfio_emu.message_bodies import NONCE_BYTES
 from sfio_emu.wire import Kind
 
@@ -68,7 +68,7 @@ class Listener:
         self._sieve = sieve
         self._log = LimitedLog()
         self._poll = select.poll()
-        self._listening: dict[int, tuple[socket.socket, RootedSubfiles, Rejections]] = {}
+        self._listening: dict[int, tuple[socket.socket, RootedSubfiles]] = {}
         self._clients: dict[int, Client] = {}
         self._starving: list[int] = []
         self._draining: dict[int, float] = {}
@@ -76,14 +76,17 @@ class Listener:
         make = subfiles or partial(RootedSubfiles, open_files=OpenFiles(self._limits.files))
         for listening, directory in sockets:
             listening.setblocking(False)
-            self._listening[listening.fileno()] = (listening, make(directory), Rejections())
+            self._listening[listening.fileno()] = (listening, make(directory))
             self._poll.register(listening.fileno(), select.POLLIN)
         self._wake_reader, self._wake_writer = os.pipe()
         os.set_blocking(self._wake_reader, False)
         self._poll.register(self._wake_reader, select.POLLIN)
         self._spare = _spare_descriptor()
         self._stopping, self._closing = False, threading.Lock()
-        self._work = WorkThreads(self._note_worked)
+        # the thread of the listener owns everything; these only work for it
+        self._threads: dict[Thread, ThreadPoolExecutor] = {
+            "syncs": ThreadPoolExecutor(1, "syncs"), "names": ThreadPoolExecutor(1, "names")
+        }  # fmt: skip
         self._worked: deque[tuple[Client, Answer]] = deque()
 
     def serve_forever(self) -> None:
@@ -106,10 +109,11 @@ class Listener:
                 os.write(self._wake_writer, b"x")
 
     def _dispose(self) -> None:
-        self._work.close()
+        for thread in self._threads.values():
+            thread.shutdown()
         for number in list(self._clients):
             self._drop(number)
-        for listening, subfiles, _ in self._listening.values():
+        for listening, subfiles in self._listening.values():
             listening.close()
             subfiles.dispose()
         with self._closing:
@@ -147,7 +151,7 @@ class Listener:
 
     # --- clients come and go ---------------------------------------------------------------------------------------
 
-    def _accept(self, listening: socket.socket, subfiles: RootedSubfiles, rejections: Rejections) -> None:
+    def _accept(self, listening: socket.socket, subfiles: RootedSubfiles) -> None:
         try:
             stream, address = listening.accept()
         except OSError as fault:  # the client is gone again, or no descriptor is left: the others are served on
@@ -165,7 +169,7 @@ class Listener:
         stream.setblocking(False)
         watch_peer(stream, self._limits.silence_s)
         identity = Identity(nonce=os.urandom(NONCE_BYTES), machine=self._machine, key=self._key)
-        connection = ServerConnection(subfiles, self._pool, rejections, identity=identity, sieve=self._sieve)
+        connection = ServerConnection(subfiles, self._pool, identity=identity, sieve=self._sieve)
         self._clients[stream.fileno()] = Client(stream, connection, peer)
         self._poll.register(stream.fileno(), select.POLLIN)
 
@@ -245,19 +249,16 @@ class Listener:
         if connection.refusal:
             self._log.warn("refused a message of", client.peer, connection.refusal)
             connection.refusal = ""
-        if connection.sync or connection.work:
+        pending, connection.pending = connection.pending, None
+        if pending is not None:
             client.syncing = True
-            if connection.sync:
-                self._work.sync(client, connection.sync)
-            if connection.work:
-                self._work.submit(client, connection.work)
-            connection.sync = connection.work = None
-        if not events and not connection.starved and not client.syncing:
-            if connection.mid_message and not connection.closed:
+            self._threads[pending.thread].submit(self._work, client, pending)
+        if not events and not connection.reader.starved and not client.syncing:
+            if connection.reader.mid_message and not connection.closed:
                 self._log.warn("lost", client.peer, "it has gone in the middle of a message")
             self._drop(number)
             return
-        if connection.starved:
+        if connection.reader.starved:
             self._starving.append(number)
         if events != client.events:
             client.events = events
@@ -277,7 +278,7 @@ class Listener:
         if self._starving:
             now_s = time.monotonic()
             for number, client in list(self._clients.items()):
-                if client.connection.holds_buffer and now_s - client.active_s > MAX_SILENCE_S:
+                if client.connection.reader.holds_buffer and now_s - client.active_s > MAX_SILENCE_S:
                     self._lose(number, f"it holds a buffer that others wait for and was silent for {MAX_SILENCE_S:g} s")
 
     def _drain(self, number: int) -> None:
@@ -293,10 +294,10 @@ class Listener:
 
     # --- next to the one thread ---------------------------------------------------------------------------------------
 
-    def _note_worked(self, client: object, answer: Answer) -> None:
-        """Called by the threads that work."""
-        assert isinstance(client, Client)
-        self._worked.append((client, answer))
+    def _work(self, client: Client, pending: Answer) -> None:
+        """In one of the other threads."""
+        assert pending.work is not None
+        self._worked.append((client, pending.work()))
         os.write(self._wake_writer, b"s")
 
     def _answer_worked(self) -> None:
@@ -324,15 +325,7 @@ def _machine_id() -> bytes:
 
 def open_listening_socket(address: str, port: int) -> socket.socket:
     """A listening TCP socket."""
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((address, port))
-        listening.listen(256)
-    except OSError:
-        listening.close()
-        raise
-    return listening
+    return socket.create_server((address, port), backlog=256)
 
 
 def _work_in_batches() -> None:

@@ -72,7 +72,7 @@ class Client:
         """Why it is not to be waited for any longer; "" where it is."""
         if not self.greeted and now_s - self.received_s > limits.greeting_s:
             return f"it has sent no whole message for {limits.greeting_s:g} s"
-        if self._began_s is None or self.connection.outgoing() or self.connection.starved:
+        if self._began_s is None or self.connection.outgoing() or self.connection.reader.starved:
             return ""
         taken_s, arrived = now_s - self._began_s, self._arrived_bytes
         if taken_s > limits.grace_s:
@@ -112,7 +112,7 @@ class Client:
         return select.POLLOUT if connection.outgoing() else select.POLLIN
 
     def _note_arrived(self, count: int) -> None:
-        if self.connection.mid_message:
+        if self.connection.reader.mid_message:
             if self._began_s is None:
                 self._began_s, self._arrived_bytes = time.monotonic(), 0
             self._arrived_bytes += count
@@ -122,7 +122,7 @@ class Client:
     def _must_wait(self, scarce: bool) -> bool:
         """Where buffers are scarce, none is given to a message that is still to arrive: it waits in the kernel,
         whole."""
-        due = self.connection.awaited_bytes if scarce else 0
+        due = self.connection.reader.awaited_bytes if scarce else 0
         if due:
             self._set_lowat(due)
             enough = min(due, self.stream.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT))

@@ -8,14 +8,17 @@ import fcntl
 import os
 import stat
 import struct
+import time
 from bisect import bisect_right
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from sfio_emu.listener.ports import CallFailed
 from sfio_emu.message_bodies import NO_LAYOUT, UNSTORABLE, Entry, OpenFlag, Stat, StoredLayout
-from sfio_emu.settings import ALL_CALLS
+from sfio_emu.settings import COUNTED
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 PLAIN = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -27,13 +30,25 @@ MAX_LISTINGS = 4
 
 class Cuts:
     """The truncations that a file has been through since it was opened first, the numbers of them exclusive or; the
-    descriptors by which it is open."""
+    descriptors by which it is open; when its last sync began, by which path, and what failed in it."""
 
-    __slots__ = ("files", "key", "value")
+    __slots__ = ("files", "key", "synced", "value")
 
     def __init__(self, key: tuple[int, int]) -> None:
         self.key, self.value = key, 0
+        self.synced: tuple[float, str | None, CallFailed | None] = -1.0, None, None
         self.files: set[int] = set()
+
+
+@dataclass
+class Opening:
+    """An open file: its path, the folders that its opening made (None: the file was there), and whether the names that
+    lead to it are on the medium."""
+
+    path: str
+    cuts: Cuts
+    made: list[str] | None
+    placed: bool = False
 
 
 class OpenFiles:
@@ -89,12 +104,9 @@ class RootedSubfiles:
             raise OSError(text) from None
         except OSError:  # a file system without locks: nobody can be distinguished there
             pass
-        self._errors = dict.fromkeys(ALL_CALLS, 0)
+        self._errors = dict.fromkeys(COUNTED, 0)
         self._open_files = open_files or OpenFiles(2**31)
-        self._paths: dict[int, str] = {}
-        self._cuts: dict[int, Cuts] = {}
-        self._placed: set[int] = set()  # files whose folders are on the medium
-        self._made: dict[int, list[str]] = {}  # files that an OPEN made, and the folders that it made for them
+        self._opened: dict[int, Opening] = {}
         self._listings: dict[str, list[str]] = {}  # names of folders that are being listed page by page
         self.locks: dict[str, object] = {}
         self.replaced = self._open_files.replaced
@@ -106,10 +118,13 @@ class RootedSubfiles:
         os.close(self._root)
 
     def take_errors(self) -> list[int]:
-        """Failed calls by name, in the order of `ALL_CALLS`, since the last query."""
-        counts = [self._errors[call] for call in ALL_CALLS]
-        self._errors = dict.fromkeys(ALL_CALLS, 0)
+        """Failed calls and rejected messages, in the order of `COUNTED`, since the last query."""
+        counts, self._errors = list(self._errors.values()), dict.fromkeys(COUNTED, 0)
         return counts
+
+    def note_rejected(self) -> None:
+        """Count a message that was refused."""
+        self._errors["rejected"] += 1
 
     # --- names ---------------------------------------------------------------------------------------------------
 
@@ -124,10 +139,8 @@ class RootedSubfiles:
                 if self._open_files.count >= self._open_files.most:
                     raise OSError(errno.ENFILE, "too many files are open for all clients together")
                 file, created = _open_or_make(parent, name, way | PLAIN, flags)
-            self._cuts[file] = self._open_files.enter(file, self._plain(file))
-            self._paths[file] = path
-        if created:
-            self._made[file] = made
+            cuts = self._open_files.enter(file, self._plain(file))
+            self._opened[file] = Opening(path, cuts, made if created else None)
         return file, created
 
     def create(self, path: str) -> None:
@@ -141,10 +154,11 @@ class RootedSubfiles:
     def unmake(self, file: int) -> None:
         """Delete again a file that an opening made, with the folders it made, as far as all are empty still: else
         nothing."""
-        folders = self._made.pop(file, None)
+        opened = self._opened[file]
+        folders, opened.made = opened.made, None
         if folders is None:
             return
-        with self._counted("unlink"), self._parent(self._paths[file], create=False) as (parent, name):
+        with self._counted("unlink"), self._parent(opened.path, create=False) as (parent, name):
             found, there = os.fstat(file), os.stat(name, dir_fd=parent, follow_symlinks=False)
             if found.st_size or (found.st_dev, found.st_ino) != (there.st_dev, there.st_ino):
                 return
@@ -183,10 +197,9 @@ class RootedSubfiles:
                 if not os.path.samestat(found, target_found):
                     self._open_files.note_replaced(target_found)
             os.rename(old, new, src_dir_fd=here, dst_dir_fd=there)
-        for file, path in self._paths.items():
-            if path == source:
-                self._paths[file] = target
-                self._placed.discard(file)
+        for opened in self._opened.values():
+            if opened.path == source:
+                opened.path, opened.placed = target, False
 
     def stat(self, path: str) -> Stat:
         """What the path is: a file, or a directory ("" is the root)."""
@@ -219,10 +232,9 @@ class RootedSubfiles:
     # --- open files ----------------------------------------------------------------------------------------------
 
     def close(self, file: int) -> None:
-        if self._paths.pop(file, None) is not None:
-            self._open_files.leave(file, self._cuts.pop(file))
-        self._placed.discard(file)
-        self._made.pop(file, None)
+        opened = self._opened.pop(file, None)
+        if opened is not None:
+            self._open_files.leave(file, opened.cuts)
         with self._counted("close"):
             os.close(file)
 
@@ -246,36 +258,48 @@ class RootedSubfiles:
 
     def note_cut(self, file: int, cut: int) -> None:
         """The file is truncated for the reason of that number."""
-        self._cuts[file].value ^= cut
+        self._opened[file].cuts.value ^= cut
 
     def cuts(self, file: int) -> int:
         """The truncations that the file has been through since somebody opened it first."""
-        return self._cuts[file].value
+        return self._opened[file].cuts.value
 
     def size(self, file: int) -> int:
         with self._counted("lseek"):
             return os.lseek(file, 0, os.SEEK_END)
 
-    def sync(self, file: int) -> RootedSync:
-        """What brings the file to the medium, and its name if this has not been done since it was opened or renamed."""
+    def sync(self, file: int) -> Callable[[], None]:
+        """What brings the file to the medium, and its name if this has not been done since it was opened or renamed, by
+        a descriptor of its own; in one thread for all files."""
         with self._counted("fsync"):
-            path = None if file in self._placed else self._paths[file]
-            self._placed.add(file)
-            return RootedSync(self, os.dup(file), path)
+            opened = self._opened[file]
+            path, opened.placed = None if opened.placed else opened.path, True
+            return partial(self._sync_once, os.dup(file), path, opened.cuts, time.monotonic())
 
-    def sync_folders(self, path: str) -> None:
-        """Bring the names on the way to a file to the medium; raises `OSError`."""
-        pieces = path.split("/")[:-1]
-        for depth in range(len(pieces), -1, -1):
-            with self._directory("/".join(pieces[:depth])) as here:
-                os.fsync(here)
+    def _sync_once(self, file: int, path: str | None, shared: Cuts, requested_s: float) -> None:
+        """Sync a file, unless this was done for somebody else since it was requested (group commit)."""
+        try:
+            began_s, synced_path, _ = shared.synced
+            if began_s <= requested_s or path not in (None, synced_path):
+                began_s, failure = time.monotonic(), None
+                try:
+                    self.fsync(file, path)
+                except CallFailed as fault:
+                    failure = fault
+                shared.synced = began_s, path, failure
+        finally:
+            os.close(file)
+        if shared.synced[2] is not None:
+            raise shared.synced[2]
 
     def fsync(self, file: int, path: str | None) -> None:
-        """Bring a file, and what leads to it by `path`, to the medium."""
+        """Bring a file, and the names on the way to it by `path`, to the medium."""
         with self._counted("fsync"):
             os.fsync(file)
-            if path is not None:
-                self.sync_folders(path)
+            pieces = path.split("/") if path is not None else []
+            for depth in range(len(pieces) - 1, -1, -1):
+                with self._directory("/".join(pieces[:depth])) as here:
+                    os.fsync(here)
 
     def write(self, file: int, piece: memoryview, offset: int) -> int:
         try:
@@ -352,22 +376,6 @@ class RootedSubfiles:
             os.close(file)
             raise OSError(errno.EINVAL, "not a plain file")
         return found
-
-
-class RootedSync:
-    """A file to be brought to the medium, by a descriptor of its own."""
-
-    def __init__(self, subfiles: RootedSubfiles, file: int, path: str | None) -> None:
-        found = os.fstat(file)
-        self._subfiles, self._file, self._path = subfiles, file, path
-        self.key: Hashable = (found.st_dev, found.st_ino, path)
-
-    def run(self) -> None:
-        """Raises `CallFailed`."""
-        self._subfiles.fsync(self._file, self._path)
-
-    def close(self) -> None:
-        os.close(self._file)
 
 
 def _open_or_make(parent: int, name: str, way: int, flags: OpenFlag) -> tuple[int, bool]:

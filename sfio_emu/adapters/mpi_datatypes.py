@@ -2,6 +2,8 @@
 contents go through MPI_Unpack (or MPI_Pack), and where they land is the layout. Needs mpi4py (the extra `mpi`); nothing
 here decodes MPI's own structures."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
 
@@ -9,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfio_emu.errors import SfioError, UsageError
+from sfio_emu.views import datatypes
 from sfio_emu.views.datatypes import Datatype, hindexed, joined_runs, resized
-from sfio_emu.views.datatypes import elementary as elementary_type
+from sfio_emu.views.dealt_arrays import darray
 
 Octets = npt.NDArray[np.uint8]
 GRAY, BLACK = 0, 1
@@ -80,46 +83,44 @@ def datatype_by_decoding(mpi_type: Any) -> Datatype:
     return resized(_rebuilt(base, combiner, arguments), int(lb), int(extent))
 
 
-def _rebuilt(base: Any, combiner: str, arguments: dict[str, Any]) -> Datatype:
-    from sfio_emu.views import datatypes as build
-    from sfio_emu.views.dealt_arrays import darray
+# of each constructor the function and, in its order, what MPI calls its arguments; the base comes behind them
+_BUILT_BY = {
+    "CONTIGUOUS": (datatypes.contiguous, "count"),
+    "VECTOR": (datatypes.vector, "count", "blocklength", "stride"),
+    "HVECTOR": (datatypes.hvector, "count", "blocklength", "stride"),
+    "INDEXED": (datatypes.indexed, "blocklengths", "displacements"),
+    "HINDEXED": (hindexed, "blocklengths", "displacements"),
+    "INDEXED_BLOCK": (datatypes.indexed_block, "blocklength", "displacements"),
+    "SUBARRAY": (datatypes.subarray, "sizes", "subsizes", "starts"),
+}
 
+
+def _rebuilt(base: Any, combiner: str, arguments: dict[str, Any]) -> Datatype:
     if combiner in ("NAMED", "F90_INTEGER", "F90_REAL", "F90_COMPLEX"):
         size, name = base.Get_size(), base.Get_name()
         number = size // 2 if "COMPLEX" in name else size
-        return replace(elementary_type(size, name, _alignment(base)), items=((number, 1),))
+        return replace(datatypes.elementary(size, name, _alignment(base)), items=((number, 1),))
     if combiner == "STRUCT":
         parts = [datatype_by_decoding(part) for part in arguments["datatypes"]]
-        return build.struct(arguments["blocklengths"], arguments["displacements"], parts)
-    inner = datatype_by_decoding(base)
+        return datatypes.struct(arguments["blocklengths"], arguments["displacements"], parts)
+    inner, mpi = datatype_by_decoding(base), _mpi()
+    order = {"order": "F" if arguments["order"] == mpi.ORDER_F else "C"} if "order" in arguments else {}
+    if combiner in _BUILT_BY:
+        make, *names = cast(Any, _BUILT_BY[combiner])
+        return cast(Datatype, make(*(arguments[name] for name in names), inner, **order))
     if combiner == "DUP":
         return inner
-    if combiner == "CONTIGUOUS":
-        return build.contiguous(arguments["count"], inner)
-    if combiner in ("VECTOR", "HVECTOR"):
-        make = build.vector if combiner == "VECTOR" else build.hvector
-        return make(arguments["count"], arguments["blocklength"], arguments["stride"], inner)
-    if combiner in ("INDEXED", "HINDEXED"):
-        return (build.indexed if combiner == "INDEXED" else hindexed)(
-            arguments["blocklengths"], arguments["displacements"], inner
-        )
-    if combiner in ("INDEXED_BLOCK", "HINDEXED_BLOCK"):
+    if combiner == "HINDEXED_BLOCK":
         places = arguments["displacements"]
-        lengths = [arguments["blocklength"]] * len(places)
-        return (build.indexed if combiner == "INDEXED_BLOCK" else hindexed)(lengths, places, inner)
-    mpi = _mpi()
-    order = "F" if arguments.get("order") == mpi.ORDER_F else "C"
-    if combiner == "SUBARRAY":
-        return build.subarray(arguments["sizes"], arguments["subsizes"], arguments["starts"], inner, cast(Any, order))
+        return hindexed([arguments["blocklength"]] * len(places), places, inner)
     if combiner == "RESIZED":
         return resized(inner, arguments["lb"], arguments["extent"])
     if combiner == "DARRAY":
         distributions = {mpi.DISTRIBUTE_NONE: "none", mpi.DISTRIBUTE_BLOCK: "block", mpi.DISTRIBUTE_CYCLIC: "cyclic"}
         dealt = [None if block == mpi.DISTRIBUTE_DFLT_DARG else block for block in arguments["dargs"]]
-        axes = zip(
-            arguments["gsizes"], map(distributions.get, arguments["distribs"]), dealt, arguments["psizes"], strict=True
-        )
-        return darray(arguments["size"], arguments["rank"], cast(Any, list(axes)), inner, cast(Any, order))
+        distributed = map(distributions.get, arguments["distribs"])
+        axes = list(zip(arguments["gsizes"], distributed, dealt, arguments["psizes"], strict=True))
+        return darray(arguments["size"], arguments["rank"], cast(Any, axes), inner, **cast(Any, order))
     raise UsageError(f"datatype built by {combiner}, which is not decoded: pack it instead (datatype_by_pack)")
 
 
@@ -143,19 +144,19 @@ def _measures(mpi_type: Any) -> tuple[int, int, int]:
 def _with_bounds(mpi_type: Any, offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Datatype:
     lb, extent = mpi_type.Get_extent()
     runs = joined_runs(offsets, lengths)
-    bare = hindexed(cast(Any, runs.lengths), cast(Any, runs.offsets), elementary_type(1))
+    bare = hindexed(cast(Any, runs.lengths), cast(Any, runs.offsets), datatypes.elementary(1))
     return resized(bare, int(lb), int(extent))
 
 
 def _unpack(mpi_type: Any, packed: Octets, memory: Octets, true_lb: int) -> None:
-    with _Element(mpi_type, memory, true_lb) as (one, place):
+    with _element(mpi_type, memory, true_lb) as (one, place):
         one.Unpack(packed, 0, place, _mpi().COMM_SELF)
 
 
 def _pack(mpi_type: Any, memory: Octets, true_lb: int, size: int) -> Octets:
     comm = _mpi().COMM_SELF
     packed = np.zeros(max(1, mpi_type.Pack_size(1, comm)), dtype=np.uint8)
-    with _Element(mpi_type, memory, true_lb) as (one, place):
+    with _element(mpi_type, memory, true_lb) as (one, place):
         end = one.Pack(place, packed, 0, comm)
     if end != size:
         raise SfioError(
@@ -164,20 +165,16 @@ def _pack(mpi_type: Any, memory: Octets, true_lb: int, size: int) -> Octets:
     return packed[:size]
 
 
-class _Element:
+@contextmanager
+def _element(mpi_type: Any, memory: Octets, true_lb: int) -> Iterator[tuple[Any, Any]]:
     """One element of a type over `memory`, whose byte 0 is the type's byte `true_lb`: (type, buffer).
 
     mpi4py divides a buffer's length by the extent to count elements, and the type's own extent may be zero or negative:
     the element has extent 1 and its buffer length 1, at the address of the type's byte 0.
     """
 
-    def __init__(self, mpi_type: Any, memory: Octets, true_lb: int) -> None:
-        self._one = mpi_type.Create_resized(0, 1).Commit()
-        self._memory = memory
-        self._true_lb = true_lb
-
-    def __enter__(self) -> tuple[Any, Any]:
-        return self._one, _mpi().buffer.fromaddress(self._memory.ctypes.data - self._true_lb, 1)
-
-    def __exit__(self, *error: object) -> None:
-        self._one.Free()
+    one = mpi_type.Create_resized(0, 1).Commit()
+    try:
+        yield one, _mpi().buffer.fromaddress(memory.ctypes.data - true_lb, 1)
+    finally:
+        one.Free()

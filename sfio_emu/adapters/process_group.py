@@ -13,30 +13,23 @@ import threading
 import time
 from pathlib import Path
 
-from sfio_emu.adapters.peers.group_server import (
-    CHUNK_BYTES,
-    LOSS_NOTICED_S,
-    GroupServer,
-    parse_address,
-    watch_silence,
-)
+from sfio_emu.adapters.peers.group_server import LOSS_NOTICED_S, GroupServer, parse_address, watch_silence
 from sfio_emu.adapters.peers.local_users import is_foreign_user
 from sfio_emu.client.group_rounds import (
     AMOUNT,
+    HEADER,
     HELLO,
     MAX_ITEM_BYTES,
     Frame,
-    FrameReader,
     GroupError,
     Kind,
     check_membership,
-    failure_error,
-    unpack_items,
+    decode_head,
 )
 from sfio_emu.errors import UsageError
 
 _RETRY_S = 0.02
-_MAX_ROUND_BYTES = 1 << 32  # a complete round holds the items of every rank
+_INTERRUPTED = GroupError("an earlier call was interrupted before its answer had come")
 
 
 class SocketGroup:
@@ -57,9 +50,8 @@ class SocketGroup:
         self.rank = rank
         self.size = size
         self._connection = connection
+        self._stream = connection.makefile("rb")
         self._server = server
-        self._reader = FrameReader(_MAX_ROUND_BYTES)
-        self._round = 0
         self._broken: GroupError | None = None
         self._closed = False
         self._turn = threading.RLock()
@@ -82,8 +74,7 @@ class SocketGroup:
         hello = HELLO.pack(size, max(1, round((deadline_s - time.monotonic()) * 1000)))
         try:
             connection.settimeout(max(0.001, deadline_s - time.monotonic()) + LOSS_NOTICED_S)
-            group._send(Frame(kind=Kind.HELLO, rank=rank, payload=hello))
-            group._receive(Kind.WELCOME)
+            group._ask(Kind.HELLO, hello, Kind.WELCOME)
             if is_foreign_user(connection):  # known only now: whoever has not accepted yet is nobody
                 raise GroupError(
                     f"the process group at {address} is not known to be this user's; choose another address"
@@ -96,7 +87,7 @@ class SocketGroup:
 
     def barrier(self) -> None:
         """Return when every rank has called barrier. Raises GroupError where one is lost or has left."""
-        self._exchange(Kind.BARRIER, b"")
+        self._ask(Kind.BARRIER, b"", Kind.GATHERED, self.size)
 
     def all_gather(self, item: bytes) -> list[bytes]:
         """The items given by every rank, that of rank i at place i. Raises GroupError; UsageError for an item above 256
@@ -104,13 +95,12 @@ class SocketGroup:
         item = bytes(item)
         if len(item) > MAX_ITEM_BYTES:
             raise UsageError(f"item of {len(item)} bytes: all_gather takes at most {MAX_ITEM_BYTES}")
-        return self._exchange(Kind.GATHER, item)
+        return self._ask(Kind.GATHER, item, Kind.GATHERED, self.size)
 
     def fetch_add(self, counter: str, amount: int) -> int:
         """Add to a counter of the group (0 when first named) and give what it was before. Raises GroupError."""
-        payload = AMOUNT.pack(amount) + counter.encode()
-        answer = self._ask(Frame(kind=Kind.ADD, rank=self.rank, payload=payload), Kind.ADDED)
-        return int(AMOUNT.unpack(answer.payload)[0])
+        (before,) = self._ask(Kind.ADD, AMOUNT.pack(amount) + counter.encode(), Kind.ADDED)
+        return int(AMOUNT.unpack(before)[0])
 
     def close(self) -> None:
         """Leave the group; ranks that still wait for this one in a collective call get an error. May be called
@@ -120,7 +110,9 @@ class SocketGroup:
         self._closed = True
         if os.getpid() == self._process:  # a child of fork leaves without a word: its parent stays
             with contextlib.suppress(OSError):
-                self._connection.sendall(Frame(kind=Kind.LEAVE, rank=self.rank).encode())
+                self._connection.sendall(Frame(Kind.LEAVE, self.rank).encode())
+                self._connection.shutdown(socket.SHUT_RDWR)  # whoever waits for an answer lets go of the stream
+            self._stream.close()
         self._connection.close()
         if self._server is not None:
             self._server.close()
@@ -131,18 +123,8 @@ class SocketGroup:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _exchange(self, kind: Kind, item: bytes) -> list[bytes]:
-        with self._turn:
-            frame = self._ask(Frame(kind=kind, rank=self.rank, round=self._round, payload=item), Kind.GATHERED)
-            if frame.round != self._round:
-                raise self._break(
-                    f"the coordinator answered round {frame.round} where rank {self.rank} is in {self._round}"
-                )
-            self._round += 1
-        return unpack_items(frame.payload, self.size)
-
-    def _ask(self, frame: Frame, awaited: Kind) -> Frame:
-        """Send a frame and wait for what answers it."""
+    def _ask(self, kind: Kind, payload: bytes, awaited: Kind, answers: int = 1) -> list[bytes]:
+        """Send a frame and wait for so many that answer it."""
         if os.getpid() != self._process:
             raise UsageError(
                 f"this process was forked from rank {self.rank} and has no place in its group of {self.size}: it may"
@@ -153,36 +135,35 @@ class SocketGroup:
                 raise self._broken
             if self._closed:
                 raise UsageError(f"rank {self.rank} has left the group: make collective calls before close")
-            self._send(frame)
-            return self._receive(awaited)
-
-    def _send(self, frame: Frame) -> None:
-        # where the send fails, the reason may already lie in what was received
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError, TimeoutError):
-            self._connection.sendall(frame.encode())
-
-    def _receive(self, kind: Kind) -> Frame:
-        data = b""  # a frame may have come together with the one before
-        while True:
-            for frame in self._reader.feed(data):
-                if frame.kind is Kind.FAILED:
-                    self._broken = failure_error(frame)
-                    raise self._broken
-                if frame.kind is not kind:
-                    raise self._break(f"the coordinator sent {frame.kind.name} where {kind.name} was due")
-                return frame
+            self._broken = _INTERRUPTED
             try:
-                data = self._connection.recv(CHUNK_BYTES)
-            except TimeoutError:
-                raise self._break("the process group gave no answer in time") from None
-            except OSError as error:
-                raise self._break(f"the coordinator of the process group is lost: {error.strerror}") from error
-            if not data:
-                raise self._break("the coordinator of the process group (rank 0 or the launcher) has ended")
+                # where the send fails, the reason may already lie in what was received
+                with contextlib.suppress(BrokenPipeError, ConnectionResetError, TimeoutError):
+                    self._connection.sendall(Frame(kind, self.rank, payload).encode())
+                found = [self._receive(awaited) for _ in range(answers)]
+            except GroupError as error:
+                self._broken = error
+                raise
+            self._broken = None
+        return found
 
-    def _break(self, message: str) -> GroupError:
-        self._broken = GroupError(message)
-        return self._broken
+    def _receive(self, awaited: Kind) -> bytes:
+        """What the next frame holds, which is to be of that kind."""
+        try:
+            head = self._stream.read(HEADER.size)
+            kind, rank, length = decode_head(head) if len(head) == HEADER.size else (Kind.FAILED, -1, 0)
+            payload = self._stream.read(length)
+        except TimeoutError:
+            raise GroupError("the process group gave no answer in time") from None
+        except OSError as error:
+            raise GroupError(f"the coordinator of the process group is lost: {error.strerror}") from error
+        if len(head) < HEADER.size or len(payload) < length:
+            raise GroupError("the coordinator of the process group (rank 0 or the launcher) has ended")
+        if kind is Kind.FAILED:
+            raise GroupError(payload.decode(errors="replace"), None if rank < 0 else rank)
+        if kind is not awaited:
+            raise GroupError(f"the coordinator sent {kind.name} where {awaited.name} was due")
+        return payload
 
 
 def _reach(address: str, rank: int, size: int, deadline_s: float) -> tuple[socket.socket, GroupServer | None]:
@@ -197,7 +178,8 @@ def _reach(address: str, rank: int, size: int, deadline_s: float) -> tuple[socke
         except OSError as error:
             connection.close()
             if time.monotonic() + _RETRY_S >= deadline_s:
-                _close(server)
+                if server is not None:
+                    server.close()
                 raise GroupError(
                     f"rank {rank} found no process group at {address}: {error.strerror or error}", 0
                 ) from error
@@ -222,8 +204,3 @@ def _coordinate(address: str, size: int) -> GroupServer | None:
         return None
     atexit.register(server.close)  # answers on their way reach the others even where close is forgotten
     return server
-
-
-def _close(server: GroupServer | None) -> None:
-    if server is not None:
-        server.close()

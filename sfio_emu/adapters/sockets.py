@@ -6,7 +6,6 @@ does not, because its disk is slow or it was stopped; waited for 15 times as lon
 """
 
 import errno
-import os
 import select
 import socket
 import struct
@@ -16,7 +15,6 @@ from itertools import islice
 
 from sfio_emu.adapters.key_files import key_from_environment
 from sfio_emu.errors import ListenerLost, PeerError, UsageError, whole_number
-from sfio_emu.message_bodies import NONCE_BYTES
 from sfio_emu.ports import Connection, Conversation
 
 VECTORS = 1024
@@ -26,22 +24,6 @@ MIN_BURST_BYTES = 16 << 10
 TCP_INFO = struct.Struct(
     "<2x2B40xI8xI"
 )  # of tcp_info: retransmits, probes, ms since data were sent, since something was acknowledged
-
-
-class TcpConnection:
-    """A connected stream socket, not blocking."""
-
-    def __init__(self, host: str, stream: socket.socket, key: bytes | None = None) -> None:
-        self.host = host
-        self.stream = stream
-        self.nonce = os.urandom(NONCE_BYTES)
-        self.key = key
-
-    def fileno(self) -> int:
-        return self.stream.fileno()
-
-    def close(self) -> None:
-        self.stream.close()
 
 
 class TcpConnections:
@@ -74,7 +56,7 @@ class TcpConnections:
         """The names of all I/O nodes, sorted."""
         return sorted(self._addresses)
 
-    def connect(self, host: str) -> TcpConnection:
+    def connect(self, host: str) -> Connection:
         """Raises `ListenerLost` within the time limit, `UsageError` where no listener of that name is known."""
         address = self._addresses.get(host)
         if address is None:
@@ -94,7 +76,7 @@ class TcpConnections:
         except OSError as fault:
             stream.close()
             raise ListenerLost(host, f"no connection to its listener at {address[0]}:{address[1]}: {fault}") from fault
-        return TcpConnection(host, stream, self._key)
+        return Connection(host=host, stream=stream, key=self._key)
 
     def carry(self, conversations: Sequence[tuple[Connection, Conversation]]) -> Mapping[str, PeerError]:
         """Move bytes until each conversation is finished or broken; what broke, by host."""
@@ -112,7 +94,7 @@ class _Carriage:
         self, conversations: Sequence[tuple[Connection, Conversation]], timeout_s: float, stall_s: float
     ) -> None:
         self._live = {
-            connection.fileno(): (connection.host, _stream(connection), conversation)
+            connection.stream.fileno(): (connection.host, connection.stream, conversation)
             for connection, conversation in conversations
         }
         self._poll = select.poll()
@@ -124,7 +106,7 @@ class _Carriage:
 
     def run(self) -> dict[str, PeerError]:
         live = self._live
-        look_s = _look_s(self._timeout_s)
+        look_s = min(self._timeout_s / 8, 0.5)  # how often a conversation in which nothing moves is looked at
         looked_s = time.monotonic()
         ready = [(number, select.POLLOUT) for number in live]
         while live:
@@ -187,7 +169,9 @@ class _Carriage:
 
     def _drop(self, number: int, fault: PeerError | OSError | str) -> None:
         host = self._live[number][0]
-        self._broken[host] = fault if isinstance(fault, PeerError) else _lost(host, fault)
+        if not isinstance(fault, PeerError):
+            fault = ListenerLost(host, fault if isinstance(fault, str) else _describe(fault))
+        self._broken[host] = fault
         self._forget(number)
 
     def _forget(self, number: int) -> None:
@@ -225,20 +209,6 @@ def _checked(addresses: Mapping[str, tuple[str, int]]) -> dict[str, tuple[str, i
             raise UsageError(f"the address of the listener of {host} is {place!r}: give (address, port)")
         whole_number(place[1], f"port of the listener of {host}", 1, 65535)
     return dict(addresses)
-
-
-def _stream(connection: Connection) -> socket.socket:
-    assert isinstance(connection, TcpConnection)
-    return connection.stream
-
-
-def _look_s(timeout_s: float) -> float:
-    """How often a conversation in which nothing moves is looked at."""
-    return min(timeout_s / 8, 0.5)
-
-
-def _lost(host: str, fault: OSError | str) -> ListenerLost:
-    return ListenerLost(host, fault if isinstance(fault, str) else _describe(fault))
 
 
 def _describe(fault: OSError) -> str:

@@ -1,27 +1,24 @@
 """Reads and writes of a file's bytes: requests prepared, split over the I/O nodes, moved, their faults gathered.
 A block in one message to each I/O node, and the plain way (one message a fragment) that it is compared with."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 
 import numpy as np
 
 from sfio_emu import message_bodies, wire
-from sfio_emu.client.connection import Message
-from sfio_emu.client.session import OpenSubfile, Result, Session, answered
+from sfio_emu.client.connection import Link, Message
+from sfio_emu.client.session import Result, answered
 from sfio_emu.client.size_check import NO_END, WrittenSizes, fit_one_file, min_size, possibly_short_subfiles
-from sfio_emu.client.small_access import host_parts, is_small, read_small, write_small
-from sfio_emu.client.small_calls import BlockPart, block_parts
-from sfio_emu.client.transfer import Call, HostTransfer, Job, pack
+from sfio_emu.client.small_access import OpenSubfiles
+from sfio_emu.client.small_calls import block_pieces
+from sfio_emu.client.transfer import HostTransfer, Job
 from sfio_emu.errors import SfioError
-from sfio_emu.layout.piece import Bytes, Piece
-from sfio_emu.layout.piece_builder import pieces_of, regular_pieces
+from sfio_emu.layout.piece import Bytes
+from sfio_emu.layout.piece_builder import Piece, pieces_of, regular_pieces
 from sfio_emu.layout.requests import Requests, make_requests, prepare
-from sfio_emu.layout.striping import Layout
-from sfio_emu.names import SubfileName
 from sfio_emu.ports import Direction
-from sfio_emu.settings import Settings, TransferCounters
+from sfio_emu.settings import TransferCounters
 from sfio_emu.wire import Kind
 
 MAX_LOOKS = 16
@@ -30,8 +27,8 @@ Messages = Callable[[str], Iterator[Message]]
 """The messages of a call to a host."""
 
 
-class Access:
-    """The subfiles of an open file as seen by one process; `settings` are the session's unless the file has its own.
+class Access(OpenSubfiles):
+    """The subfiles of an open file as seen by one process.
 
     Whoever writes past the end of the file makes the subfiles it does not touch as long as they are in a file that
     reaches so far: the sum of their sizes is always its size. `sizes`, what the subfiles were last seen to hold, only
@@ -39,36 +36,23 @@ class Access:
     `doubtful`: the subfiles did not have the sizes of one file when it was opened, or a write failed since.
     """
 
-    def __init__(
-        self, subfiles: Sequence[SubfileName], layout: Layout, session: Session, settings: Settings | None = None
-    ) -> None:
-        self.subfiles, self.layout, self.session = tuple(subfiles), layout, session
-        self.settings = session.settings if settings is None else settings
-        self.read_only = self.doubtful = False
-        self.opened: Sequence[OpenSubfile] = ()
-        self.counters = TransferCounters()
-        self.sizes = [0] * len(self.subfiles)
-        self.hosts: dict[str, list[int]] = {}
-        for number, subfile in enumerate(self.subfiles):
-            self.hosts.setdefault(subfile.host, []).append(number)
-
     def write(self, memory: Bytes, requests: Requests) -> None:
         """Write the blocks; raises the first fault in the order of hosts when all hosts are served."""
-        if len(requests):
-            job = self.job("write", memory, requests)
-            self.carry("write", [job])
-            if job.fault is not None:
-                raise job.fault
+        self._carry_one("write", memory, requests)
 
     def read(self, memory: Bytes, requests: Requests) -> int:
         """Read the blocks; where the first byte of the file lies that is missing (`NO_END`: none)."""
-        if not len(requests):
-            return NO_END
-        job = self.job("read", memory, requests)
-        self.carry("read", [job])
+        return self._carry_one("read", memory, requests).end
+
+    def _carry_one(
+        self, direction: Direction, memory: Bytes, requests: Requests, part_of: WrittenSizes | None = None
+    ) -> Job:
+        job = self.job(direction, memory, requests)
+        if len(requests):
+            self.carry(direction, [job], part_of)
         if job.fault is not None:
             raise job.fault
-        return job.end[0]
+        return job
 
     def write_block(self, memory: Bytes, offset: int) -> None:
         """Write one block, all of `memory`."""
@@ -82,46 +66,42 @@ class Access:
 
     def read_block(self, memory: Bytes, offset: int) -> int:
         """Read one block, all of `memory`; where the first byte of the file lies that is missing (`NO_END`: none)."""
-        end = self._read_small(memory, offset)
-        return self.read(memory, make_requests([offset], [0], [len(memory)])) if end is None else end
+        size = len(memory)
+        with self.session.guard:
+            if self.is_small(offset, size):
+                hosts = self.by_host(block_pieces(self.layout, offset, size), size)
+                if hosts is not None:
+                    return self.read_small(memory, hosts)
+            return self.read(memory, make_requests([offset], [0], [size]))
 
     def _write_small(self, memory: Bytes, offset: int) -> bool:
         """Write one small block, unless it makes subfiles longer on which it has no part; whether that was done."""
         size = len(memory)
-        if not is_small(self, offset, size):
+        if not self.is_small(offset, size):
             return False
         with self.session.guard:
-            parts = block_parts(self.layout, offset, size)
-            hosts = host_parts(self, parts, size)
-            first = parts[0]
-            inside = len(parts) == 1 and self.sizes[first.subfile] >= first.high
-            if hosts is None or not (inside or self._needs_no_other(parts, offset + size)):
+            pieces = block_pieces(self.layout, offset, size)
+            hosts = self.by_host(pieces, size)
+            first = pieces[0].subfile
+            inside = len(pieces) == 1 and self.sizes[first] >= pieces[0].bounds[1]
+            if hosts is None or not (inside or self._needs_no_other(pieces, offset + size)):
                 return False
-            sizes = write_small(self, memory, offset, hosts)
-            if not (inside and sizes.before[first.subfile] == self.sizes[first.subfile]):
+            sizes = self.write_small(memory, hosts)
+            if not (inside and sizes.before[first] == self.sizes[first]):
                 self._settle(offset + size, sizes)
             return True
 
-    def _needs_no_other(self, parts: Sequence[BlockPart], end: int) -> bool:
+    def _needs_no_other(self, pieces: Sequence[Piece], end: int) -> bool:
         """Whether, by what was last seen, a write up to `end` leaves no subfile too short on which it has no part."""
         shares = [0] * len(self.subfiles)
-        for part in parts:
-            shares[part.subfile] = part.size
+        for piece in pieces:
+            shares[piece.subfile] = piece.size
         due = possibly_short_subfiles(self.layout, end, self._seen(shares))
         return all(shares[number] for number in due)
 
-    def _read_small(self, memory: Bytes, offset: int) -> int | None:
-        """Read one small block; where the first missing byte of the file lies. None where it is not small."""
-        size = len(memory)
-        if not is_small(self, offset, size):
-            return None
-        with self.session.guard:
-            hosts = host_parts(self, block_parts(self.layout, offset, size), size)
-            return None if hosts is None else read_small(self, memory, offset, hosts)
-
     def job(self, direction: Direction, memory: Bytes, requests: Requests) -> Job:
         """One read or write to be carried out, alone or with others."""
-        return Job(memory, prepare(requests, self.settings, writing=direction == "write"))
+        return Job(memory, prepare(requests, self.settings, writing=direction == "write"), self.layout)
 
     def carry(self, direction: Direction, jobs: Sequence[Job], part_of: WrittenSizes | None = None) -> None:
         """Carry out reads, or writes, in their order, their messages one behind the other over the windows of all
@@ -130,29 +110,22 @@ class Access:
         A job that could not be carried out has a `fault`: the first in the order of hosts when all hosts are served.
         `part_of`: what the answers say, of a write that others follow before the sizes of the subfiles are looked at.
         """
-        settings, alone = self.settings, len(jobs) == 1
-        with self._counted() as counters:
+        with self.counted() as counters:
             sizes, extends = part_of or WrittenSizes(), direction == "write" and part_of is None
-            calls = [Call(job.memory, settings, counters, sizes) for job in jobs]
             shares = [self._shares(job.requests) for job in jobs]
-            due: set[int] = set()
-            for job, share in zip(jobs, shares, strict=True) if extends else ():
-                job.due = possibly_short_subfiles(self.layout, job.requests.end, self._seen(share))
-                due |= set(job.due)
-            if not alone:
-                for job, share in zip(jobs, shares, strict=True):
-                    job.expect(
-                        host for host, numbers in self.hosts.items() if any(share[n] or n in job.due for n in numbers)
-                    )
+            for job, share in zip(jobs, shares, strict=True):
+                job.sizes, job.counters = sizes, counters
+                if extends:
+                    job.due = possibly_short_subfiles(self.layout, job.requests.end, self._seen(share))
+                job.expect(host for host, own in self.hosts.items() if any(share[n] or n in job.due for n in own))
 
             def messages(host: str) -> Iterator[Message]:
-                for job, call in zip(jobs, calls, strict=True):
-                    made = self._messages(direction, host, job, call)
-                    yield from made if alone else job.watched(host, made)
+                for job in jobs:
+                    yield from job.watched(host, self._messages(direction, host, job))
 
-            all_shares = shares[0] if alone else [sum(each) for each in zip(*shares, strict=True)]
             try:
-                self._transfer(calls[0], messages, all_shares, direction, also=due)
+                due = {number for job in jobs for number in job.due}
+                self._transfer(messages, [sum(each) for each in zip(*shares, strict=True)], direction, due, counters)
                 if extends:
                     self._settle(max(job.requests.end for job in jobs), sizes)
             except SfioError as fault:
@@ -162,22 +135,31 @@ class Access:
             for source, target, size in job.copies:
                 job.memory[target : target + size] = job.memory[source : source + size]
 
-    def _messages(self, direction: Direction, host: str, job: Job, call: Call) -> Iterator[Message]:
-        pieces = self._pieces(host, job.requests, merge=self.settings.merge)
-        limit_bytes = self._limit_bytes(host, job.requests.total_bytes // len(self.hosts))
-        if direction == "write":
-            return self._write_messages(host, call, pieces, limit_bytes, job.due)
-        return self._read_messages(host, call, pieces, limit_bytes, job.end)
+    def _messages(self, direction: Direction, host: str, job: Job) -> Iterator[Message]:
+        settings, link, writing = self.settings, self.session.link(host), direction == "write"
+        transfer = HostTransfer(
+            job=job, handles=self._handles(host), link=link, merge=settings.merge, combine=settings.combine,
+            checked=settings.check_data if writing else settings.check_reads,
+        )  # fmt: skip
+        pieces = (
+            piece
+            for number in self.hosts[host]
+            for piece in pieces_of(job.requests, self.layout, number, merge=settings.merge)
+        )
+        limit_bytes = self._limit_bytes(link, job.requests.total_bytes // len(self.hosts))
+        return transfer.writes(pieces, limit_bytes) if writing else transfer.reads(pieces, limit_bytes)
+
+    def _limit_bytes(self, link: Link, share_bytes: int) -> int:
+        """Of a message: no more than a quarter of a long call, so that network and disk work at the same time."""
+        return min(link.limit_bytes, self.settings.message_bytes, max(PIPELINED_BYTES, share_bytes // 4))
 
     def write_fragments(self, memory: Bytes, offset: int) -> None:
         """Write a block as one message, one answer and one call of the disk for each fragment."""
         sizes = WrittenSizes()
         with self.session.guard:
             for part in self.layout.fragments(offset, len(memory)):
-                job = self.job("write", memory, make_requests([part.offset], [part.offset - offset], [part.size]))
-                self.carry("write", [job], sizes)
-                if job.fault is not None:
-                    raise job.fault
+                requests = make_requests([part.offset], [part.offset - offset], [part.size])
+                self._carry_one("write", memory, requests, sizes)
             if len(memory):
                 self._settle(offset + len(memory), sizes)
 
@@ -197,17 +179,6 @@ class Access:
         handles = [self.session.handle(one) for one in self.opened]
         questions = [(one.name, kind, body(number, handles[number])) for number, one in enumerate(self.opened)]
         return answered(self.session.ask_each(questions, answer))
-
-    @contextmanager
-    def _counted(self) -> Iterator[TransferCounters]:
-        """The turn of one call, and its counters, added to those of the file and of the session however it ends."""
-        counters = TransferCounters()
-        with self.session.guard:
-            try:
-                yield counters
-            finally:
-                self.counters.add(counters)
-                self.session.counters.add(counters)
 
     def ask_sizes(self) -> list[int]:
         """How long the subfiles are now."""
@@ -248,53 +219,6 @@ class Access:
         else:
             self.sizes = list(self.layout.subfile_sizes(max(end, least)))
 
-    def _pieces(self, host: str, requests: Requests, *, merge: bool) -> Iterator[Piece]:
-        for number in self.hosts[host]:
-            yield from pieces_of(requests, self.layout, number, merge=merge)
-
-    def _host_transfer(self, host: str, call: Call, *, checked: bool) -> HostTransfer:
-        handles = self._handles(host)
-
-        def path(handle: int) -> str:
-            return next((self.subfiles[number].path for number in handles if handles[number] == handle), "its subfiles")
-
-        return HostTransfer(
-            memory=call.memory, handles=handles, stage=self.session.link(host).stage, counters=call.counters,
-            merge=call.settings.merge, checked=checked,
-            path=path,
-        )  # fmt: skip
-
-    def _write_messages(
-        self, host: str, call: Call, pieces: Iterable[Piece], limit_bytes: int, due: Mapping[int, int]
-    ) -> Iterator[Message]:
-        """The messages for a host; the last one also makes its subfiles as long as they must be."""
-        transfer = self._host_transfer(host, call, checked=call.settings.check_data)
-        reached = dict.fromkeys(self.hosts[host], 0)
-        room = limit_bytes - wire.STRIDED_BYTES * (len(reached) + 1)
-        waiting: list[Piece] = []
-        for packed in pack(pieces, room, combine=call.settings.combine):
-            if waiting:
-                yield transfer.write(waiting, sizes=call.sizes)
-            waiting = packed
-            for piece in packed:
-                reached[piece.subfile] = max(reached[piece.subfile], piece.bounds[1])
-        ensured = [(number, due[number]) for number in reached if due.get(number, 0) > reached[number]]
-        if waiting or ensured:
-            yield transfer.write(waiting, ensured, call.sizes)
-
-    def _read_messages(
-        self, host: str, call: Call, pieces: Iterable[Piece], limit_bytes: int, end: list[int]
-    ) -> Iterator[Message]:
-        transfer = self._host_transfer(host, call, checked=call.settings.check_reads)
-        for packed in pack(pieces, limit_bytes, combine=call.settings.combine):
-            yield transfer.read(packed, self._ends_at(end))
-
-    def _ends_at(self, end: list[int]) -> Callable[[int, int], None]:
-        def note(subfile: int, place: int) -> None:
-            end[0] = min(end[0], self.layout.logical_offset(subfile, place))
-
-        return note
-
     def _shares(self, requests: Requests) -> list[int]:
         """Bytes of the requests on each subfile."""
         unit, count = self.layout.stripe_unit, len(self.subfiles)
@@ -313,17 +237,12 @@ class Access:
             for n in range(count)
         ]
 
-    def _limit_bytes(self, host: str, share_bytes: int) -> int:
-        """Of a message: no more than a quarter of a long call, so that network and disk work at the same time."""
-        most = min(self.session.link(host).limit_bytes, self.settings.message_bytes)
-        return min(most, max(PIPELINED_BYTES, share_bytes // 4))
-
     def _handles(self, host: str) -> dict[int, int]:
         return {number: self.session.handle(self.opened[number]) for number in self.hosts[host]}
 
     def _transfer(
-        self, call: Call, messages: Messages, shares: Sequence[int], direction: Direction,
-        also: Collection[int] = (),
+        self, messages: Messages, shares: Sequence[int], direction: Direction, also: Collection[int],
+        counters: TransferCounters,
     ) -> None:  # fmt: skip
         """Exchange the messages with the hosts that have a share, or a subfile in `also`; raises the first fault.
 
@@ -342,7 +261,7 @@ class Access:
                 hosts[host] = partial(messages, host)
                 sizes[host] = sum(shares[number] for number in numbers)
         if hosts:
-            faults += self.session.transfer(hosts, sizes, direction, call.counters, call.settings)
+            faults += self.session.transfer(hosts, sizes, direction, counters, self.settings)
         if faults:
             self.doubtful |= direction == "write"
             raise faults[0]

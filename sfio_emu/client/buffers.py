@@ -11,7 +11,7 @@ import numpy as np
 
 from sfio_emu.errors import UsageError, whole_number
 from sfio_emu.layout.piece import Bytes
-from sfio_emu.layout.requests import Requests
+from sfio_emu.layout.requests import Requests, make_requests
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -73,11 +73,15 @@ def each_offset(offsets: int | Sequence[int], sizes: list[int]) -> list[int]:
     return every
 
 
-def inside(memory: Bytes, requests: Requests) -> Requests:
+def blocks_of(
+    buffer: Buffer, offsets: npt.ArrayLike, places: npt.ArrayLike, sizes: npt.ArrayLike, *, writable: bool = False
+) -> tuple[Bytes, Requests]:
+    """The bytes of a buffer, and the requests of a call for blocks of it; raises `UsageError` where one is outside."""
+    memory, requests = as_bytes(buffer, writable=writable), make_requests(offsets, places, sizes)
     low, high = requests.memory_bounds
     if low < 0 or high > len(memory):
         raise UsageError(f"a block is outside the buffer of {len(memory)} bytes: check its place and size")
-    return requests
+    return memory, requests
 
 
 def first_bytes(buffer: Buffer, size: int | None) -> Buffer:

@@ -19,11 +19,6 @@ from sfio_emu.names import SubfileName, parse_file_name
 from sfio_emu.wire import Kind
 
 
-def stat_subfile(session: Session, subfile: SubfileName) -> Stat:
-    """What the path of a subfile is; raises `RemoteFailure` (ENOENT where there is nothing)."""
-    return stat_paths(session, [subfile])[0]
-
-
 def list_folder(session: Session, host: str, path: str) -> Iterator[Entry]:
     """The names of a folder ("" is the root) of a listener, in their order, requested page by page."""
     after, more = "", True

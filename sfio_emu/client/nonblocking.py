@@ -1,13 +1,13 @@
 """Reads and writes that go on while the program does something else: a request is given, and waited for later.
 A thread of the session carries them out; what waits for it at the same time goes over the windows together."""
 
-import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import groupby
 
 from sfio_emu.client.access import Access
 from sfio_emu.client.session import Session
-from sfio_emu.client.threads import Event, Worker
+from sfio_emu.client.threads import Event
 from sfio_emu.client.transfer import Job
 from sfio_emu.errors import SfioError, UsageError
 from sfio_emu.ports import Direction
@@ -16,8 +16,8 @@ from sfio_emu.ports import Direction
 class Request:
     """A read or write under way. Its buffer belongs to it until `wait` has returned or `test` has said True."""
 
-    def __init__(self, access: Access, direction: Direction, job: Job | None, count: Callable[[Job], int]) -> None:
-        """Use `begin`. No `job`: nothing to do, done at once."""
+    def __init__(self, access: Access, direction: Direction, job: Job | None, count: Callable[[], int]) -> None:
+        """Use `start`. No `job`: nothing to do, done at once."""
         self.access, self.direction, self.job = access, direction, job
         self._count = count
         self._done = Event()
@@ -38,11 +38,9 @@ class Request:
         self._check_process()
         if not self._done.wait(timeout_s):
             raise UsageError(f"the request is not done after {timeout_s:g} s: wait again")
-        if self.job is None:
-            return 0
-        if self.job.fault is not None:
+        if self.job is not None and self.job.fault is not None:
             raise self.job.fault
-        return self._count(self.job)
+        return self._count()
 
     def await_end(self) -> None:
         """Return when it is done, however it went; at once in a child of fork, where it never will be."""
@@ -60,18 +58,19 @@ class Request:
             raise UsageError("the request was begun before this process was forked: wait for it in the parent")
 
 
-def start(access: Access, direction: Direction, job: Job | None, count: Callable[[Job], int]) -> Request:
+def start(access: Access, direction: Direction, job: Job | None, count: Callable[[], int]) -> Request:
     """A request that the session's thread carries out; `count` gives what `wait` returns."""
     request = Request(access, direction, job, count)
     if job is not None:
-        with access.session.guard:
-            worker = _workers.setdefault(access.session, Worker(_carry))
-        worker.submit(request)
+        access.session.begun.append(request)
+        access.session.in_background(partial(_carry, access.session))
     return request
 
 
-def _carry(requests: Sequence[Request]) -> None:
-    """Carry out requests in their order, those of one file and direction that follow one another together."""
+def _carry(session: Session) -> None:
+    """Carry out the requests that have begun, in their order, those of one file and direction that follow one another
+    together."""
+    requests: list[Request] = [session.begun.popleft() for _ in range(len(session.begun))]
     for (access, direction), same in groupby(requests, key=lambda request: (request.access, request.direction)):
         together = list(same)
         fault: SfioError | None = None
@@ -97,6 +96,3 @@ def wait_all(requests: Iterable[Request]) -> list[int]:
     if fault is not None:
         raise fault
     return counts
-
-
-_workers: weakref.WeakKeyDictionary[Session, Worker[Request]] = weakref.WeakKeyDictionary()

@@ -12,13 +12,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import Enum
 from functools import partial
-from typing import Protocol
 
 from sfio_emu import message_bodies
 from sfio_emu.client.session import OpenSubfile, Session, answered
 from sfio_emu.client.threads import Event
 from sfio_emu.errors import PeerError, RemoteFailure, SfioError, UsageError
-from sfio_emu.message_bodies import UNSTORABLE, OpenFlag, StoredLayout, encode_lock, encode_path
+from sfio_emu.message_bodies import UNSTORABLE, Opened, OpenFlag, Stat, StoredLayout, encode_lock, encode_path
 from sfio_emu.names import SubfileName
 from sfio_emu.wire import Kind
 
@@ -26,13 +25,8 @@ MAX_TRIES, LONGEST_WAIT_S = 1000, 0.02  # for a lock: some 20 s
 REPAIR = "`python -m sfio_emu.adapters.repair NAME` says what can be done"
 
 
-class Found(Protocol):
-    """What a listener says of a subfile, as OPEN or STAT have it."""
-
-    @property
-    def size(self) -> int: ...
-    @property
-    def layout(self) -> StoredLayout: ...
+Found = Opened | Stat
+"""What a listener says of a subfile."""
 
 
 class Condition(Enum):

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from sfio_emu import wire
-from sfio_emu.layout.piece import Piece, Rows
+from sfio_emu.layout.piece import Rows
+from sfio_emu.layout.piece_builder import Piece
 from sfio_emu.layout.requests import Integers
 from sfio_emu.wire import Kind, Malformed
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 
 import json
 import operator
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial, wraps
-from typing import Concatenate, ParamSpec, SupportsIndex, TypeVar, cast
+from hmac import compare_digest
+from typing import Any, Concatenate, ParamSpec, SupportsIndex, TypeVar, cast
 
 from sfio_emu import authentication, message_bodies, wire
-from sfio_emu.client.connection import Exchange, Message
+from sfio_emu.client.connection import Exchange, Link, Message, OpenKey
 from sfio_emu.client.small_calls import SmallCall
-from sfio_emu.client.threads import Guard
-from sfio_emu.client.transfer import Stage
+from sfio_emu.client.threads import Background, Guard
 from sfio_emu.errors import PeerError, ProtocolError, SfioError, StaleFileError, UsageError
 from sfio_emu.message_bodies import Opened, OpenFlag, Welcome
 from sfio_emu.names import SubfileName
-from sfio_emu.ports import Connection, Connections, Direction, FreeTurns, ProcessGroup, SoloGroup, Turns
-from sfio_emu.settings import ALL_CALLS, Settings, TransferCounters
+from sfio_emu.ports import Connections, Direction, FreeTurns, ProcessGroup, SoloGroup, Turns
+from sfio_emu.settings import COUNTED, Settings, TransferCounters
 from sfio_emu.wire import Kind
 
 MANAGEMENT = Settings(check_data=True, window=64)
@@ -39,7 +39,6 @@ def _in_turn(act: Callable[Concatenate[Session, P], Result]) -> Callable[Concate
     return take_turn
 
 
-OpenKey = tuple[str, bool, int]
 Question = tuple[SubfileName, Kind, bytes]
 """A message about a subfile: its kind and body."""
 
@@ -58,27 +57,14 @@ class OpenSubfile:
         return found.layout.file_id == file_id if file_id else found.inode == self.opened.inode
 
 
-@dataclass(kw_only=True)
-class Link:
-    """A live connection to a host: the number of the next message, what a message may hold, the machine the listener
-    says it runs on, the handles and users of open subfiles by key."""
-
-    connection: Connection
-    next_sequence: int = 1
-    limit_bytes: int = wire.MIN_LIMIT
-    machine: bytes = b""
-    handles: dict[OpenKey, int] = field(default_factory=dict)
-    users: dict[OpenKey, int] = field(default_factory=dict)
-    stage: Stage = field(default_factory=Stage)
-
-
 class Session:
     """Connections, process group, order of transfers and settings, shared by the files of a process.
 
     For any number of threads: `guard` lets their calls take turns. A child of fork makes connections of its own when it
     first needs them; its parent's stay the parent's (`generation`: how many forks lie between).
-    `counters` are the sums over all calls; `forgotten`: open subfiles whose file is collected, to be closed by the next
-    opening, because nobody may send anything while a call is under way.
+    `links`: the live connections by host; `counters`: the sums over all calls; `forgotten`: open subfiles whose file is
+    collected, to be closed by the next opening, because nobody may send anything while a call is under way; `begun`:
+    requests that are to be carried out.
     """
 
     def __init__(
@@ -102,18 +88,20 @@ class Session:
         self.settings = settings if settings is not None else Settings()
         self.counters = TransferCounters()
         self.forgotten: list[Sequence[OpenSubfile]] = []
-        self._links: dict[str, Link] = {}
-        self._errors = [0] * (len(ALL_CALLS) + 1)
+        self.begun: deque[Any] = deque()
+        self._background: Background | None = None
+        self.links: dict[str, Link] = {}
+        self._errors = Counter(dict.fromkeys(COUNTED, 0))
 
     def link(self, host: str) -> Link:
         """The live connection to `host`, made now if need be; raises `ListenerLost`, `ProtocolError`."""
-        return self._links.get(host) or self._connected(host)  # the usual case takes no turn: calls have theirs already
+        return self.links.get(host) or self._connected(host)  # the usual case takes no turn: calls have theirs already
 
     @_in_turn
     def _connected(self, host: str) -> Link:
-        link = self._links.get(host)
+        link = self.links.get(host)
         if link is None:
-            link = self._links[host] = Link(connection=self.connections.connect(host))
+            link = self.links[host] = Link(connection=self.connections.connect(host))
             try:
                 self._greet(host, link)
             except PeerError:
@@ -133,7 +121,7 @@ class Session:
                 host, "its listener asks for the key of its run: name its file in SFIO_KEY_FILE, or give key="
             )
         if key is not None:
-            if not authentication.same(welcome.proof, authentication.proof(key, "listener", nonce, welcome.nonce)):
+            if not compare_digest(welcome.proof, authentication.proof(key, "listener", nonce, welcome.nonce)):
                 raise ProtocolError(
                     host, "its listener does not have the key of this run: another run's, or a stranger"
                 )
@@ -171,7 +159,7 @@ class Session:
                 continue
             one = OpenSubfile(name, bool(flags & OpenFlag.READ_ONLY), answer)
             opened.append(one)
-            link = self._links.get(name.host)
+            link = self.links.get(name.host)
             if answer.handle and link is not None:
                 if link.handles.setdefault(one.key, answer.handle) != answer.handle:
                     self._close_handles([(name, answer.handle)])
@@ -186,7 +174,7 @@ class Session:
     def unmake(self, subfiles: Iterable[OpenSubfile]) -> None:
         """Delete what the opening of these subfiles made, with the folders made for it, as far as all are empty still
         and can be reached."""
-        made = [(one, self._links.get(one.name.host)) for one in subfiles if one.opened.created]
+        made = [(one, self.links.get(one.name.host)) for one in subfiles if one.opened.created]
         self.ask_each(
             [
                 (one.name, Kind.UNMAKE, message_bodies.HANDLE.pack(link.handles[one.key]))
@@ -202,7 +190,7 @@ class Session:
         connection has closed its own already."""
         unused: list[tuple[SubfileName, int]] = []
         for one in subfiles:
-            link = self._links.get(one.name.host)
+            link = self.links.get(one.name.host)
             if link is None or one.key not in link.handles:
                 continue
             link.users[one.key] = link.users.get(one.key, 1) - 1
@@ -234,10 +222,9 @@ class Session:
             except PeerError as fault:
                 results[number] = fault
             else:
-                failed, path = partial(results.__setitem__, number), partial(_path_of, subfile)
-                messages.setdefault(subfile.host, []).append(
-                    Message(kind, body, finish=finish, failed=failed, path=path)
-                )
+                failed = partial(results.__setitem__, number)
+                message = Message(kind, body, finish=finish, failed=failed, path=subfile.path)
+                messages.setdefault(subfile.host, []).append(message)
         faults = self._exchange({host: iter(items) for host, items in messages.items()}, self.counters, MANAGEMENT)
         by_host = {fault.host: fault for fault in faults}
         return [results[n] if n in results else by_host[place.host] for n, (place, _, _) in enumerate(questions)]
@@ -270,14 +257,14 @@ class Session:
     ) -> list[PeerError]:
         """Send the messages of all hosts at once and take their answers; what went wrong, in the order of hosts."""
         return self.converse({
-            host: Exchange(host, items, first=self._links[host].next_sequence, settings=settings, counters=counters)
+            host: Exchange(host, self.links[host], items, settings=settings, counters=counters)
             for host, items in messages.items()
         })  # fmt: skip
 
     def converse(self, conversations: Mapping[str, Exchange | SmallCall]) -> list[PeerError]:
         """Carry out conversations with hosts that are connected, by whoever has the turn; what went wrong, in the order
         of hosts."""
-        links, complete = self._links, False
+        links, complete = self.links, False
         broken: Mapping[str, PeerError] = {}
         try:
             broken = self.connections.carry([(links[host].connection, conversations[host]) for host in conversations])
@@ -297,12 +284,8 @@ class Session:
                     faults.append(conversation.failure)
         return faults
 
-    def live(self, host: str) -> Link | None:
-        """The connection to `host` where there is one."""
-        return self._links.get(host)
-
     def _disconnect(self, host: str) -> None:
-        link = self._links.pop(host, None)
+        link = self.links.pop(host, None)
         if link is not None:
             link.connection.close()
 
@@ -320,15 +303,12 @@ class Session:
                 faults.append(fault)
         if faults:
             raise faults[0]
-        counts = dict(zip((*ALL_CALLS, "rejected"), self._errors, strict=True))
-        self._errors = [0] * len(self._errors)
-        return counts
+        counts, self._errors = self._errors, Counter(dict.fromkeys(COUNTED, 0))
+        return dict(counts)
 
     def _add_errors(self, body: memoryview) -> None:
-        self._errors = [
-            sum(counts)
-            for counts in zip(self._errors, message_bodies.unpack(message_bodies.ERRORS_ANSWER, body), strict=True)
-        ]
+        found = message_bodies.unpack(message_bodies.ERRORS_ANSWER, body)
+        self._errors.update(dict(zip(COUNTED, found, strict=True)))
 
     def agree(self, what: str, same: Sequence[object], fault: SfioError | None) -> None:
         """Let all processes of the group learn how a collective step went: what each does, with which arguments, its
@@ -367,12 +347,19 @@ class Session:
         with self.guard:
             self._forget_connections()
 
+    def in_background(self, act: Callable[[], None]) -> None:
+        """Have this done by the session's own thread, behind what it was given before."""
+        with self.guard:
+            self._background = self._background or Background(1, "sfio requests")
+            self._background.submit(act)
+
     def _begin_child(self) -> None:
         self.generation += 1
+        self.begun, self._background = deque(), None
         self._forget_connections()
 
     def _forget_connections(self) -> None:
-        for host in list(self._links):
+        for host in list(self.links):
             self._disconnect(host)
 
 
@@ -382,10 +369,6 @@ def answered(answers: Sequence[Result | PeerError]) -> list[Result]:
         if isinstance(answer, PeerError):
             raise answer
     return cast(list[Result], answers)
-
-
-def _path_of(subfile: SubfileName, handle: int) -> str:
-    return subfile.path
 
 
 def _plain(value: object) -> int | str:

@@ -15,7 +15,6 @@ again, or a truncation reached only some nodes, they differ until all have close
 else.
 """
 
-import secrets
 from collections.abc import Iterable, Mapping, Sequence
 
 from sfio_emu.layout.striping import Layout
@@ -54,11 +53,6 @@ class WrittenSizes:
     def record_end(self, ends: Iterable[tuple[int, int]]) -> None:
         for subfile, end in ends:
             self.reached[subfile] = max(self.reached.get(subfile, 0), end)
-
-
-def new_truncation_id() -> int:
-    """A number for a truncation, which no other has."""
-    return secrets.randbits(64)
 
 
 def min_size(layout: Layout, sizes: Mapping[int, int]) -> int:

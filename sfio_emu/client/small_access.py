@@ -1,187 +1,179 @@
-"""Reads and writes of one small block of a file: one message to each I/O node that holds a part of it
-(`small_calls`)."""
+"""The subfiles of an open file, and reads and writes of one small block of it: one message to each I/O node that holds
+a part of the block (`small_calls`)."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
 
-from sfio_emu import message_bodies, wire
-from sfio_emu.client.session import Link, OpenSubfile, Session
+import numpy as np
+
+from sfio_emu import wire
+from sfio_emu.client.connection import Link
+from sfio_emu.client.session import OpenSubfile, Session
 from sfio_emu.client.size_check import NO_END, WrittenSizes
-from sfio_emu.client.small_calls import (
-    MAX_SMALL_BYTES,
-    OVERHEAD_BYTES,
-    BlockPart,
-    SmallCall,
-    gathered,
-    scatter,
-    write_message,
-)
-from sfio_emu.layout.piece import Bytes
+from sfio_emu.client.small_calls import MAX_SMALL_BYTES, OVERHEAD_BYTES, SmallCall, write_message
+from sfio_emu.client.transfer import note_written
+from sfio_emu.layout.piece import Bytes, StripedPiece
 from sfio_emu.layout.striping import MAX_OFFSET, Layout
 from sfio_emu.names import SubfileName
 from sfio_emu.ports import FreeTurns
 from sfio_emu.settings import Settings, TransferCounters
 from sfio_emu.wire import Kind, Malformed
 
-
-class OpenSubfiles(Protocol):
-    """The subfiles of an open file, as `Access` has them."""
-
-    subfiles: tuple[SubfileName, ...]
-    layout: Layout
-    session: Session
-    settings: Settings
-    opened: Sequence[OpenSubfile]
-    counters: TransferCounters
-    hosts: dict[str, list[int]]
+Answered = Callable[[memoryview, memoryview], None]
 
 
-class HostParts(NamedTuple):
-    """A host that is connected, the handles of its subfiles that have a part, and the parts."""
+class HostPieces(NamedTuple):
+    """A host that is connected, the handles of its subfiles that have a part of the block, and the parts."""
 
     link: Link
-    handles: Sequence[int]
-    parts: Sequence[BlockPart]
+    handles: list[int]
+    pieces: list[StripedPiece]
 
     @property
     def runs(self) -> bytes:
-        parts = self.parts
-        return wire.encode_runs(self.handles, [part.low for part in parts], [part.high - part.low for part in parts])
+        bounds = [piece.bounds for piece in self.pieces]
+        return wire.encode_runs(self.handles, [low for low, _ in bounds], [high - low for low, high in bounds])
 
 
-def is_small(access: OpenSubfiles, offset: int, size: int) -> bool:
-    """Whether a block of `size` bytes goes in one message to each host, and nobody orders the hosts."""
-    settings = access.settings
-    return (
-        0 < size <= min(MAX_SMALL_BYTES, settings.message_bytes - OVERHEAD_BYTES)
-        and offset + size <= MAX_OFFSET
-        and settings.merge
-        and settings.combine
-        and type(access.session.turns) is FreeTurns
-    )
+class OpenSubfiles:
+    """What an open file is made of, and the small calls on it. `settings` are the session's unless the file has its
+    own."""
 
+    def __init__(
+        self, subfiles: Sequence[SubfileName], layout: Layout, session: Session, settings: Settings | None = None
+    ) -> None:
+        self.subfiles, self.layout, self.session = tuple(subfiles), layout, session
+        self.settings = session.settings if settings is None else settings
+        self.read_only = self.doubtful = False
+        self.opened: Sequence[OpenSubfile] = ()
+        self.sizes = [0] * len(self.subfiles)
+        self.counters = TransferCounters()
+        self.hosts: dict[str, list[int]] = {}
+        for number, subfile in enumerate(self.subfiles):
+            self.hosts.setdefault(subfile.host, []).append(number)
 
-def host_parts(access: OpenSubfiles, parts: Sequence[BlockPart], size: int) -> dict[str, HostParts] | None:
-    """The hosts of the parts in their order; None where one of them must be connected, or a subfile opened, first."""
-    found: dict[str, HostParts] = {}
-    for host, numbers in _by_host(access, parts).items():
-        link = access.session.live(host)
-        if link is None or size + OVERHEAD_BYTES + wire.RUN_BYTES * len(numbers) > link.limit_bytes:
-            return None
-        handles = [link.handles.get(access.opened[part.subfile].key) for part in numbers]
-        known = [handle for handle in handles if handle is not None]
-        if len(known) < len(handles):
-            return None
-        found[host] = HostParts(link, known, numbers)
-    return found
+    @contextmanager
+    def counted(self) -> Iterator[TransferCounters]:
+        """The turn of one call, and its counters, added to those of the file and of the session however it ends."""
+        counters = TransferCounters()
+        with self.session.guard:
+            try:
+                yield counters
+            finally:
+                self.counters.add(counters)
+                self.session.counters.add(counters)
 
+    def is_small(self, offset: int, size: int) -> bool:
+        """Whether a block of `size` bytes goes in one message to each host, and nobody orders the hosts."""
+        settings = self.settings
+        return (
+            0 < size <= min(MAX_SMALL_BYTES, settings.message_bytes - OVERHEAD_BYTES)
+            and offset + size <= MAX_OFFSET
+            and settings.merge
+            and settings.combine
+            and type(self.session.turns) is FreeTurns
+        )
 
-def _by_host(access: OpenSubfiles, parts: Sequence[BlockPart]) -> Mapping[str, Sequence[BlockPart]]:
-    if len(parts) == 1:
-        return {access.subfiles[parts[0].subfile].host: parts}
-    by_host: dict[str, list[BlockPart]] = {host: [] for host in access.hosts}
-    for part in parts:
-        by_host[access.subfiles[part.subfile].host].append(part)
-    return {host: some for host, some in by_host.items() if some}
+    def by_host(self, pieces: Sequence[StripedPiece], size: int) -> dict[str, HostPieces] | None:
+        """The hosts of the parts of a block; None where one of them must be connected, or a subfile opened, first."""
+        found: dict[str, HostPieces] = {}
+        size += OVERHEAD_BYTES + wire.RUN_BYTES * len(pieces)
+        for piece in pieces:
+            host = self.subfiles[piece.subfile].host
+            link = self.session.links.get(host)
+            handle = None if link is None else link.handles.get(self.opened[piece.subfile].key)
+            if link is None or handle is None or size > link.limit_bytes:
+                return None
+            entry = found.setdefault(host, HostPieces(link, [], []))
+            entry.handles.append(handle)
+            entry.pieces.append(piece)
+        return found
 
+    def write_small(self, memory: Bytes, hosts: Mapping[str, HostPieces]) -> WrittenSizes:
+        """Write a block to the hosts that hold its parts, all at once; what they said of the sizes of its subfiles.
 
-def write_small(access: OpenSubfiles, memory: Bytes, offset: int, hosts: Mapping[str, HostParts]) -> WrittenSizes:
-    """Write a block to the hosts that hold its parts, all at once; what they said of the sizes of its subfiles.
+        Raises the first fault in the order of hosts when all hosts are served.
+        """
+        sizes = WrittenSizes()
+        with self.counted() as counters:
+            calls: dict[str, SmallCall] = {}
+            for host, one in hosts.items():
+                data = [_gathered(piece, memory) for piece in one.pieces]
+                message = write_message(one.link.next_sequence, one.runs, data, checked=self.settings.check_data)
+                finish = _note_written(one.pieces, counters, sizes)
+                calls[host] = SmallCall(host, one.link, message, 0, finish, counters)
+            self._converse(calls, hosts, counters)
+        return sizes
 
-    Raises the first fault in the order of hosts when all hosts are served.
-    """
-    sizes, counters = WrittenSizes(), TransferCounters()
-    calls: dict[str, SmallCall] = {}
-    for host, (link, handles, parts) in hosts.items():
-        data = [gathered(access.layout, part, memory, offset) for part in parts]
-        runs = hosts[host].runs
-        message = write_message(link.next_sequence, runs, data, checked=access.settings.check_data)
-        finish = _note_written(parts, sizes, counters)
-        calls[host] = SmallCall(host, link.next_sequence, message, 0, finish, counters)
-        calls[host].path = _paths(access, handles, parts)
-    _carry(access, calls, hosts, counters)
-    return sizes
+    def read_small(self, memory: Bytes, hosts: Mapping[str, HostPieces]) -> int:
+        """Read a block from the hosts that hold its parts; where the first byte of the file lies that is missing
+        (`NO_END`: none).
 
+        Raises the first fault in the order of hosts when all hosts are served.
+        """
+        ends = [NO_END]
+        with self.counted() as counters:
+            calls: dict[str, SmallCall] = {}
+            for host, one in hosts.items():
+                runs, checked = one.runs, self.settings.check_reads
+                head = wire.encode_head(Kind.READ, one.link.next_sequence, runs, 0, checked=checked)
+                finish = self._note_read(one.pieces, memory, counters, ends)
+                room = OVERHEAD_BYTES + 4 * len(one.pieces) + sum([piece.size for piece in one.pieces])
+                calls[host] = SmallCall(host, one.link, head + runs, room, finish, counters)
+            self._converse(calls, hosts, counters)
+        return min(ends)
 
-def _note_written(
-    parts: Sequence[BlockPart], sizes: WrittenSizes, counters: TransferCounters
-) -> Callable[[memoryview, memoryview], None]:
-    def finish(body: memoryview, data: memoryview) -> None:
-        written = message_bodies.decode_written(body, len(parts))
-        counters.disk_calls += written.disk_calls
-        counters.bytes_written += written.written_bytes
-        sizes.note_answer([part.subfile for part in parts], written)
-        sizes.record_end((part.subfile, part.high) for part in parts)
+    def _note_read(
+        self, pieces: Sequence[StripedPiece], memory: Bytes, counters: TransferCounters, ends: list[int]
+    ) -> Answered:
+        def finish(body: memoryview, data: memoryview) -> None:
+            disk_calls, counts = wire.decode_counts(body, len(pieces))
+            if sum(counts) != len(data):
+                raise Malformed(f"{len(data)} bytes of data where {sum(counts)} are announced", fatal=True)
+            if any(count > piece.size for count, piece in zip(counts, pieces, strict=True)):
+                raise Malformed("more bytes of a run than were requested", fatal=True)
+            counters.disk_calls += disk_calls
+            counters.bytes_read += len(data)
+            place = 0
+            for piece, count in zip(pieces, counts, strict=True):
+                _scatter(piece, memory, data[place : place + count])
+                place += count
+                if count < piece.size:
+                    ends.append(self.layout.logical_offset(piece.subfile, piece.bounds[0] + count))
 
-    return finish
+        return finish
 
-
-def read_small(access: OpenSubfiles, memory: Bytes, offset: int, hosts: Mapping[str, HostParts]) -> int:
-    """Read a block from the hosts that hold its parts; where the first byte of the file lies that is missing (`NO_END`:
-    none).
-
-    Raises the first fault in the order of hosts when all hosts are served.
-    """
-    counters, end = TransferCounters(), [NO_END]
-    calls: dict[str, SmallCall] = {}
-    for host, (link, handles, parts) in hosts.items():
-        runs = hosts[host].runs
-        head = wire.encode_head(Kind.READ, link.next_sequence, runs, 0, checked=access.settings.check_reads)
-        finish = _note_read(access.layout, parts, memory, offset, (counters, end))
-        room = OVERHEAD_BYTES + 4 * len(parts) + sum(part.size for part in parts)
-        calls[host] = SmallCall(host, link.next_sequence, head + runs, room, finish, counters)
-        calls[host].path = _paths(access, handles, parts)
-    _carry(access, calls, hosts, counters)
-    return end[0]
-
-
-def _note_read(
-    layout: Layout, parts: Sequence[BlockPart], memory: Bytes, offset: int, notes: tuple[TransferCounters, list[int]]
-) -> Callable[[memoryview, memoryview], None]:
-    counters, end = notes
-
-    def finish(body: memoryview, data: memoryview) -> None:
-        disk_calls, counts = wire.decode_counts(body, len(parts))
-        if sum(counts) != len(data):
-            raise Malformed(f"{len(data)} bytes of data where {sum(counts)} are announced", fatal=True)
-        if any(count > part.size for count, part in zip(counts, parts, strict=True)):
-            raise Malformed("more bytes of a run than were requested", fatal=True)
-        counters.disk_calls += disk_calls
-        counters.bytes_read += len(data)
-        place = 0
-        for part, count in zip(parts, counts, strict=True):
-            scatter(layout, part, memory, offset, data[place : place + count])
-            place += count
-            if count < part.size:
-                end[0] = min(end[0], layout.logical_offset(part.subfile, part.low + count))
-
-    return finish
-
-
-def _paths(access: OpenSubfiles, handles: Sequence[int], parts: Sequence[BlockPart]) -> Callable[[int], str]:
-    def path(handle: int) -> str:
-        for known, part in zip(handles, parts, strict=True):
-            if known == handle:
-                return access.subfiles[part.subfile].path
-        return "its subfiles"
-
-    return path
-
-
-def _carry(
-    access: OpenSubfiles, calls: Mapping[str, SmallCall], hosts: Mapping[str, HostParts], counters: TransferCounters
-) -> None:
-    unit = access.layout.stripe_unit
-    try:
-        faults = access.session.converse(calls)
+    def _converse(
+        self, calls: Mapping[str, SmallCall], hosts: Mapping[str, HostPieces], counters: TransferCounters
+    ) -> None:
+        for one in hosts.values():
+            counters.messages += 1
+            counters.requests += len(one.pieces)
+            counters.fragments += sum([piece.fragments for piece in one.pieces])
+            counters.copies["strided"] += 1
+        faults = self.session.converse(calls)
         if faults:
             raise faults[0]
-    finally:
-        for reached_ in hosts.values():
-            counters.messages += 1
-            counters.requests += len(reached_.parts)
-            for part in reached_.parts:
-                counters.fragments += 1 if part.place is not None else (part.high - 1) // unit - part.low // unit + 1
-            counters.copies["strided"] += 1
-        access.counters.add(counters)
-        access.session.counters.add(counters)
+
+
+def _note_written(pieces: Sequence[StripedPiece], counters: TransferCounters, sizes: WrittenSizes) -> Answered:
+    ends = [(piece.subfile, piece.bounds[1]) for piece in pieces]
+    return lambda body, data: note_written(body, ends, counters, sizes)
+
+
+def _gathered(piece: StripedPiece, memory: Bytes) -> memoryview:
+    """The data of a part of a block."""
+    if piece.fragments == 1:
+        return memory.data[piece.start : piece.start + piece.size]
+    stream = np.empty(piece.size, dtype=np.uint8)
+    piece.gather(memory, stream)
+    return stream.data
+
+
+def _scatter(piece: StripedPiece, memory: Bytes, data: memoryview) -> None:
+    """Put the first `len(data)` bytes of a part of a block in their places."""
+    if piece.fragments == 1:
+        memory.data[piece.start : piece.start + len(data)] = data
+    elif len(data):
+        piece.slice(0, len(data)).scatter(memory, np.frombuffer(data, dtype=np.uint8))

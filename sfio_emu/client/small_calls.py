@@ -6,15 +6,13 @@ same.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
-import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from sfio_emu import wire
-from sfio_emu.client.connection import check_sequence, failure_of, refusal_of
+from sfio_emu.client.connection import Link, check_sequence, failure_of, refusal_of
 from sfio_emu.errors import PeerError, ProtocolError
-from sfio_emu.layout.piece import Bytes, StripedPiece
+from sfio_emu.layout.piece import StripedPiece
 from sfio_emu.layout.striping import Layout
 from sfio_emu.settings import TransferCounters
 from sfio_emu.wire import Kind, Malformed
@@ -22,60 +20,19 @@ from sfio_emu.wire import Kind, Malformed
 MAX_SMALL_BYTES = 16 << 10
 MIN_ROOM_BYTES = 512
 OVERHEAD_BYTES = 256  # what a message and its answer hold besides data and runs, and more
-NOTHING = memoryview(b"")
 
 
-class BlockPart(NamedTuple):
-    """Bytes [low, high) of a subfile, those of a block; `place`: where they begin in memory, None where they are
-    scattered over it."""
-
-    subfile: int
-    low: int
-    high: int
-    place: int | None
-
-    @property
-    def size(self) -> int:
-        return self.high - self.low
-
-
-def block_parts(layout: Layout, offset: int, size: int) -> list[BlockPart]:
+def block_pieces(layout: Layout, offset: int, size: int) -> list[StripedPiece]:
     """The parts of `size` bytes at `offset` of the file that lie in the first bytes of memory, in the order of the
     subfiles."""
-    unit, count = layout.stripe_unit, layout.subfiles
-    first, inside = divmod(offset, unit)
-    if inside + size <= unit:  # the usual case: within one stripe unit
-        rounds, subfile = divmod(first, count)
-        low = rounds * unit + inside
-        return [BlockPart(subfile, low, low + size, 0)]
-    if count == 1:
-        return [BlockPart(0, offset, offset + size, 0)]
-    last = (offset + size - 1) // unit
+    count, unit, end = layout.subfiles, layout.stripe_unit, offset + size
+    first, last = offset // unit, (end - 1) // unit
+    if first == last:  # the usual case, quickly
+        low = (first // count - first) * unit + offset
+        return [StripedPiece(layout, first % count, low, low + size, -offset)]
     touched = range(count) if last - first >= count else sorted({number % count for number in range(first, last + 1)})
-    parts = []
-    for subfile in touched:
-        low, high = layout.share(offset, subfile), layout.share(offset + size, subfile)
-        whole = (high - 1) // unit == low // unit
-        parts.append(BlockPart(subfile, low, high, layout.logical_offset(subfile, low) - offset if whole else None))
-    return parts
-
-
-def gathered(layout: Layout, part: BlockPart, memory: Bytes, offset: int) -> bytes | memoryview:
-    """The data of a part of a block at `offset` that is at the beginning of `memory`."""
-    if part.place is not None:
-        return memory.data[part.place : part.place + part.size]
-    stream = np.empty(part.size, dtype=np.uint8)
-    StripedPiece(layout, part.subfile, part.low, part.high, -offset).gather(memory, stream)
-    return stream.data
-
-
-def scatter(layout: Layout, part: BlockPart, memory: Bytes, offset: int, data: memoryview) -> None:
-    """Put the first `len(data)` bytes of a part of a block in their places."""
-    if part.place is not None:
-        memory.data[part.place : part.place + len(data)] = data
-    elif len(data):
-        piece = StripedPiece(layout, part.subfile, part.low, part.low + len(data), -offset)
-        piece.scatter(memory, np.frombuffer(data, dtype=np.uint8))
+    share = layout.share
+    return [StripedPiece(layout, number, share(offset, number), share(end, number), -offset) for number in touched]
 
 
 def write_message(sequence: int, runs: bytes, data: Sequence[bytes | memoryview], *, checked: bool) -> bytes:
@@ -96,15 +53,15 @@ class SmallCall:
     """
 
     def __init__(
-        self, host: str, sequence: int, message: bytes, room_bytes: int,
+        self, host: str, link: Link, message: bytes, room_bytes: int,
         finish: Callable[[memoryview, memoryview], None], counters: TransferCounters,
     ) -> None:  # fmt: skip
-        self._host, self._sequence, self._finish, self._counters = host, sequence, finish, counters
+        self._host, self._link, self._finish, self._counters = host, link, finish, counters
+        self._sequence = link.next_sequence
         self._outgoing = [memoryview(message)]
         self._inbox = memoryview(bytearray(max(room_bytes, MIN_ROOM_BYTES)))
         self._arrived = 0
-        self.path: Callable[[int], str] = str
-        self.next_sequence = (sequence + 1) & 0xFFFFFFFF
+        self.next_sequence = (self._sequence + 1) & 0xFFFFFFFF
         self.finished = False
         self.failure: PeerError | None = None
 
@@ -154,7 +111,7 @@ class SmallCall:
         if len(trailer) and trailer != wire.TRAILER.pack(xxh3_64_intdigest(data)):
             raise Malformed("the data of a message are corrupted", fatal=True)
         if header.kind == Kind.FAILED:
-            self.failure = failure_of(self._host, body, self.path)
+            self.failure = failure_of(self._host, body, self._link.path_of)
         elif header.kind != Kind.DONE:
             raise Malformed(f"an answer of kind {header.kind}", fatal=True)
         else:

@@ -2,45 +2,41 @@
 scattered when they arrive: `flushcache`, `mkbset`, `sfp_readb` and `sfp_writeb` of Gabrielyan 2007, section 2.7, figure
 15."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from sfio_emu import message_bodies
-from sfio_emu.client.connection import Message, Slice
+from sfio_emu import message_bodies, wire
+from sfio_emu.client.connection import Link, Message, Slice
 from sfio_emu.client.run_lists import Runs
 from sfio_emu.client.size_check import NO_END, WrittenSizes
 from sfio_emu.errors import SfioError
-from sfio_emu.layout.piece import VECTOR_BYTES, Bytes, Piece
-from sfio_emu.layout.requests import Integers, Prepared
-from sfio_emu.settings import Settings, TransferCounters
+from sfio_emu.layout.piece import VECTOR_BYTES, Bytes
+from sfio_emu.layout.piece_builder import Piece
+from sfio_emu.layout.requests import Copies, Integers, Requests
+from sfio_emu.layout.striping import Layout
+from sfio_emu.settings import TransferCounters
 
 OVERHEAD_BYTES = 64
 CHECKED_VECTOR_BYTES = 4 << 10  # each piece is a call of the checksum's
 SLICE_BYTES = 1 << 20  # gathered, or summed, and sent while a cache holds them
 
 
-class Call(NamedTuple):
-    """One read or write: the caller's memory, the settings, what it counts, what a write has learnt of the sizes."""
-
-    memory: Bytes
-    settings: Settings
-    counters: TransferCounters
-    sizes: WrittenSizes | None = None
-
-
 class Job:
     """A read or write on its way: its prepared requests and, of a read, where the first missing byte of the file lies.
 
-    `due`: the subfiles that a write must make longer. Carried out together with others it notes host by host how many
-    of its messages are unanswered, so that a fault is laid to those whose messages it cost.
+    `due`: the subfiles that a write must make longer; `sizes`: what its answers say of them, with those of what goes
+    together with it. It notes host by host how many of its messages are unanswered, so that a fault is laid to those
+    whose messages it cost.
     """
 
-    def __init__(self, memory: Bytes, prepared: Prepared) -> None:
-        self.memory, self.requests, self.copies = memory, prepared.requests, prepared.copies
+    def __init__(self, memory: Bytes, prepared: tuple[Requests, Copies], layout: Layout) -> None:
+        self.memory, self.layout = memory, layout
+        self.requests, self.copies = prepared
         self.due: Mapping[int, int] = {}
-        self.end = [NO_END]
+        self.sizes, self.counters = WrittenSizes(), TransferCounters()
+        self.end = NO_END
         self.fault: SfioError | None = None
         self._open: dict[str, int] = {}
 
@@ -52,6 +48,10 @@ class Job:
     def unfinished(self) -> bool:
         """Whether a message of it is unanswered, failed, or was never made."""
         return any(self._open.values())
+
+    def note_missing(self, subfile: int, place: int) -> None:
+        """The subfile ends there."""
+        self.end = min(self.end, self.layout.logical_offset(subfile, place))
 
     def watched(self, host: str, messages: Iterable[Message]) -> Iterator[Message]:
         """Its messages to a host, noted when they are made and when they are answered."""
@@ -66,6 +66,18 @@ class Job:
             yield message._replace(finish=finish)
         if host in self._open:
             self._open[host] -= 1
+
+
+def note_written(
+    body: memoryview, ends: Sequence[tuple[int, int]], counters: TransferCounters, sizes: WrittenSizes
+) -> None:
+    """Take the answer to a WRITE whose runs reach so far in each subfile, and name the subfiles in that order."""
+    subfiles = list(dict.fromkeys([subfile for subfile, _ in ends]))
+    written = message_bodies.decode_written(body, len(subfiles))
+    counters.disk_calls += written.disk_calls
+    counters.bytes_written += written.written_bytes
+    sizes.note_answer(subfiles, written)
+    sizes.record_end(ends)
 
 
 def pack(pieces: Iterable[Piece], limit_bytes: int, *, combine: bool) -> Iterator[list[Piece]]:
@@ -106,61 +118,54 @@ def _single_runs(piece: Piece) -> Iterator[Piece]:
         place += size
 
 
-class Stage:
-    """Memory for gathering and scattering the messages of one conversation, made when first needed, used again."""
-
-    def __init__(self) -> None:
-        self._memory = np.empty(0, dtype=np.uint8)
-
-    def room(self, size: int) -> Bytes:
-        if len(self._memory) < size:
-            self._memory = np.empty(size, dtype=np.uint8)
-        return self._memory[:size]
-
-
 class HostTransfer(NamedTuple):
     """What the messages of one read or write to one I/O node share.
 
-    `memory` is the caller's, `handles` those of the subfiles by number, `stage` the memory for gathered data. `merge`:
-    join runs where pieces meet; `checked`: the data carry a checksum, for which small vectors are too many. `path`
-    names the subfile of a handle in an error.
+    `handles`: those of the subfiles by number, `link`: the connection, with memory for gathered data. `merge`: join
+    runs where pieces meet; `combine`: several runs in a message; `checked`: the data carry a checksum, for which small
+    vectors are too many.
     """
 
-    memory: Bytes
+    job: Job
     handles: Mapping[int, int]
-    stage: Stage
-    counters: TransferCounters
+    link: Link
     merge: bool
+    combine: bool
     checked: bool
-    path: Callable[[int], str]
 
-    def write(
-        self, pieces: Sequence[Piece], ensured: Sequence[tuple[int, int]] = (), sizes: WrittenSizes | None = None
-    ) -> Message:
-        """A WRITE of the pieces, whose data are gathered when it is sent; `ensured` as in `Runs.encode`.
+    def writes(self, pieces: Iterable[Piece], limit_bytes: int) -> Iterator[Message]:
+        """The messages of a write; the last one also makes the subfiles as long as they must be."""
+        reached = dict.fromkeys(self.handles, 0)
+        room = limit_bytes - wire.STRIDED_BYTES * (len(reached) + 1)
+        waiting: list[Piece] = []
+        for packed in pack(pieces, room, combine=self.combine):
+            if waiting:
+                yield self.write(waiting)
+            waiting = packed
+            for piece in packed:
+                reached[piece.subfile] = max(reached[piece.subfile], piece.bounds[1])
+        due = self.job.due
+        ensured = [(number, due[number]) for number in reached if due.get(number, 0) > reached[number]]
+        if waiting or ensured:
+            yield self.write(waiting, ensured)
 
-        `sizes` records how long each subfile was before, and is now at least.
-        """
-        runs = Runs(pieces, merge=self.merge)
-
-        def finish(body: memoryview) -> None:
-            subfiles = list(dict.fromkeys([piece.subfile for piece in pieces] + [subfile for subfile, _ in ensured]))
-            written = message_bodies.decode_written(body, len(subfiles))
-            self.counters.disk_calls += written.disk_calls
-            self.counters.bytes_written += written.written_bytes
-            if sizes is not None:
-                sizes.note_answer(subfiles, written)
-                sizes.record_end((piece.subfile, piece.bounds[1]) for piece in pieces)
-                sizes.record_end(ensured)
-
+    def write(self, pieces: Sequence[Piece], ensured: Sequence[tuple[int, int]] = ()) -> Message:
+        """A WRITE of the pieces, whose data are gathered when it is sent; `ensured` as in `Runs.encode`."""
+        runs, job = Runs(pieces, merge=self.merge), self.job
+        ends = [*((piece.subfile, piece.bounds[1]) for piece in pieces), *ensured]
         return Message(
-            runs.writes, runs.encode(self.handles, ensured), data_bytes=runs.total_bytes, finish=finish,
-            data=(lambda: self._gathered(pieces, runs)) if pieces else None, path=self.path,
+            runs.writes, runs.encode(self.handles, ensured), data_bytes=runs.total_bytes,
+            finish=lambda body: note_written(body, ends, job.counters, job.sizes),
+            data=(lambda: self._gathered(pieces, runs)) if pieces else None,
         )  # fmt: skip
 
-    def read(self, pieces: Sequence[Piece], missing: Callable[[int, int], None]) -> Message:
-        """A READ of the pieces, scattered as its answer arrives; `missing(subfile, offset)`: the subfile ends there."""
-        runs = Runs(pieces, merge=self.merge)
+    def reads(self, pieces: Iterable[Piece], limit_bytes: int) -> Iterator[Message]:
+        """The messages of a read."""
+        return map(self.read, pack(pieces, limit_bytes, combine=self.combine))
+
+    def read(self, pieces: Sequence[Piece]) -> Message:
+        """A READ of the pieces, scattered as its answer arrives."""
+        runs, job = Runs(pieces, merge=self.merge), self.job
 
         def places(body: memoryview) -> tuple[int, Iterator[Slice]]:
             _, counts = runs.counts(body)
@@ -169,75 +174,60 @@ class HostTransfer(NamedTuple):
         def finish(body: memoryview) -> None:
             disk_calls, counts = runs.counts(body)
             self._count(pieces, runs)
-            self.counters.disk_calls += disk_calls
+            job.counters.disk_calls += disk_calls
             present = int(counts.sum())
-            self.counters.bytes_read += present
+            job.counters.bytes_read += present
             for subfile, offset in runs.short(counts) if present < runs.total_bytes else ():
-                missing(subfile, offset)
+                job.note_missing(subfile, offset)
 
-        return Message(runs.reads, runs.encode(self.handles), places=places, finish=finish, path=self.path)
+        return Message(runs.reads, runs.encode(self.handles), places=places, finish=finish)
 
     def _count(self, pieces: Sequence[Piece], runs: Runs) -> None:
-        self.counters.fragments += sum(piece.fragments for piece in pieces)
-        self.counters.requests += runs.count
+        self.job.counters.fragments += sum(piece.fragments for piece in pieces)
+        self.job.counters.requests += runs.count
 
-    def _vectors(self, pieces: Sequence[Piece]) -> list[memoryview]:
-        """The pieces' own memory where it is sent or filled without a copy; nothing where they are to be copied."""
+    def _in_place(self, pieces: Sequence[Piece]) -> bool:
+        """Whether the pieces' own memory is sent or filled, without a copy."""
         least_bytes = CHECKED_VECTOR_BYTES if self.checked else VECTOR_BYTES
-        if any(piece.fragment_bytes < least_bytes for piece in pieces):
-            self.counters.copies[pieces[0].copy_method] += 1
-            return []
-        self.counters.copies["vectors"] += 1
-        return [view for piece in pieces for view in piece.vectors(self.memory)]
+        in_place = all(piece.fragment_bytes >= least_bytes for piece in pieces)
+        self.job.counters.copies["vectors" if in_place else pieces[0].copy_method] += 1
+        return in_place
 
     def _gathered(self, pieces: Sequence[Piece], runs: Runs) -> Iterator[Slice]:
         """The data of a WRITE, slice by slice."""
         self._count(pieces, runs)
-        if vectors := self._vectors(pieces):
-            yield from in_slices(vectors) if self.checked else (vectors,)
-        else:
-            for parts, count in slices(pieces, runs.total_bytes):
-                stream = self.stage.room(count)
-                place = 0
-                for piece in parts:
-                    piece.gather(self.memory, stream[place : place + piece.size])
-                    place += piece.size
-                yield [stream.data]
+        in_place, memory = self._in_place(pieces), self.job.memory
+        for parts, count in slices(pieces, runs.total_bytes):
+            if in_place:
+                yield [view for piece in parts for view in piece.vectors(memory)]
+                continue
+            stream = self.link.stage(count)
+            place = 0
+            for piece in parts:
+                piece.gather(memory, stream[place : place + piece.size])
+                place += piece.size
+            yield [stream.data]
 
     def _scattered(self, pieces: Sequence[Piece], runs: Runs, counts: Integers) -> Iterator[Slice]:
         """Places for the data of a READ, slice by slice; each is full when the next is requested."""
-        size, required = int(counts.sum()), runs.total_bytes
-        if size < required:
-            self.counters.copies[pieces[0].copy_method] += 1
+        size, memory = int(counts.sum()), self.job.memory
+        if size < runs.total_bytes:
+            self.job.counters.copies[pieces[0].copy_method] += 1
             stream = np.empty(size, dtype=np.uint8)
             yield [stream.data]
-            _scatter_present(pieces, self.memory, stream, runs.sizes.tolist(), counts.tolist())
-        elif vectors := self._vectors(pieces):
-            yield vectors
-        else:
-            for parts, count in slices(pieces, size):
-                stream = self.stage.room(count)
-                yield [stream.data]
-                place = 0
-                for piece in parts:
-                    piece.scatter(self.memory, stream[place : place + piece.size])
-                    place += piece.size
-
-
-def in_slices(vectors: Sequence[memoryview]) -> Iterator[list[memoryview]]:
-    """The vectors in groups of SLICE_BYTES each (the last: what is left), cut where a group is full."""
-    group: list[memoryview] = []
-    room = SLICE_BYTES
-    for vector in vectors:
-        rest = vector
-        while len(rest) >= room:
-            yield [*group, rest[:room]]
-            rest, group, room = rest[room:], [], SLICE_BYTES
-        if len(rest):
-            group.append(rest)
-            room -= len(rest)
-    if group:
-        yield group
+            _scatter_present(pieces, memory, stream, runs.sizes.tolist(), counts.tolist())
+            return
+        in_place = self._in_place(pieces)
+        for parts, count in slices(pieces, size):
+            if in_place:
+                yield [view for piece in parts for view in piece.vectors(memory)]
+                continue
+            stream = self.link.stage(count)
+            yield [stream.data]
+            place = 0
+            for piece in parts:
+                piece.scatter(memory, stream[place : place + piece.size])
+                place += piece.size
 
 
 def slices(pieces: Sequence[Piece], size: int) -> Iterator[tuple[Sequence[Piece], int]]:

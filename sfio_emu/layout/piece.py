@@ -3,8 +3,8 @@ Copies follow the rule: strided below 1 KB in regular stripes, vectors from 1 KB
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ ALIGNED_BYTES = 512 << 10  # long messages end there
 RUN_COST_BYTES = 16
 
 
-class Piece:
+class PieceOfSubfile:
     """`size` bytes of `subfile`, a stream in the order of the subfile, in one run or several; `alike`: its runs are all
     alike, so that one row of a message describes them."""
 
@@ -37,42 +37,20 @@ class Piece:
         return self.size / self.fragments
 
     @property
-    @abstractmethod
-    def bounds(self) -> tuple[int, int]:
-        """From where to where in the subfile it reaches."""
-
-    @property
     def cost_bytes(self) -> int:
         """What it takes of a message: its data, and the rows of its runs."""
         return self.size + RUN_COST_BYTES * self.run_count
 
-    def listed(self) -> Piece:
+    def listed(self) -> Any:
         """The same, its runs listed one by one."""
         return self
-
-    @abstractmethod
-    def rows(self) -> Rows:
-        """Its runs as rows of a message, the number of the subfile in the place of a handle."""
-
-    @abstractmethod
-    def fitting(self, room_bytes: int) -> int:
-        """How many of its bytes go into a message with `room_bytes` left, the cost of the runs included; may be 0."""
 
     def grain(self, count: int) -> int:
         """The most of its bytes, up to `count`, after which it is cut at no cost; may be 0."""
         return count
 
-    @abstractmethod
-    def slice(self, start: int, end: int) -> Piece: ...
-    @abstractmethod
-    def vectors(self, memory: Bytes) -> list[memoryview]: ...
-    @abstractmethod
-    def gather(self, memory: Bytes, stream: Bytes) -> None: ...
-    @abstractmethod
-    def scatter(self, memory: Bytes, stream: Bytes) -> None: ...
 
-
-class StripedPiece(Piece):
+class StripedPiece(PieceOfSubfile):
     """Bytes [low, high) of a subfile whose place in memory is their place in the file plus `shift`."""
 
     copy_method = "strided"
@@ -85,12 +63,15 @@ class StripedPiece(Piece):
 
     @property
     def bounds(self) -> tuple[int, int]:
+        """From where to where in the subfile it reaches."""
         return self._low, self._high
 
     def rows(self) -> Rows:
+        """Its runs as rows of a message, the number of the subfile in the place of a handle."""
         return np.array([(self.subfile, self.size, self._low)], dtype=RUN_TYPE)
 
     def fitting(self, room_bytes: int) -> int:
+        """How many of its bytes go into a message with `room_bytes` left, the cost of the runs included; may be 0."""
         room = room_bytes - RUN_COST_BYTES
         if room >= self.size:
             return self.size
@@ -103,45 +84,44 @@ class StripedPiece(Piece):
     def slice(self, start: int, end: int) -> StripedPiece:
         return StripedPiece(self._layout, self.subfile, self._low + start, self._low + end, self._shift)
 
-    def _place(self, local: int) -> int:
-        return self._layout.logical_offset(self.subfile, local) + self._shift
+    @property
+    def start(self) -> int:
+        """Where its first byte lies in memory."""
+        return self._layout.logical_offset(self.subfile, self._low) + self._shift
+
+    def _blocks(self) -> Iterator[tuple[int, int, int]]:
+        """Where it lies in memory: place, bytes, and how many such blocks there are, a round of the stripes apart."""
+        unit, start, left = self._layout.stripe_unit, self.start, self.size
+        if self._layout.subfiles == 1:
+            yield start, left, 1
+            return
+        inside = self._low % unit
+        if inside or left < unit:
+            first = min(unit - inside, left)
+            yield start, first, 1
+            start, left = start + self._layout.round_bytes - inside, left - first
+        rows, last = divmod(left, unit)
+        if rows:
+            yield start, unit, rows
+        if last:
+            yield start + rows * self._layout.round_bytes, last, 1
 
     def vectors(self, memory: Bytes) -> list[memoryview]:
-        view = memory.data
-        unit, step = self._layout.stripe_unit, self._layout.round_bytes
-        if self._layout.subfiles == 1:
-            return [view[self._place(self._low) : self._place(self._low) + self.size]]
-        start = self._place(self._low)
-        first = min(unit - self._low % unit, self.size)
-        pieces = [view[start : start + first]]
-        start += step - self._low % unit
-        whole, last = divmod(self.size - first, unit)
-        pieces += [view[place : place + unit] for place in range(start, start + whole * step, step)]
-        if last:
-            pieces.append(view[start + whole * step : start + whole * step + last])
-        return pieces
+        view, step = memory.data, self._layout.round_bytes
+        return [
+            view[place : place + size]
+            for start, size, rows in self._blocks()
+            for place in range(start, start + rows * step, step)
+        ]
 
-    def _spans(self, memory: Bytes) -> Iterator[tuple[npt.NDArray[np.void] | Bytes, int, int]]:
-        """Places in memory, and where in the stream they begin and end: bytes, or items of one stripe unit each
-        (copied item by item, which is a quarter faster than rows of bytes)."""
-        unit, step = self._layout.stripe_unit, self._layout.round_bytes
-        start = self._place(self._low)
-        if self._layout.subfiles == 1:
-            yield memory[start : start + self.size], 0, self.size
-            return
+    def _spans(self, memory: Bytes) -> Iterator[tuple[npt.NDArray[np.void], int, int]]:
+        """Places in memory as items that are copied whole (a quarter faster than rows of bytes), and where in the
+        stream they begin and end."""
         place = 0
-        inside = self._low % unit
-        if inside or self.size < unit:
-            place = min(unit - inside, self.size)
-            yield memory[start : start + place], 0, place
-            start += step - inside
-        rows = (self.size - place) // unit
-        if rows:
-            end = place + rows * unit
-            yield np.ndarray((rows,), np.dtype((np.void, unit)), memory.data, start, (step,)), place, end
-            place, start = end, start + rows * step
-        if place < self.size:
-            yield memory[start : start + self.size - place], place, self.size
+        for start, size, rows in self._blocks():
+            item, end = np.dtype((np.void, size)), place + rows * size
+            yield np.ndarray((rows,), item, memory.data, start, (self._layout.round_bytes,)), place, end
+            place = end
 
     def gather(self, memory: Bytes, stream: Bytes) -> None:
         for there, start, end in self._spans(memory):
@@ -152,7 +132,7 @@ class StripedPiece(Piece):
             np.copyto(there, stream[start:end].view(there.dtype))
 
 
-class ListedPiece(Piece):
+class ListedPiece(PieceOfSubfile):
     """Runs of a subfile and fragments of memory, both as lists over one stream.
 
     `run_offset[r]` in the subfile, `run_place[r]` in the stream; `source[f]` in memory, `place[f]` in the stream; the

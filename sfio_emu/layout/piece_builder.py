@@ -1,13 +1,13 @@
 """The pieces of a call's requests on one subfile: stripes of few blocks, runs that are all alike, or lists of
 fragments."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import gcd
 
 import numpy as np
 import numpy.typing as npt
 
-from sfio_emu.layout.piece import PAGE_BYTES, RUN_COST_BYTES, Bytes, ListedPiece, Piece, Rows, StripedPiece
+from sfio_emu.layout.piece import PAGE_BYTES, RUN_COST_BYTES, Bytes, ListedPiece, PieceOfSubfile, Rows, StripedPiece
 from sfio_emu.layout.requests import Requests
 from sfio_emu.layout.striping import Layout
 from sfio_emu.wire import STRIDED_TYPE
@@ -16,7 +16,7 @@ STRIDED_COST_BYTES = 32
 MAX_PERIOD = 256
 
 
-class RegularPiece(Piece):
+class RegularPiece(PieceOfSubfile):
     """`count` runs of `run_bytes`: where the first begins and how far apart they are (bytes), ``at`` in the subfile,
     ``source`` in memory."""
 
@@ -50,7 +50,7 @@ class RegularPiece(Piece):
     def grain(self, count: int) -> int:
         return count // self._run_bytes * self._run_bytes if self._run_bytes <= PAGE_BYTES else count
 
-    def slice(self, start: int, end: int) -> Piece:
+    def slice(self, start: int, end: int) -> "RegularPiece | ListedPiece":
         first, inside = divmod(start, self._run_bytes)
         if inside or end % self._run_bytes:
             return self.listed().slice(start, end)
@@ -81,6 +81,9 @@ class RegularPiece(Piece):
     def scatter(self, memory: Bytes, stream: Bytes) -> None:
         there = self._spread(memory)
         np.copyto(there, stream.view(there.dtype))
+
+
+Piece = StripedPiece | ListedPiece | RegularPiece
 
 
 def regular_pieces(requests: Requests, layout: Layout, subfile: int) -> Sequence[Piece] | None:
@@ -123,16 +126,21 @@ def pieces_of(requests: Requests, layout: Layout, subfile: int, *, merge: bool) 
     """
     if merge and len(requests) < LISTED_FROM:
         columns = zip(requests.offsets.tolist(), requests.memory.tolist(), requests.sizes.tolist(), strict=True)
-        for offset, memory, size in columns:
-            low, high = layout.share(offset, subfile), layout.share(offset + size, subfile)
-            if high > low:
-                yield StripedPiece(layout, subfile, low, high, memory - offset)
+        yield from striped_pieces(columns, layout, subfile)
         return
     regular = regular_pieces(requests, layout, subfile) if merge else None
     if regular is not None:
         yield from regular
         return
     yield from _listed(requests, layout, subfile, merge=merge)
+
+
+def striped_pieces(blocks: Iterable[tuple[int, int, int]], layout: Layout, subfile: int) -> Iterator[StripedPiece]:
+    """What a subfile has of blocks: each its offset in the file, its place in memory, its bytes."""
+    for offset, memory, size in blocks:
+        low, high = layout.share(offset, subfile), layout.share(offset + size, subfile)
+        if high > low:
+            yield StripedPiece(layout, subfile, low, high, memory - offset)
 
 
 def _listed(requests: Requests, layout: Layout, subfile: int, *, merge: bool) -> Iterator[Piece]:
@@ -144,10 +152,7 @@ def _listed(requests: Requests, layout: Layout, subfile: int, *, merge: bool) ->
         end = start + max(1, int(np.searchsorted(total, batch_bytes, side="right")))
         batch = requests.chosen(slice(start, end))
         if end == start + 1 and merge:
-            offset, memory, size = int(batch.offsets[0]), int(batch.memory[0]), int(batch.sizes[0])
-            low, high = layout.share(offset, subfile), layout.share(offset + size, subfile)
-            if high > low:
-                yield StripedPiece(layout, subfile, low, high, memory - offset)
+            yield from striped_pieces([(*batch.first, int(batch.sizes[0]))], layout, subfile)
         else:
             yield from _list_batch(batch, layout, subfile, merge=merge)
         start = end

@@ -72,13 +72,7 @@ class Requests:
         return Requests(offsets=self.offsets[which], memory=self.memory[which], sizes=self.sizes[which])
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Prepared:
-    """What is transferred, and for reads what is copied in memory afterwards: (from, to, size) of blocks requested
-    twice."""
-
-    requests: Requests
-    copies: tuple[tuple[int, int, int], ...] = ()
+Copies = tuple[tuple[int, int, int], ...]
 
 
 def make_requests(offsets: npt.ArrayLike, memory: npt.ArrayLike, sizes: npt.ArrayLike) -> Requests:
@@ -113,22 +107,21 @@ def _whole_numbers(values: npt.ArrayLike, name: str, least: int) -> Integers:
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
-def prepare(requests: Requests, settings: Settings, *, writing: bool) -> Prepared:
-    """Sort, resolve overlaps (the later write of a call wins), merge what goes on in file and memory alike."""
+def prepare(requests: Requests, settings: Settings, *, writing: bool) -> tuple[Requests, Copies]:
+    """Sort, resolve overlaps (the later write of a call wins), merge what goes on in file and memory alike. What is
+    transferred then, and for reads what is copied in memory afterwards: (from, to, size) of blocks requested twice."""
     if len(requests) < 2 or (requests.regular is not None and requests.regular[0] > requests.regular[2]):
-        return Prepared(requests=requests)
-    copies: tuple[tuple[int, int, int], ...] = ()
+        return requests, ()
+    copies: Copies = ()
     if settings.sort:
+        unsorted = requests
         if bool(np.any(requests.offsets[1:] < requests.offsets[:-1])):
-            unsorted = requests
             requests = requests.chosen(np.argsort(requests.offsets, kind="stable"))
-        else:
-            unsorted = requests
         if bool(np.any(requests.offsets[1:] < requests.offsets[:-1] + requests.sizes[:-1])):
             requests, copies = _without_overlaps(unsorted, writing=writing)
     if settings.merge:
         requests = _joined(requests)
-    return Prepared(requests=requests, copies=copies)
+    return requests, copies
 
 
 def _joined(requests: Requests) -> Requests:
@@ -146,7 +139,7 @@ def _joined(requests: Requests) -> Requests:
     )
 
 
-def _without_overlaps(requests: Requests, *, writing: bool) -> tuple[Requests, tuple[tuple[int, int, int], ...]]:
+def _without_overlaps(requests: Requests, *, writing: bool) -> tuple[Requests, Copies]:
     """Each byte of the file once, taken from (read into) the latest block that has it; O(n log n).
 
     For reads also the copies that give the other blocks their bytes.

@@ -1,13 +1,14 @@
 """One client of a listener: its bytes are read, its requests carried out, its answers queued, one message at a time."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from hmac import compare_digest
 
 from sfio_emu import authentication, message_bodies, wire
-from sfio_emu.listener.operations import Operations, Rejections
+from sfio_emu.listener.operations import Operations
 from sfio_emu.listener.pool import BufferPool
-from sfio_emu.listener.ports import Answer, FileSync, Subfiles
+from sfio_emu.listener.ports import Answer, Subfiles
 from sfio_emu.listener.reader import Reader, Request
 from sfio_emu.wire import Kind, Malformed
 
@@ -25,69 +26,46 @@ class Identity:
 class ServerConnection:
     """The protocol with one client, driven by whoever owns the socket.
 
-    `incoming` is where the next bytes go: empty while an answer is to be sent, while files are synced or other work is
-    done elsewhere (`sync`, `work`, to be taken away and followed by `answer`), and (`starved`) while no buffer of the
-    pool is free. After `closed` nothing
-    more is to be read; what `outgoing` still has may be sent, and `refusal` says why. `sieve`: many small runs near one
-    another are moved as one span (`sieves`).
+    `incoming` is where the next bytes go: empty while an answer is to be sent, while work is done elsewhere (`pending`,
+    to be taken away and followed by `answer`), and while no buffer of the pool is free (`reader.starved`). After
+    `closed` nothing more is to be read; what `outgoing` still has may be sent, and `refusal` says why. `sieve`: many
+    small runs near one another are moved as one span.
     """
 
     def __init__(
         self,
         subfiles: Subfiles,
         pool: BufferPool,
-        rejections: Rejections,
         *,
         identity: Identity | None = None,
         sieve: bool = True,
     ) -> None:
-        self._reader = Reader(pool)
-        self._operations = Operations(subfiles, pool, rejections, sieve=sieve)
-        self._pool, self._rejections = pool, rejections
+        self.reader = Reader(pool)
+        self._operations = Operations(subfiles, pool, sieve=sieve)
+        self._pool, self._subfiles = pool, subfiles
         self._identity = identity or Identity()
         self._client_nonce: bytes | None = None
         self._trusted = self._identity.key is None
         self._outgoing: deque[memoryview] = deque()
         self._working = False
-        self.sync: FileSync | None = None
-        self.work: Callable[[], Answer] | None = None
+        self.pending: Answer | None = None
         self.refusal = ""
         self.closed = False
-
-    @property
-    def starved(self) -> bool:
-        """Whether a message waits for a buffer of the pool."""
-        return self._reader.starved
-
-    @property
-    def awaited_bytes(self) -> int:
-        """Bytes of a message still to come for which a buffer is wanted that is not held yet; 0: none is wanted."""
-        return self._reader.awaited_bytes
-
-    @property
-    def mid_message(self) -> bool:
-        """Whether a message has arrived in part."""
-        return self._reader.mid_message
-
-    @property
-    def holds_buffer(self) -> bool:
-        """Whether a buffer of the pool is held."""
-        return self._reader.holds_buffer
 
     def incoming(self) -> Sequence[memoryview]:
         if self._outgoing or self.closed or self._working:
             return ()
-        place = self._reader.place()
+        place = self.reader.place()
         return () if place is None else (place,)
 
     def received(self, count: int) -> None:
         """Take `count` more bytes that were put where `incoming` said."""
         try:
-            request = self._reader.received(count)
+            request = self.reader.received(count)
             if request is not None:
                 self._answer(self._execute(request))
         except Malformed as fault:
-            self._rejections.count += 1
+            self._subfiles.note_rejected()
             self.closed = self.closed or fault.fatal
             self.refusal = str(fault)
             self._answer(Answer(kind=Kind.REFUSED, body=self.refusal.encode()))
@@ -96,12 +74,11 @@ class ServerConnection:
         return self._outgoing
 
     def sent(self, count: int) -> None:
-        if not wire.drop_sent(self._outgoing, count):
-            return
-        self._reader.release()
+        if wire.drop_sent(self._outgoing, count):
+            self.reader.release()
 
     def answer(self, answer: Answer) -> None:
-        """What `sync` or `work` led to."""
+        """What the work of `pending` led to."""
         self._working = False
         if not self.closed:
             self._queue(answer)
@@ -110,10 +87,10 @@ class ServerConnection:
         """The connection is gone: close its files, give back its buffer; an unfinished message changes nothing."""
         self.closed = True
         self._outgoing.clear()
-        if self.sync is not None:
-            self.sync.close()
-        self.sync = self.work = None
-        self._reader.release()
+        if self.pending is not None and self.pending.work is not None:
+            self.pending.work()  # nobody has taken it away: it gives back what it holds
+        self.pending = None
+        self.reader.release()
         self._operations.close_files()
 
     def _execute(self, request: Request) -> Answer:
@@ -145,24 +122,24 @@ class ServerConnection:
         key, nonce = self._identity.key, self._client_nonce
         if key is None or nonce is None:
             raise Malformed("a key that was not requested", fatal=True)
-        if not authentication.same(proof, authentication.proof(key, "client", nonce, self._identity.nonce)):
+        if not compare_digest(proof, authentication.proof(key, "client", nonce, self._identity.nonce)):
             raise Malformed("another key than that of this listener's run", fatal=True)
         self._trusted = True
         return Answer()
 
     def _answer(self, answer: Answer) -> None:
         """Queue an answer; the buffer stays held while data lie in it."""
-        if answer.sync or answer.work:
-            self._working, self.sync, self.work = True, answer.sync, answer.work
-            self._reader.release()
+        if answer.work is not None:
+            self._working, self.pending = True, answer
+            self.reader.release()
             return
         self._queue(answer)
         if not answer.data_bytes and not isinstance(answer.body, memoryview):
-            self._reader.release()
+            self.reader.release()
 
     def _queue(self, answer: Answer) -> None:
         head = wire.encode_head(
-            answer.kind, self._reader.sequence, answer.body, answer.data_bytes, checked=answer.checked
+            answer.kind, self.reader.sequence, answer.body, answer.data_bytes, checked=answer.checked
         )
         self._outgoing.append(memoryview(head + answer.body if len(answer.body) < 4096 else head))
         if len(answer.body) >= 4096:

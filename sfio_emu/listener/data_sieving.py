@@ -4,6 +4,7 @@ back."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -46,17 +47,17 @@ class Window:
         """How many bytes of each run there are where the subfile ends `present_bytes` behind `low`."""
         return np.clip(present_bytes - self._offsets, 0, self._sizes)
 
-    def _pairs(self, span: memoryview, stream: memoryview) -> Iterator[tuple[memoryview, memoryview]]:
-        """Pairs of views of the same bytes, in the span and in the stream: views of shape (n,), or (rows, n) where the
-        runs are regular."""
+    def _pairs(self, span: memoryview, stream: memoryview) -> Iterator[tuple[Any, Any]]:
+        """Pairs of views of the same bytes, in the span and in the stream: of the runs between the first and the last
+        as items that are copied whole, where they are regular."""
         offsets, sizes = self._offsets, self._sizes
         steps, size = np.diff(offsets[1:-1]), int(sizes[1])
         if len(steps) and bool((steps == steps[0]).all()) and bool((sizes[1:-1] == size).all()):
             rows, first, last = len(sizes) - 2, int(sizes[0]), int(sizes[-1])
             yield span[:first], stream[:first]
-            there = np.ndarray((rows, size), np.uint8, span, int(offsets[1]), (int(steps[0]), 1))
-            here = np.ndarray((rows, size), np.uint8, stream, first)
-            yield there, here  # type: ignore[misc]  # arrays are copied as views are
+            item = np.dtype((np.void, size))
+            there = np.ndarray((rows,), item, span, int(offsets[1]), (int(steps[0]),))
+            yield there, np.ndarray((rows,), item, stream, first)
             yield span[int(offsets[-1]) : int(offsets[-1]) + last], stream[self.size - last : self.size]
             return
         place = 0
@@ -65,42 +66,7 @@ class Window:
             place += length
 
 
-class RegularWindow:
-    """As `Window`, of `rows` runs of `run_bytes`, each `step` bytes behind the one before: nothing is stored, or
-    sent, run by run."""
-
-    __slots__ = ("_item", "_rows", "_step", "high", "low", "size")
-
-    def __init__(self, low: int, run_bytes: int, step: int, rows: int) -> None:
-        self.low, self.high, self.size = low, low + (rows - 1) * step + run_bytes, rows * run_bytes
-        self._rows, self._step = rows, step
-        self._item = np.dtype((np.void, run_bytes))  # copied whole, which is quicker
-
-    def _spread(self, span: memoryview) -> npt.NDArray[np.void]:
-        return np.ndarray((self._rows,), self._item, span, 0, (self._step,))
-
-    def _dense(self, stream: memoryview) -> npt.NDArray[np.void]:
-        return np.ndarray((self._rows,), self._item, stream)
-
-    def scatter(self, stream: memoryview, span: memoryview) -> None:
-        """Copy the data of the runs to their places in the span."""
-        self._spread(span)[...] = self._dense(stream)
-
-    def gather(self, span: memoryview, stream: memoryview) -> None:
-        """Copy the runs of the span to the stream."""
-        self._dense(stream)[...] = self._spread(span)
-
-    def counts(self, present_bytes: int) -> Integers:
-        """How many bytes of all runs together there are where the subfile ends `present_bytes` behind `low`: shape
-        (1,)."""
-        if present_bytes >= self.high - self.low:
-            return np.array([self.size], dtype=np.int64)
-        whole, inside = divmod(present_bytes, self._step)
-        run_bytes = self._item.itemsize
-        return np.array([min(whole * run_bytes + min(inside, run_bytes), self.size)], dtype=np.int64)
-
-
-Part = tuple[int, int, int, Window | RegularWindow | None]
+Part = tuple[int, int, int, Window | None]
 """(handle, size, offset, window): one run, or the runs of a window, whose data have `size` bytes together."""
 
 
@@ -134,17 +100,20 @@ def parts_of(body: memoryview, *, together: bool = True) -> list[Part]:
 
 
 def strided_parts(runs: Sequence[Strided], *, together: bool = True) -> tuple[list[Part], list[int]]:
-    """The parts of strided runs in the order of their data, and with which part each of the runs begins."""
+    """The parts of strided runs in the order of their data, and with which of the blocks in them each begins."""
     parts: list[Part] = []
     firsts: list[int] = []
+    blocks = 0
     for handle, size, offset, distance, count in runs:
-        firsts.append(len(parts))
+        firsts.append(blocks)
+        blocks += 1 if size == distance else count
         rows = (WINDOW_BYTES - size) // distance + 1 if size < distance <= size + MAX_GAP_BYTES else 0
         if count == 1 or size == distance:
             parts.append((handle, size * count, offset, None))
         elif together and min(rows, count) >= MIN_RUNS:
             for first in range(0, count, rows):
-                window = RegularWindow(offset + first * distance, size, distance, min(rows, count - first))
+                numbers = np.arange(first, min(first + rows, count), dtype=np.int64)
+                window = Window(offset + distance * numbers, np.full(len(numbers), size, dtype=np.int64))
                 parts.append((handle, window.size, window.low, window))
         else:
             parts += [(handle, size, offset + number * distance, None) for number in range(count)]

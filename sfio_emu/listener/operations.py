@@ -1,56 +1,42 @@
 """What a request does to the subfiles of a listener, and the answer to it.
 The disk is a port (`Subfiles`), so that everything here runs on files in memory as well."""
 
-import errno
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
 from sfio_emu import message_bodies
 from sfio_emu.listener.pool import BufferPool
-from sfio_emu.listener.ports import Answer, CallFailed, Subfiles, failed
+from sfio_emu.listener.ports import Answer, CallFailed, Subfiles, answered
 from sfio_emu.listener.reader import Request
 from sfio_emu.listener.subfile_io import Moves
 from sfio_emu.message_bodies import LIST_ENTRY, StoredLayout, encode_entry
 from sfio_emu.wire import WRITES, Kind, Malformed
+
+Operation = Callable[[Request], Answer]
 
 MAX_HANDLES = 4096
 MAX_LOCKS = 64
 MAX_ENTRY_BYTES = LIST_ENTRY.size + 255
 
 
-class Rejections:
-    """How many messages a listener has refused since the last query."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def take(self) -> int:
-        """The number so far; counting begins again."""
-        count, self.count = self.count, 0
-        return count
-
-
-class Operations:
-    """The requests of one client carried out on `subfiles`, among them the files it has open (by handle); `moves` are
-    its long writes.
+class Operations(Moves):
+    """The requests of one client carried out on `subfiles`.
 
     A call of the operating system that fails makes an answer of kind FAILED; a request that makes no sense raises
     `Malformed`.
     """
 
-    def __init__(self, subfiles: Subfiles, pool: BufferPool, rejections: Rejections, *, sieve: bool) -> None:
-        self._subfiles, self._pool, self._rejections = subfiles, pool, rejections
-        self._files: dict[int, int] = {}
+    def __init__(self, subfiles: Subfiles, pool: BufferPool, *, sieve: bool) -> None:
+        super().__init__(subfiles, pool, sieve=sieve)
         self._next_handle = 1
-        self.moves = Moves(subfiles, pool, self._files_of, sieve=sieve)
-        self._by_kind: dict[int, Callable[[Request], Answer]] = {
-            Kind.OPEN: self._open, Kind.CLOSE: self._close, Kind.CREATE: self._create,
-            Kind.UNLINK: self._unlink, Kind.RESIZE: self._resize, Kind.SIZE: self._size, Kind.WRITE: self.moves.write,
-            Kind.READ: self.moves.read, Kind.ERRORS: self._errors, Kind.STAT: self._stat, Kind.LIST: self._list,
-            Kind.RENAME: self._rename, Kind.SYNC: self._sync, Kind.LAYOUT: self._layout, Kind.UNMAKE: self._unmake,
-            Kind.WRITE_STRIDED: self.moves.write, Kind.READ_STRIDED: self.moves.read, Kind.LOCK: self._lock,
-            Kind.MKDIR: self._make_folder, Kind.RMDIR: self._remove_folder,
+        self._by_kind: dict[int, Operation] = {
+            Kind.OPEN: self._open, Kind.CLOSE: self._close, Kind.CREATE: _named(subfiles.create),
+            Kind.UNLINK: _named(subfiles.unlink), Kind.RESIZE: self._resize, Kind.SIZE: self._size,
+            Kind.WRITE: self.write, Kind.READ: self.read, Kind.ERRORS: self._errors, Kind.STAT: self._stat,
+            Kind.LIST: self._list, Kind.RENAME: self._rename, Kind.SYNC: self._sync, Kind.LAYOUT: self._layout,
+            Kind.UNMAKE: self._unmake, Kind.WRITE_STRIDED: self.write, Kind.READ_STRIDED: self.read,
+            Kind.LOCK: self._lock, Kind.MKDIR: _named(subfiles.make_folder), Kind.RMDIR: _named(subfiles.remove_folder),
         }  # fmt: skip
 
     def execute(self, request: Request) -> Answer:
@@ -59,10 +45,7 @@ class Operations:
         operation = self._by_kind.get(header.kind)
         if operation is None or (header.kind not in WRITES and header.data_bytes):
             raise Malformed(f"a message of kind {header.kind} that no listener takes", fatal=False)
-        try:
-            return operation(request)
-        except CallFailed as failure:
-            return failed(failure)
+        return answered(partial(operation, request))
 
     def close_files(self) -> None:
         """Close all that is open; the client is gone."""
@@ -75,18 +58,9 @@ class Operations:
         for path in [path for path, owner in self._subfiles.locks.items() if owner is self]:
             del self._subfiles.locks[path]
 
-    def _file(self, handle: int) -> int:
-        try:
-            file = self._files[handle]
-        except KeyError:
-            raise Malformed(f"handle {handle} is not open", fatal=False) from None
-        if file in self._subfiles.replaced:
-            raise CallFailed("open", errno.ESTALE, handle)
-        return file
-
-    def _files_of(self, handles: Sequence[int]) -> dict[int, int]:
-        """The files by handle, in the order in which they are first named."""
-        return {handle: self._file(handle) for handle in dict.fromkeys(handles)}
+    def _named_file(self, request: Request) -> int:
+        """The file of a request whose body is its handle."""
+        return self._file(message_bodies.unpack(message_bodies.HANDLE, request.body)[0])
 
     # --- names and open files --------------------------------------------------------------------------------------
 
@@ -115,24 +89,7 @@ class Operations:
         return Answer()
 
     def _unmake(self, request: Request) -> Answer:
-        (handle,) = message_bodies.unpack(message_bodies.HANDLE, request.body)
-        self._subfiles.unmake(self._file(handle))
-        return Answer()
-
-    def _create(self, request: Request) -> Answer:
-        self._subfiles.create(message_bodies.decode_path(request.body))
-        return Answer()
-
-    def _unlink(self, request: Request) -> Answer:
-        self._subfiles.unlink(message_bodies.decode_path(request.body))
-        return Answer()
-
-    def _make_folder(self, request: Request) -> Answer:
-        self._subfiles.make_folder(message_bodies.decode_path(request.body))
-        return Answer()
-
-    def _remove_folder(self, request: Request) -> Answer:
-        self._subfiles.remove_folder(message_bodies.decode_path(request.body))
+        self._subfiles.unmake(self._named_file(request))
         return Answer()
 
     def _lock(self, request: Request) -> Answer:
@@ -157,20 +114,17 @@ class Operations:
 
     def _list(self, request: Request) -> Answer:
         _, after, path = message_bodies.decode_pair(message_bodies.LIST, request.body)
-        return Answer(work=partial(self._page, path, after))
+        return Answer(work=partial(answered, partial(self._page, path, after)))
 
     def _page(self, path: str, after: str) -> Answer:
         """As many names of a folder behind `after` as an answer takes; for another thread, and longer than a turn."""
         parts, left = [b"\0"], min(message_bodies.MAX_LIST_BYTES, self._pool.buffer_bytes)
-        try:
-            for entry in self._subfiles.list_folder(path, after):
-                parts.append(encode_entry(entry))
-                left -= len(parts[-1])
-                if left < MAX_ENTRY_BYTES:
-                    parts[0] = b"\1"
-                    break
-        except CallFailed as failure:
-            return failed(failure)
+        for entry in self._subfiles.list_folder(path, after):
+            parts.append(encode_entry(entry))
+            left -= len(parts[-1])
+            if left < MAX_ENTRY_BYTES:
+                parts[0] = b"\1"
+                break
         return Answer(body=b"".join(parts))
 
     def _layout(self, request: Request) -> Answer:
@@ -187,12 +141,26 @@ class Operations:
         return Answer()
 
     def _size(self, request: Request) -> Answer:
-        (handle,) = message_bodies.unpack(message_bodies.HANDLE, request.body)
-        return Answer(body=message_bodies.SIZE_ANSWER.pack(self._subfiles.size(self._file(handle))))
+        return Answer(body=message_bodies.SIZE_ANSWER.pack(self._subfiles.size(self._named_file(request))))
 
     def _sync(self, request: Request) -> Answer:
-        (handle,) = message_bodies.unpack(message_bodies.HANDLE, request.body)
-        return Answer(sync=self._subfiles.sync(self._file(handle)))
+        sync = self._subfiles.sync(self._named_file(request))
+
+        def work() -> Answer:
+            sync()
+            return Answer()
+
+        return Answer(work=partial(answered, work), thread="syncs")
 
     def _errors(self, request: Request) -> Answer:
-        return Answer(body=message_bodies.ERRORS_ANSWER.pack(*self._subfiles.take_errors(), self._rejections.take()))
+        return Answer(body=message_bodies.ERRORS_ANSWER.pack(*self._subfiles.take_errors()))
+
+
+def _named(act: Callable[[str], None]) -> Operation:
+    """An operation whose body is a path."""
+
+    def carry_out(request: Request) -> Answer:
+        act(message_bodies.decode_path(request.body))
+        return Answer()
+
+    return carry_out

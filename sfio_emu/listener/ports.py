@@ -3,13 +3,15 @@ in memory as well), the failure of one of its calls, and an answer that is still
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Container, Iterator, Sequence
+from typing import Literal, NamedTuple, Protocol
 
 from sfio_emu import message_bodies
 from sfio_emu.message_bodies import Entry, OpenFlag, Stat, StoredLayout
 from sfio_emu.settings import ALL_CALLS
 from sfio_emu.wire import Kind
+
+Thread = Literal["names", "syncs"]
 
 
 class CallFailed(Exception):
@@ -22,19 +24,6 @@ class CallFailed(Exception):
         self.call = call
         self.errno = errno
         self.done_bytes = 0
-
-
-class FileSync(Protocol):
-    """A file that is to be brought to the medium, by any thread: `key` says which file it is; `close` it in any
-    case."""
-
-    key: Hashable
-
-    def run(self) -> None:
-        """Raises `CallFailed`."""
-        ...
-
-    def close(self) -> None: ...
 
 
 class Subfiles(Protocol):
@@ -62,17 +51,23 @@ class Subfiles(Protocol):
     def note_cut(self, file: int, cut: int) -> None: ...
     def cuts(self, file: int) -> int: ...
     def size(self, file: int) -> int: ...
-    def sync(self, file: int) -> FileSync: ...
+    def sync(self, file: int) -> Callable[[], None]:
+        """What brings a file to the medium as it is now, in another thread; to be called in any case."""
+        ...
+
     def write(self, file: int, piece: memoryview, offset: int) -> int: ...
     def read(self, file: int, piece: memoryview, offset: int) -> int: ...
-    def take_errors(self) -> Sequence[int]: ...
+    def note_rejected(self) -> None: ...
+    def take_errors(self) -> Sequence[int]:
+        """Failed calls in the order of `ALL_CALLS` and rejected messages, since the last query."""
+        ...
 
 
 class Answer(NamedTuple):
     """An answer to be encoded: its body, and of a READ the `data_bytes` of its data, followed by their checksum if
     `checked`.
 
-    `sync`: a file to be synced elsewhere before there is an answer. `work`: what gives the answer, elsewhere too.
+    `work`: what gives the answer, elsewhere, in the `thread` of that name.
     """
 
     kind: Kind = Kind.DONE
@@ -80,8 +75,16 @@ class Answer(NamedTuple):
     data: Sequence[memoryview] = ()
     data_bytes: int = 0
     checked: bool = False
-    sync: FileSync | None = None
     work: Callable[[], Answer] | None = None
+    thread: Thread = "names"
+
+
+def answered(act: Callable[[], Answer]) -> Answer:
+    """The answer that `act` gives, or the one that names the call that failed in it."""
+    try:
+        return act()
+    except CallFailed as failure:
+        return failed(failure)
 
 
 def failed(failure: CallFailed, handle: int = 0, done_bytes: int = 0) -> Answer:

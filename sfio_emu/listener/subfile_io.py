@@ -1,11 +1,12 @@
 """Reads and writes of subfiles: lists of runs, or strided runs; many small runs near one another by spans."""
 
-from collections.abc import Callable, Collection, Sequence
+import errno
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from sfio_emu import message_bodies, wire
-from sfio_emu.listener.data_sieving import Integers, Part, RegularWindow, Window, parts_of, strided_parts
+from sfio_emu.listener.data_sieving import Integers, Part, Window, parts_of, strided_parts
 from sfio_emu.listener.pool import BufferPool
 from sfio_emu.listener.ports import Answer, CallFailed, Subfiles, failed
 from sfio_emu.listener.reader import Request
@@ -15,24 +16,35 @@ MANY_RUNS = 256
 
 
 class Moves:
-    """Reads and writes of one client on `subfiles`; `files` gives the files of handles, in the order in which they are
-    first named.
+    """Reads and writes of one client, with the files that it has open (by handle).
 
     Where a call of the operating system fails the answer is of kind FAILED, or `CallFailed` is raised where nothing was
     done yet; a request that makes no sense raises `Malformed`.
     """
 
-    def __init__(
-        self, subfiles: Subfiles, pool: BufferPool, files: Callable[[Sequence[int]], dict[int, int]], *, sieve: bool
-    ) -> None:
-        self._subfiles, self._pool, self._files_of, self._sieve = subfiles, pool, files, sieve
+    def __init__(self, subfiles: Subfiles, pool: BufferPool, *, sieve: bool) -> None:
+        self._subfiles, self._pool, self._sieve = subfiles, pool, sieve
+        self._files: dict[int, int] = {}
+
+    def _file(self, handle: int) -> int:
+        try:
+            file = self._files[handle]
+        except KeyError:
+            raise Malformed(f"handle {handle} is not open", fatal=False) from None
+        if file in self._subfiles.replaced:
+            raise CallFailed("open", errno.ESTALE, handle)
+        return file
+
+    def _files_of(self, parts: Sequence[Part]) -> dict[int, int]:
+        """The files by handle, in the order in which they are first named."""
+        return {handle: self._file(handle) for handle in dict.fromkeys([part[0] for part in parts])}
 
     def write(self, request: Request) -> Answer:
         """Write the runs of a message that has arrived whole."""
         parts, _ = self._parts_of(request)
         if sum([size for _, size, _, _ in parts]) != len(request.data):
             raise Malformed("the runs of a write do not add up to its data", fatal=False)
-        files = self._files_of([handle for handle, _, _, _ in parts])
+        files = self._files_of(parts)
         sizes, cuts = self._before(files.values())
         failures: dict[int, CallFailed] = {}
         place = done_bytes = disk_calls = 0
@@ -81,7 +93,7 @@ class Moves:
             piece, offset, calls, done_bytes = piece[count:], offset + count, calls + 1, done_bytes + count
         return calls
 
-    def _write_window(self, file: int, data: memoryview, window: Window | RegularWindow) -> int:
+    def _write_window(self, file: int, data: memoryview, window: Window) -> int:
         """Write runs that lie near one another as one span; what is between them is read before. Returns the calls."""
         span = self._pool.scratch[: window.high - window.low]
         there, calls = self._read_run(file, span, window.low)
@@ -96,7 +108,7 @@ class Moves:
         required = sum([size for _, size, _, _ in parts])
         if required + 4 * (runs + 1) + wire.TRAILER.size > self._pool.buffer_bytes:
             raise Malformed(f"a read of {required} bytes in {runs} runs, more than a message holds", fatal=False)
-        files = self._files_of([handle for handle, _, _, _ in parts])
+        files = self._files_of(parts)
         counts: list[bytes] = []
         place = disk_calls = 0
         for handle, size, offset, window in parts:
@@ -131,7 +143,7 @@ class Moves:
             count += more
         return room[:count], calls
 
-    def _read_window(self, file: int, room: memoryview, window: Window | RegularWindow) -> tuple[Integers, int]:
+    def _read_window(self, file: int, room: memoryview, window: Window) -> tuple[Integers, int]:
         """Read the runs of a window; the bytes of each that the file has, and the calls it took."""
         span = self._pool.scratch[: window.high - window.low]
         there, calls = self._read_run(file, span, window.low)
@@ -140,8 +152,8 @@ class Moves:
 
 
 def _by_run(counts: Sequence[bytes], firsts: Sequence[int] | None) -> bytes:
-    """The bytes there were of each run, as an answer has them: of strided runs the sums over the parts each went in."""
+    """The bytes there were of each run, as an answer has them: of strided runs the sums over their blocks."""
     listed = b"".join(counts)
-    if firsts is None or len(firsts) == len(counts):
+    if firsts is None or 4 * len(firsts) == len(listed):
         return listed
     return np.add.reduceat(np.frombuffer(listed, dtype="<u4"), firsts, dtype=np.uint32).astype("<u4").tobytes()

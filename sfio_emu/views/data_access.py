@@ -3,25 +3,24 @@ together with the other processes, at once, begun, or split. All of them come do
 
 from __future__ import annotations
 
-import struct as binary
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import numpy as np
 
 from sfio_emu.client.buffers import as_bytes
 from sfio_emu.client.nonblocking import Request
-from sfio_emu.errors import PeerError, SfioError, UsageError, whole_number
-from sfio_emu.ports import ProcessGroup
+from sfio_emu.client.session import Session
+from sfio_emu.errors import SfioError, UsageError, whole_number
 from sfio_emu.positioned_file import Opening
 from sfio_emu.striped_file import StripedFile
 from sfio_emu.views.access_modes import Amode
 from sfio_emu.views.data_representation import Status, swapped
 from sfio_emu.views.datatypes import BYTE, Datatype, Integers
-from sfio_emu.views.file_views import BlockFile, PairedAccess, View, memory_runs
-from sfio_emu.views.shared_counters import AccessLock, SharedPointer
+from sfio_emu.views.file_views import PairedAccess, View, memory_runs
+from sfio_emu.views.shared_counters import AccessLock, SharedPointer, numbers_of_all
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -32,64 +31,39 @@ if TYPE_CHECKING:
     """A buffer and what of it is meant: layout, count and start byte as of `DataAccess.read_at`."""
 
 Verb = Literal["read", "write"]
-Moved = TypeVar("Moved", covariant=True)
 Result = TypeVar("Result")
-NUMBER = binary.Struct("!q")
-
-
-class AtOffset(Protocol[Moved]):
-    """A routine with an explicit offset."""
-
-    def __call__(
-        self, offset: int, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
-    ) -> Moved: ...
-
-
-class AtPointer(Protocol[Moved]):
-    """A routine that uses a file pointer."""
-
-    def __call__(self, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> Moved: ...
 
 
 class _Routine(Generic[Result]):
-    """A routine of DataAccess: `act` does it, given the file, the routine's name, an offset in etypes and the
-    memory."""
+    """A routine of DataAccess: `act` does it, given the file, the routine's name, an offset in etypes and the memory;
+    `start` gives the offset, and may move a pointer (None: the caller gives it)."""
 
-    def __init__(self, act: Callable[[DataAccess, str, int, Memory], Result]) -> None:
-        self._act = act
+    def __init__(
+        self,
+        act: Callable[[DataAccess, str, int, Memory], Result],
+        start: Callable[[DataAccess, str, Memory], int] | None = None,
+    ) -> None:
+        self._act, self._start = act, start
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
+    def __get__(self, file: DataAccess, owner: object = None) -> Callable[..., Result]:
+        name, start = self._name, self._start
 
-class _WithOffset(_Routine[Result]):
-    def __get__(self, file: DataAccess, owner: object = None) -> AtOffset[Result]:
-        def call(
+        def at_offset(
             offset: int, buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0
         ) -> Result:
             with file.handling():
-                file.require_positions(self._name)
-                return self._act(file, self._name, offset, (buffer, memory, count, start_byte))
+                file.require_positions(name)
+                return self._act(file, name, offset, (buffer, memory, count, start_byte))
 
-        return call
-
-
-class _WithPointer(_Routine[Result]):
-    """`start` gives the offset, and may move the pointer."""
-
-    def __init__(
-        self, start: Callable[[DataAccess, str, Memory], int], act: Callable[[DataAccess, str, int, Memory], Result]
-    ) -> None:
-        super().__init__(act)
-        self._start = start
-
-    def __get__(self, file: DataAccess, owner: object = None) -> AtPointer[Result]:
-        def call(buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> Result:
+        def at_pointer(buffer: Block, memory: Datatype | None = None, count: int = 1, start_byte: int = 0) -> Result:
             place = (buffer, memory, count, start_byte)
             with file.handling():
-                return self._act(file, self._name, self._start(file, self._name, place), place)
+                return self._act(file, name, 0 if start is None else start(file, name, place), place)
 
-        return call
+        return at_offset if start is None else at_pointer
 
 
 class _End:
@@ -106,22 +80,6 @@ class _End:
         return call
 
 
-class Completed(Request):
-    """An access that was carried out when it was begun."""
-
-    def __init__(self, moved: int) -> None:
-        self._moved = moved
-
-    def test(self) -> bool:
-        """True."""
-        return True
-
-    def wait(self, timeout_s: float | None = None) -> int:
-        return self._moved
-
-    def await_end(self) -> None: ...
-
-
 class DataAccess:
     """What an open file needs for its accesses, and the accesses.
 
@@ -136,14 +94,14 @@ class DataAccess:
     buffer must not be touched between them.
     """
 
-    _file: BlockFile
-    _group: ProcessGroup
-    _amode: Amode
+    file: StripedFile
+    _session: Session
+    amode: Amode
     _opening: Opening
-    _view: View
+    view: View
     _shared: SharedPointer
     _position = 0
-    _representation = "native"
+    representation = "native"
     _lock: AccessLock | None = None
     _split: tuple[str, Request] | None = None
     errhandler: Callable[[Any, SfioError], object] | None = None
@@ -164,7 +122,7 @@ class DataAccess:
 
     def require_positions(self, what: str) -> None:
         """Raises `UsageError` for a call that positions a sequential file."""
-        if self._amode & Amode.SEQUENTIAL:
+        if self.amode & Amode.SEQUENTIAL:
             raise UsageError(f"{what} of a file that was opened as SEQUENTIAL: use the shared pointer")
 
     # --- where -------------------------------------------------------------------------------------------------------
@@ -183,14 +141,14 @@ class DataAccess:
         return self._shared.fetch_and_add(self._etypes_of(name, memory))
 
     def _take_ordered(self, name: str, memory: Memory) -> int:
-        etypes, _ = self.together(lambda: self._etypes_of(name, memory))
-        counts = [int(NUMBER.unpack(item)[0]) for item in self._group.all_gather(NUMBER.pack(etypes))]
-        first = self._shared.fetch_and_add(sum(counts)) if self._group.rank == 0 else 0
-        (first,) = NUMBER.unpack(self._group.all_gather(NUMBER.pack(first))[0])
-        return int(first) + sum(counts[: self._group.rank])
+        with self.together(name):
+            etypes = self._etypes_of(name, memory)
+        group, counts = self._session.group, numbers_of_all(self._session.group, etypes)
+        first = self._shared.fetch_and_add(sum(counts)) if group.rank == 0 else 0
+        return numbers_of_all(group, first)[0] + sum(counts[: group.rank])
 
     def _etypes_of(self, name: str, memory: Memory) -> int:
-        return self._blocks(name, 0, memory).required // self._view.etype.size_bytes
+        return self._blocks(name, 0, memory).required // self.view.etype.size_bytes
 
     # --- how ---------------------------------------------------------------------------------------------------------
 
@@ -200,14 +158,13 @@ class DataAccess:
             return Status(0)
         writing = _verb(name) == "write"
         with nullcontext() if self._lock is None else self._lock.held(writing=writing):
-            if self._representation == "external32":
+            if self.representation == "external32":
                 return Status(self._move_swapped(access, writing=writing))
             return Status(self._move(access, writing=writing))
 
     def _move(self, access: PairedAccess, *, writing: bool) -> int:
-        move, blocks = self._file.pwrite_blocks if writing else self._file.pread_blocks, access.blocks
-        moved = move(access.octets, blocks.file_offsets, blocks.memory_offsets, blocks.lengths)
-        return min(moved, access.there)
+        move = self.file.pwrite_blocks if writing else self.file.pread_blocks
+        return min(move(access.octets, *access.blocks), access.there)
 
     def _move_swapped(self, access: PairedAccess, *, writing: bool) -> int:
         """By a copy whose numbers have the order of the file."""
@@ -217,10 +174,10 @@ class DataAccess:
         sources, ends = np.ascontiguousarray(access.places.offsets), _ends(access.places.lengths)
         gather_list(memory, sources, ends, stream)
         if writing:
-            stream = swapped(stream, self._view.etype)
+            stream = swapped(stream, self.view.etype)
         moved = self._move(access.of_stream(stream.data), writing=writing)
         if not writing:
-            stream[:moved] = swapped(stream[:moved], self._view.etype)
+            stream[:moved] = swapped(stream[:moved], self.view.etype)
             scatter_list(memory, sources, ends, stream)
         return moved
 
@@ -228,22 +185,24 @@ class DataAccess:
         return self._advanced(self._now(name, offset, memory))
 
     def _all(self, name: str, offset: int, memory: Memory) -> Status:
-        return self.together(lambda: self._now(name, offset, memory))[0]
+        with self.together(name):
+            moved = self._now(name, offset, memory)
+        return moved
 
     def _all_on(self, name: str, offset: int, memory: Memory) -> Status:
         return self._advanced(self._all(name, offset, memory))
 
     def _advanced(self, moved: Status) -> Status:
-        self._position += moved // self._view.etype.size_bytes
+        self._position += moved // self.view.etype.size_bytes
         return moved
 
     def _begin(self, name: str, offset: int, memory: Memory) -> Request:
-        file = self._file
-        if self._lock is not None or self._representation == "external32" or not isinstance(file, StripedFile):
-            return Completed(self._now(name, offset, memory))
+        file = self.file
+        if self._lock is not None or self.representation == "external32":
+            return file.completed(self._now(name, offset, memory))
         access = self._blocks(name, offset, memory)
-        begin, blocks = file.ipwrite_blocks if _verb(name) == "write" else file.ipread_blocks, access.blocks
-        return begin(access.octets, blocks.file_offsets, blocks.memory_offsets, blocks.lengths)
+        begin = file.ipwrite_blocks if _verb(name) == "write" else file.ipread_blocks
+        return begin(access.octets, *access.blocks)
 
     def _begin_split(self, name: str, offset: int, memory: Memory) -> None:
         self.require_no_split()
@@ -258,13 +217,11 @@ class DataAccess:
         """The second half of the split routine `name`; raises `UsageError` where another has begun, or none."""
         as_bytes(buffer)
         begun, self._split = self._split, None
-
-        def end() -> Status:
+        with self.together(f"{name}_end"):
             if begun is None or begun[0] != name:
                 raise UsageError(f"{name}_end where {begun[0] if begun else 'nothing'} has begun: begin and end alike")
-            return Status(begun[1].wait())
-
-        return self.together(end)[0]
+            moved = begun[1].wait()
+        return Status(moved)
 
     def _blocks(self, name: str, offset: int, memory: Memory) -> PairedAccess:
         """What a call means in blocks of the file and of memory. Raises UsageError."""
@@ -278,63 +235,46 @@ class DataAccess:
             layout, elements = BYTE, len(octets)
         places = memory_runs(len(octets), elements, layout, start_byte)
         required = there = places.size_bytes
-        if required % self._view.etype.size_bytes:
-            text = f"{verb} of {required} bytes through a view of etypes of {self._view.etype.size_bytes}"
+        if required % self.view.etype.size_bytes:
+            text = f"{verb} of {required} bytes through a view of etypes of {self.view.etype.size_bytes}"
             raise UsageError(f"{text}: give whole etypes")
-        first_byte = offset * self._view.etype.size_bytes
-        if required and verb == "read" and self._view.overlapping:
+        first_byte = offset * self.view.etype.size_bytes
+        if required and verb == "read" and self.view.overlapping:
             # bytes up to the end of the file are not what a sum of blocks says
-            there = min(required, max(0, self._view.bytes_before(self._file.size()) - first_byte))
-        return PairedAccess(octets, places, self._view, first_byte, there)
+            there = min(required, max(0, self.view.bytes_before(self.file.size()) - first_byte))
+        return PairedAccess(octets, places, self.view, first_byte, there)
 
-    def together(
-        self, act: Callable[[], Result], item: bytes = b"", *, after: bool = False
-    ) -> tuple[Result, list[bytes]]:
-        """Act, then learn how it went everywhere: every process goes on, or every process raises.
-
-        The second result is the `item` of every process, or, with `after`, the bytes that `act` gave in each.
-        """
-        result: list[Result] = []
-        failure: SfioError | None = None
-        try:
+    @contextmanager
+    def together(self, what: str, *same: object) -> Iterator[None]:
+        """Around the part of each process in a collective call: every process goes on, or every process raises, also
+        where `same` differ."""
+        with self._session.agreed(what, same):
+            self.require_open()
             self.require_no_split()
-            result.append(act())
-        except SfioError as error:
-            failure = error
-        if after and failure is None:
-            assert isinstance(result[0], bytes)
-            item = result[0]
-        mine = b"\0" + item if failure is None else b"\1" + str(failure).encode()
-        answers = self._group.all_gather(mine)
-        if failure is not None:
-            raise failure
-        for rank, answer in enumerate(answers):
-            if answer[:1] == b"\1":
-                raise PeerError(f"rank {rank}", answer[1:].decode(errors="replace"))
-        return result[0], [answer[1:] for answer in answers]
+            yield
 
     # --- the routines ------------------------------------------------------------------------------------------------
 
-    read_at, write_at = _WithOffset(_now), _WithOffset(_now)
-    read_at_all, write_at_all = _WithOffset(_all), _WithOffset(_all)
-    iread_at, iwrite_at = _WithOffset(_begin), _WithOffset(_begin)
+    read_at, write_at = _Routine(_now), _Routine(_now)
+    read_at_all, write_at_all = _Routine(_all), _Routine(_all)
+    iread_at, iwrite_at = _Routine(_begin), _Routine(_begin)
     # begun by all processes together (section 14.4.5): a request waits for nobody, so that these do what the others do
-    iread_at_all, iwrite_at_all = _WithOffset(_begin), _WithOffset(_begin)
-    read_at_all_begin, write_at_all_begin = _WithOffset(_begin_split), _WithOffset(_begin_split)
+    iread_at_all, iwrite_at_all = _Routine(_begin), _Routine(_begin)
+    read_at_all_begin, write_at_all_begin = _Routine(_begin_split), _Routine(_begin_split)
     read_at_all_end, write_at_all_end = _End(), _End()
 
-    read, write = _WithPointer(_here, _now_on), _WithPointer(_here, _now_on)
-    read_all, write_all = _WithPointer(_here, _all_on), _WithPointer(_here, _all_on)
-    iread, iwrite = _WithPointer(_ahead, _begin), _WithPointer(_ahead, _begin)
-    iread_all, iwrite_all = _WithPointer(_ahead, _begin), _WithPointer(_ahead, _begin)
-    read_all_begin, write_all_begin = _WithPointer(_ahead, _begin_split), _WithPointer(_ahead, _begin_split)
+    read, write = _Routine(_now_on, _here), _Routine(_now_on, _here)
+    read_all, write_all = _Routine(_all_on, _here), _Routine(_all_on, _here)
+    iread, iwrite = _Routine(_begin, _ahead), _Routine(_begin, _ahead)
+    iread_all, iwrite_all = _Routine(_begin, _ahead), _Routine(_begin, _ahead)
+    read_all_begin, write_all_begin = _Routine(_begin_split, _ahead), _Routine(_begin_split, _ahead)
     read_all_end, write_all_end = _End(), _End()
 
-    read_shared, write_shared = _WithPointer(_take, _now), _WithPointer(_take, _now)
-    iread_shared, iwrite_shared = _WithPointer(_take, _begin), _WithPointer(_take, _begin)
-    read_ordered, write_ordered = _WithPointer(_take_ordered, _all), _WithPointer(_take_ordered, _all)
-    read_ordered_begin = _WithPointer(_take_ordered, _begin_split)
-    write_ordered_begin = _WithPointer(_take_ordered, _begin_split)
+    read_shared, write_shared = _Routine(_now, _take), _Routine(_now, _take)
+    iread_shared, iwrite_shared = _Routine(_begin, _take), _Routine(_begin, _take)
+    read_ordered, write_ordered = _Routine(_all, _take_ordered), _Routine(_all, _take_ordered)
+    read_ordered_begin = _Routine(_begin_split, _take_ordered)
+    write_ordered_begin = _Routine(_begin_split, _take_ordered)
     read_ordered_end, write_ordered_end = _End(), _End()
 
 

@@ -38,9 +38,6 @@ class Runs:
             return NotImplemented
         return np.array_equal(self.offsets, other.offsets) and np.array_equal(self.lengths, other.lengths)
 
-    def __hash__(self) -> int:
-        return hash((self.offsets.tobytes(), self.lengths.tobytes()))
-
     @property
     def size_bytes(self) -> int:
         """Sum of the lengths."""

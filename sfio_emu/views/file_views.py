@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -133,12 +133,11 @@ def memory_runs(buffer_bytes: int, count: int, layout: Datatype, start_byte: int
     return runs
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PairedRuns:
+class PairedRuns(NamedTuple):
     """Blocks that are contiguous in memory and in the file: int64 arrays of shape (n,), in the order of the data."""
 
-    memory_offsets: Integers
     file_offsets: Integers
+    memory_offsets: Integers
     lengths: Integers
 
 
@@ -216,18 +215,3 @@ def _check_order(what: str, datatype: Datatype, writable: bool) -> None:
         raise UsageError(
             f"view: {what} covers a byte twice, which a view for writing must not: open for reading only or separate"
         )
-
-
-class BlockFile(Protocol):
-    """What an MpiFile stands on: blocks of a file moved from and to one buffer in one call; StripedFile is one.
-
-    Block i is `sizes[i]` bytes at `places[i]` of the buffer and `offsets[i]` of the file, int64 arrays of shape (n,).
-    Reading stops at the end of the file (fewer bytes are returned), writing extends the file. `truncate` and `close`
-    are called by every process of the group.
-    """
-
-    def pread_blocks(self, target: memoryview, offsets: Integers, places: Integers, sizes: Integers) -> int: ...
-    def pwrite_blocks(self, data: memoryview, offsets: Integers, places: Integers, sizes: Integers) -> int: ...
-    def size(self) -> int: ...
-    def truncate(self, size: int) -> object: ...
-    def close(self) -> None: ...

@@ -7,21 +7,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-import numpy as np
-
 from sfio_emu.client.catalogue import remove_subfiles
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.session import Session
 from sfio_emu.errors import UsageError, whole_number
 from sfio_emu.names import parse_file_name
-from sfio_emu.ports import ProcessGroup, SoloGroup
+from sfio_emu.ports import ProcessGroup
 from sfio_emu.striped_file import StripedFile
 from sfio_emu.views.access_modes import Amode, Short, file_mode, opening_of, parse_amode
-from sfio_emu.views.data_access import NUMBER, DataAccess, etypes
+from sfio_emu.views.data_access import DataAccess, etypes
 from sfio_emu.views.data_representation import check_representation
 from sfio_emu.views.datatypes import BYTE, Datatype, require_datatype
-from sfio_emu.views.file_views import BlockFile, View
-from sfio_emu.views.shared_counters import AccessLock, SharedPointer
+from sfio_emu.views.file_views import View
+from sfio_emu.views.shared_counters import AccessLock, SharedPointer, numbers_of_all
 
 Whence = Literal["set", "current", "end"]
 PREALLOCATED_AT_ONCE = 1 << 20
@@ -35,23 +33,19 @@ class MpiFile(DataAccess):
     `write_at_all` wrote is seen by every read of any process that begins after it returned. Where processes write the
     same bytes in one collective call (or in calls at the same time), each such byte is one of those written; which one
     is not said, unless in the atomic mode, where an access is whole.
+
+    `file`: the striped file that it stands on; `amode`: how it was opened; `view`: what this process sees of it, bytes
+    from the beginning until `set_view`; `representation`: how numbers stand in it, as given to `set_view`.
     """
 
-    def __init__(
-        self,
-        file: BlockFile,
-        group: ProcessGroup | None = None,
-        *,
-        mode: Short | int = "rw",
-    ) -> None:
-        self._file = file
-        self._group = group or SoloGroup()
-        self._amode = parse_amode(mode)
-        self._opening = opening_of(self._amode)
-        self._view = View(writable=self._opening.writes)
-        self._shared = SharedPointer(self._group)
-        self._closed = False
-        self._own_session: Session | None = None
+    def __init__(self, file: StripedFile, *, mode: Short | int = "rw") -> None:
+        """Use `open`."""
+        self.file, self._session = file, file.session
+        self.amode = parse_amode(mode)
+        self._opening = opening_of(self.amode)
+        self.view = View(writable=self._opening.writes)
+        self._shared = SharedPointer(self.group)
+        self._closed = self._own_session = False
 
     @classmethod
     def open(
@@ -76,9 +70,8 @@ class MpiFile(DataAccess):
         session = own = session or current_session()
         if group is not None:
             own = Session(session.connections, group, session.turns, session.settings)
-        file = StripedFile.open(name, stripe_unit, mode=file_mode(amode), session=own)
-        opened = cls(file, own.group, mode=amode)
-        opened._own_session = own if own is not session else None
+        opened = cls(StripedFile.open(name, stripe_unit, mode=file_mode(amode), session=own), mode=amode)
+        opened._own_session = own is not session
         if amode & Amode.APPEND:
             opened._position = opened._sought(0, "end", 0)
             opened.seek_shared(0, "end")
@@ -97,54 +90,26 @@ class MpiFile(DataAccess):
             self.close()
             return
         self._closed = True  # the others may never come to a collective close: leave without them
-        if isinstance(self._file, StripedFile):
-            self._file.__exit__(kind, error, trace)
-        if self._own_session is not None:
-            self._own_session.close()
-
-    @property
-    def file(self) -> BlockFile:
-        """What this stands on: the striped file, with its counters and its layout."""
-        return self._file
+        self.file.__exit__(kind, error, trace)
+        if self._own_session:
+            self._session.close()
 
     @property
     def group(self) -> ProcessGroup:
         """The processes that opened it."""
-        return self._group
-
-    @property
-    def amode(self) -> Amode:
-        """How it was opened."""
-        return self._amode
-
-    @property
-    def view(self) -> View:
-        """What this process sees of the file; bytes from the beginning until `set_view`."""
-        return self._view
-
-    @property
-    def representation(self) -> str:
-        """How numbers stand in the file: as given to `set_view`."""
-        return self._representation
+        return self._session.group
 
     @property
     def hints(self) -> dict[str, str]:
         """The hints in use, by MPI's reserved names: how a striped file lies."""
-        if not isinstance(self._file, StripedFile):
-            return {}
-        layout = self._file.layout
+        layout = self.file.layout
         return {"striping_unit": str(layout.stripe_unit), "striping_factor": str(layout.subfiles)}
 
     def set_hints(self, hints: Mapping[str, str]) -> None:
         """Take hints (MPI_File_set_info). Collective. They are advice, and none is taken: how a file is striped is said
         when it is opened (MPI 4.0, section 14.2.8)."""
-
-        def take() -> None:
-            self.require_open()
+        with self.handling(), self.together("set_hints"):
             _check_hints(hints)
-
-        with self.handling():
-            self.together(take)
 
     @property
     def position(self) -> int:
@@ -171,30 +136,21 @@ class MpiFile(DataAccess):
         `representation`: native, internal or external32. Collective; views may differ, the extent of the etype may not.
         Raises UsageError as View does.
         """
-
-        def build() -> View:
-            self.require_open()
-            check_representation(representation)
-            if (displacement is None) != bool(self._amode & Amode.SEQUENTIAL):
-                raise UsageError(f"a displacement of {displacement!r}: give None for a sequential file, and only there")
-            return View(
-                displacement=self._byte_of(self._shared.position) if displacement is None else displacement,
-                etype=etype,
-                filetype=etype if filetype is None else filetype,
-                writable=self._opening.writes,
-            )
-
+        extent_bytes = etype.extent_bytes if isinstance(etype, Datatype) else 0
         with self.handling():
-            extent_bytes = etype.extent_bytes if isinstance(etype, Datatype) else 0
-            view, extents = self.together(build, NUMBER.pack(extent_bytes))
-            for rank, extent in enumerate(extents):
-                if extent != extents[0]:
-                    text = f"set_view: etype of {NUMBER.unpack(extent)[0]} bytes in rank {rank}"
-                    raise UsageError(
-                        f"{text}, of {NUMBER.unpack(extents[0])[0]} in rank 0: give etypes of the same extent"
-                    )
+            with self.together("set_view", f"an etype of {extent_bytes} bytes"):
+                check_representation(representation)
+                if (displacement is None) != bool(self.amode & Amode.SEQUENTIAL):
+                    text = f"a displacement of {displacement!r}: give None for a sequential file, and only there"
+                    raise UsageError(text)
+                view = View(
+                    displacement=self._byte_of(self._shared.position) if displacement is None else displacement,
+                    etype=etype,
+                    filetype=etype if filetype is None else filetype,
+                    writable=self._opening.writes,
+                )
             self._shared.move(0)
-        self._view, self._representation, self._position = view, representation, 0
+        self.view, self.representation, self._position = view, representation, 0
 
     def type_extent(self, datatype: Datatype) -> int:
         """How far apart elements of `datatype` are in the file (bytes), which is as in memory."""
@@ -212,12 +168,10 @@ class MpiFile(DataAccess):
         In it an access that writes waits until nobody else of the group reads or writes the file, one that reads until
         nobody writes; what is begun is carried out at once.
         """
-        with self.handling():
-            _, wishes = self.together(self.require_open, bytes([bool(atomic)]))
-            if any(wish != wishes[0] for wish in wishes):
-                raise UsageError("set_atomicity to different modes: give the same in every process")
-            if bool(atomic) != self.atomicity:
-                self._lock = AccessLock(self._group) if atomic else None
+        with self.handling(), self.together("set_atomicity", bool(atomic)):
+            pass
+        if bool(atomic) != self.atomicity:
+            self._lock = AccessLock(self.group) if atomic else None
 
     def seek(self, offset: int, whence: Whence = "set") -> int:
         """Move the individual pointer by etypes from the beginning, from itself or from the end; returns it.
@@ -234,16 +188,11 @@ class MpiFile(DataAccess):
         """Move the shared pointer as `seek` moves the individual one; the same in every process. Collective."""
         with self.handling():
             self.require_positions("seek_shared")
-            _, wishes = self.together(
-                lambda: f"{whole_number(offset, 'offset to seek (etypes)', -(2**62))} {whence}".encode(), after=True
-            )
-            if any(wish != wishes[0] for wish in wishes):
-                raise UsageError("seek_shared to different places: give the same in every process")
-
-            def seek() -> bytes:
-                return NUMBER.pack(self._sought(offset, whence, self._shared.position) if self._group.rank == 0 else 0)
-
-            found = int(NUMBER.unpack(self.together(seek, after=True)[1][0])[0])
+            found = 0
+            with self.together("seek_shared", offset, whence):
+                if self.group.rank == 0:
+                    found = self._sought(offset, whence, self._shared.position)
+            found = numbers_of_all(self.group, found)[0]
             self._shared.move(found)
         return found
 
@@ -253,7 +202,7 @@ class MpiFile(DataAccess):
         elif whence == "current":
             base = current
         elif whence == "end":
-            base = -(-self._view.bytes_before(self.size()) // self._view.etype.size_bytes)
+            base = -(-self.view.bytes_before(self.size()) // self.view.etype.size_bytes)
         else:
             raise UsageError(f"seek from {whence!r}: give 'set', 'current' or 'end'")
         position = base + whole_number(offset, "offset to seek (etypes)", -(2**62))
@@ -268,19 +217,19 @@ class MpiFile(DataAccess):
             return self._byte_of(etypes(offset))
 
     def _byte_of(self, offset: int) -> int:
-        return self._view.file_offset(offset * self._view.etype.size_bytes)
+        return self.view.file_offset(offset * self.view.etype.size_bytes)
 
     def size(self) -> int:
         """Bytes of the file, whatever the view."""
         with self.handling():
             self.require_open()
-            return self._file.size()
+            return self.file.size()
 
     def set_size(self, size_bytes: int) -> None:
         """Cut or extend the file (by zeros) to `size_bytes`, the same in every process. Collective."""
         with self.handling():
-            size = self._agreed_size("set_size", size_bytes)
-            self.together(lambda: self._file.truncate(size))
+            self._agreed_size("set_size", size_bytes)
+            self.file.truncate(size_bytes)
 
     def preallocate(self, size_bytes: int) -> None:
         """Have the I/O nodes keep room for the first `size_bytes`, the same in every process. Collective.
@@ -289,37 +238,33 @@ class MpiFile(DataAccess):
         """
         with self.handling():
             size = self._agreed_size("preallocate", size_bytes)
-            self.together(lambda: self._fill(size) if self._group.rank == 0 else None)
+            with self.together("preallocate (the room)"):
+                if self.group.rank == 0:
+                    self._fill(size)
 
     def _fill(self, size: int) -> None:
         for start in range(0, size, PREALLOCATED_AT_ONCE):
             memory = bytearray(min(PREALLOCATED_AT_ONCE, size - start))
-            where, place, count = (np.array([number]) for number in (start, 0, len(memory)))
-            self._file.pread_blocks(memoryview(memory), where, place, count)
-            self._file.pwrite_blocks(memoryview(memory), where, place, count)
+            self.file.pread(memory, start)
+            self.file.pwrite(memory, start)
 
     def _agreed_size(self, what: str, size_bytes: int) -> int:
-        def check() -> int:
-            self.require_open()
+        with self.together(what, size_bytes):
             self._opening.require(writing=True)
-            return whole_number(size_bytes, "size of the file (bytes)")
-
-        size, _ = self.together(check)
-        sizes = self._group.all_gather(NUMBER.pack(size))
-        if any(other != sizes[0] for other in sizes):
-            raise UsageError(f"{what} with different sizes: give the same in every process")
+            size = whole_number(size_bytes, "size of the file (bytes)")
         return size
 
     def sync(self, *, durable: bool = True) -> None:
         """Return when every process has come: what they wrote before is on the medium of every I/O node (MPI 4.0,
         section 14.6.1), and seen by all afterwards. Collective.
 
-        Not `durable`: it is only seen by all. A file that is not striped is brought to the medium by its own means.
+        Not `durable`: it is only seen by all.
         """
         with self.handling():
-            self.together(self.require_open)
-            if durable and isinstance(self._file, StripedFile):
-                self._file.sync(durable=True)
+            with self.together("sync"):
+                pass
+            if durable:
+                self.file.sync(durable=True)
 
     def close(self) -> None:
         """Close in every process, and delete what was opened with DELETE_ON_CLOSE. Collective; once closed, nothing
@@ -329,17 +274,13 @@ class MpiFile(DataAccess):
         with self.handling():
             self.require_no_split()
             self._closed = True
-            self._file.close()
-            if self._amode & Amode.DELETE_ON_CLOSE:
-                self.together(self._delete)
-            if self._own_session is not None:
-                self._own_session.close()
-
-    def _delete(self) -> None:
-        if not isinstance(self._file, StripedFile):
-            raise UsageError("this file is not striped: delete it by the means of its own file system")
-        if self._group.rank == 0:
-            remove_subfiles(self._file.session, self._file.subfiles)
+            self.file.close()
+            if self.amode & Amode.DELETE_ON_CLOSE:
+                with self._session.agreed("close (the deletion)", ()):
+                    if self.group.rank == 0:
+                        remove_subfiles(self._session, self.file.subfiles)
+            if self._own_session:
+                self._session.close()
 
     def require_open(self) -> None:
         """Raises `UsageError` once it is closed."""

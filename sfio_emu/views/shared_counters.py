@@ -21,6 +21,11 @@ def _new_counter(group: ProcessGroup, kind: str) -> str:
     return f"{kind}:{number}"
 
 
+def numbers_of_all(group: ProcessGroup, number: int) -> list[int]:
+    """The numbers of all processes, that of rank i at place i; collective."""
+    return [int(item) for item in group.all_gather(b"%d" % number)]
+
+
 class SharedPointer:
     """The shared pointer of one collectively opened file: a counter of the group, in etypes. Making one is
     collective, as opening is. A new view does not reset the counter, which somebody else may be adding to, but notes
@@ -43,7 +48,7 @@ class SharedPointer:
         """Let it point to `position`: collective, a synchronisation point."""
         self._group.barrier()  # nobody's call from before is under way any more
         count = self._group.fetch_add(self._name, 0) if self._group.rank == 0 else 0
-        self._base = position - int(self._group.all_gather(str(count).encode())[0])
+        self._base = position - numbers_of_all(self._group, count)[0]
 
 
 class AccessLock:

@@ -4,6 +4,8 @@ predicted."""
 from collections.abc import Mapping
 from typing import Any
 
+from testbed.report.drawing.charts import BELOW, chart
+
 Row = Mapping[str, Any]
 
 
@@ -18,52 +20,39 @@ def striping_figures(found: Row) -> dict[str, Any]:
 
 def _faults(found: Row) -> Any:
     """The operation under faults from its start to its end, and next to it what was cut or killed when."""
-    from matplotlib import pyplot as plt
-
     record = next((one for one in found["operations"] if one["faulty"]), found["operations"][-1])
-    lanes = [
-        (
-            "operation",
-            0.0,
-            record["seconds"],
-            "failed" if record["errors"] else "verified" if record["verified"] else "wrong",
-        )
-    ]
+    outcome = "failed" if record["errors"] else "verified" if record["verified"] else "wrong"
+    lanes = [("operation", 0.0, record["seconds"], outcome)]
     lanes += [(f"{node} killed", at_s, max(record["seconds"], at_s), "no listener") for node, at_s in found["killed"]]
     lanes += [(f"{link} cut", start_s, stop_s, "cut") for link, start_s, stop_s in found["cut"]]
     lanes += [(words, start_s, stop_s, "impaired") for words, start_s, stop_s in found.get("impaired", ())]
-    figure, axes = plt.subplots(figsize=(7, 1.3 + 0.5 * len(lanes)), layout="constrained")
+    figure, axes = chart(size=(7, 1.3 + 0.5 * len(lanes)), xlabel="seconds since the operation began")
     for place, (_, start_s, ends_s, words) in enumerate(lanes):
         stop_s = max(record["seconds"], start_s) if ends_s is None else ends_s  # None: for good
         axes.barh(place, stop_s - start_s, left=start_s, height=0.5, color="#3b6ea5" if not place else "#b3261e")
-        axes.annotate(
-            words, (start_s, place), xytext=(9, 0), textcoords="offset points", va="center", color="white", fontsize=9
-        )
+        aside = {"xytext": (9, 0), "textcoords": "offset points", "va": "center"}
+        axes.annotate(words, (start_s, place), color="white", fontsize=9, **aside)
         if place:
             axes.plot([start_s], [place], marker="X", color="black", markersize=9, clip_on=False)
-    axes.axvline(
-        record["seconds"],
-        color="black",
-        linestyle=":",
-        linewidth=1,
-        label=f"the operation ended, {record['seconds']:.2f} s",
-    )
+    ended = f"the operation ended, {record['seconds']:.2f} s"
+    axes.axvline(record["seconds"], color="black", linestyle=":", linewidth=1, label=ended)
     axes.set_yticks(range(len(lanes)), [name for name, *_ in lanes])
     axes.invert_yaxis()
-    axes.set(xlabel="seconds since the operation began", xlim=(0, None))
+    axes.set(xlim=(0, None))
     figure.set_label(
         "The operation under faults (blue) and what happened to the network meanwhile (red): a cross marks the moment"
         " at which a listener was killed, or a cable cut or impaired. Dotted: the end of the operation."
     )
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.3), frameon=False, fontsize=9)
-    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(**BELOW)
     return figure
 
 
 def _throughput(found: Row, ended: list[Row]) -> Any:
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7, 1.6 + 0.6 * len(ended)))
+    title = (
+        f"{found['compute_nodes']} compute and {found['io_nodes']} I/O nodes, stripe unit {found['stripe_unit']} bytes,"
+        f" {found['switching']} switching, schedule {found['schedule']}"
+    )
+    figure, axes = chart(title, size=(7, 1.6 + 0.6 * len(ended)), xlabel="throughput of the file, Mbit/s")
     names = _names(ended)
     values = [record["throughput_bps"] / 1e6 for record in ended]
     bars = axes.barh(names, values, color="#3b6ea5", height=0.55)
@@ -75,20 +64,13 @@ def _throughput(found: Row, ended: list[Row]) -> Any:
         axes.axvline(predicted, color="black", linewidth=1.3, label=f"predicted, {predicted:.1f} Mbit/s")
         axes.axvline(liquid, color="#c98b2b", linewidth=1.3, linestyle="--", label=f"liquid, {liquid:.1f} Mbit/s")
         most = max(most, predicted, liquid)
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.38), ncols=2, frameon=False, fontsize=9)
+        axes.legend(**BELOW)
     axes.set_xlim(0, 1.15 * most)
-    axes.set_xlabel("throughput of the file, Mbit/s")
     figure.set_label(
         f"Throughput of a file of {found['file_size'] / 1e6:g} MB, striped in units of {found['stripe_unit']} bytes"
         f" from {found['compute_nodes']} compute nodes over {found['io_nodes']} I/O nodes, one bar an operation. Lines:"
         " what is predicted for it, and what a liquid schedule would reach."
     )
-    axes.set_title(
-        f"{found['compute_nodes']} compute and {found['io_nodes']} I/O nodes, stripe unit {found['stripe_unit']} bytes,"
-        f" {found['switching']} switching, schedule {found['schedule']}",
-        fontsize=10,
-    )
-    axes.spines[["top", "right"]].set_visible(False)
     return figure
 
 

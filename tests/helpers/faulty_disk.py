@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from sfio_emu.adapters.listener_disk import RootedSubfiles, RootedSync
+from sfio_emu.adapters.listener_disk import RootedSubfiles
 from sfio_emu.listener.ports import CallFailed
 from sfio_emu.message_bodies import OpenFlag
 from sfio_emu.settings import ALL_CALLS
@@ -83,6 +83,7 @@ class FaultySubfiles(RootedSubfiles):
         super().__init__(root)
         self.disk = disk
         self._names: dict[int, str] = {}
+        self._by_inode: dict[int, str] = {}
 
     def _meet(self, call: str, offset: int = 0) -> None:
         self.disk.pass_through()
@@ -95,6 +96,8 @@ class FaultySubfiles(RootedSubfiles):
         self._meet("open")
         file, created = super().open(path, flags)
         self._names[file] = path
+        if file >= 0:
+            self._by_inode[os.fstat(file).st_ino] = path
         if created:
             self.disk.held.setdefault(path, [])
         return file, created
@@ -114,22 +117,15 @@ class FaultySubfiles(RootedSubfiles):
         self._meet("read", offset)
         return super().read(file, piece[: self.disk.most_bytes], offset)
 
-    def sync(self, file: int) -> RootedSync:
-        return FaultySync(self, os.dup(file), self._names[file])
+    def fsync(self, file: int, path: str | None) -> None:
+        """What was written before is on the medium afterwards."""
+        self.disk.pass_through()
+        found = os.fstat(file)
+        content = os.pread(file, found.st_size, 0)
+        if self.disk.faults("fsync", 0) is not None:
+            raise CallFailed("fsync", errno.EIO)
+        self.disk.note_synced(self._by_inode[found.st_ino], content)
 
     def size(self, file: int) -> int:
         self._meet("lseek")
         return super().size(file)
-
-
-class FaultySync(RootedSync):
-    """An fsync of such a disk: what was written before is on the medium afterwards."""
-
-    def run(self) -> None:
-        assert isinstance(self._subfiles, FaultySubfiles) and self._path is not None
-        disk = self._subfiles.disk
-        disk.pass_through()
-        content = os.pread(self._file, os.fstat(self._file).st_size, 0)
-        if disk.faults("fsync", 0) is not None:
-            raise CallFailed("fsync", errno.EIO)
-        disk.note_synced(self._path, content)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from sfio_emu.listener.ports import CallFailed
 from sfio_emu.message_bodies import NO_LAYOUT, Entry, OpenFlag, Stat, StoredLayout
@@ -20,6 +20,7 @@ class MemoryFiles:
         self.cut: dict[int, int] = {}
         self.replaced: set[int] = set()
         self.locks: dict[str, object] = {}
+        self.rejected = 0
 
     def open(self, path: str, flags: OpenFlag) -> tuple[int, bool]:
         if path == "missing":
@@ -64,7 +65,11 @@ class MemoryFiles:
     def remove_folder(self, path: str) -> None: ...
     def rename(self, source: str, target: str, *, replace: bool) -> None: ...
     def store_layout(self, file: int, layout: StoredLayout) -> None: ...
-    def sync(self, file: int) -> None: ...
+    def note_rejected(self) -> None:
+        self.rejected += 1
+
+    def sync(self, file: int) -> Callable[[], None]:
+        return lambda: None
 
     def stat(self, path: str) -> Stat:
         raise CallFailed("stat", errno.ENOENT)
@@ -73,4 +78,5 @@ class MemoryFiles:
         yield from ()
 
     def take_errors(self) -> list[int]:
-        return [0] * len(ALL_CALLS)
+        rejected, self.rejected = self.rejected, 0
+        return [*[0] * len(ALL_CALLS), rejected]

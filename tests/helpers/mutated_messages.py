@@ -12,7 +12,6 @@ import numpy as np
 from sfio_emu import message_bodies, wire
 from sfio_emu.adapters.listener_disk import RootedSubfiles
 from sfio_emu.listener.connection import ServerConnection
-from sfio_emu.listener.ports import Answer
 from sfio_emu.wire import Kind
 
 LIMIT_BYTES = 1 << 14
@@ -131,13 +130,9 @@ def feed(connection: ServerConnection, stream: bytes) -> None:
     """Let the bytes arrive as a socket would bring them, and take the answers away."""
     place = 0
     while place < len(stream) or connection.outgoing():
-        if connection.sync:
-            connection.sync.close()
-            connection.sync = None
-            connection.answer(Answer())
-        if connection.work:
-            work, connection.work = connection.work, None
-            connection.answer(work())
+        pending, connection.pending = connection.pending, None
+        if pending is not None and pending.work is not None:
+            connection.answer(pending.work())
         while pieces := connection.outgoing():
             first = pieces[0]
             assert len(first) <= LIMIT_BYTES + 4096

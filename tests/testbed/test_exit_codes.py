@@ -10,7 +10,7 @@ import pytest
 
 import testbed.errors
 from testbed.bulk.messages import MessageError
-from testbed.striping.emulated.collective_run import _run
+from testbed.striping.emulated.fragmented_access import reported_by_ranks
 from testbed.striping.emulated.program_run import ProgramEnd
 
 
@@ -30,4 +30,4 @@ def test_a_rank_that_dies_makes_a_run_invalid() -> None:
         run=lambda words, time_limit_s: ProgramEnd(exit_code=137, rank=1),
     )
     with pytest.raises(testbed.errors.InvalidRunError, match=r"rank 1 .* exit code 137"):
-        _run(network, "module", {})
+        reported_by_ranks(network, {})

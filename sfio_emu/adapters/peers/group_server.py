@@ -7,15 +7,27 @@ import contextlib
 import os
 import socket
 import threading
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 from sfio_emu.adapters.peers.local_users import is_foreign_user
 from sfio_emu.adapters.sockets import watch_peer
-from sfio_emu.client.group_rounds import Coordinator, Frame, FrameReader, GroupError, Kind
+from sfio_emu.client.group_rounds import (
+    AMOUNT,
+    HEADER,
+    HELLO,
+    Frame,
+    GroupError,
+    Kind,
+    check_membership,
+    decode_head,
+    failure,
+)
 from sfio_emu.errors import UsageError
 
 LOSS_NOTICED_S = 2.0  # a peer behind a cut link is given up after this silence
-CHUNK_BYTES = 1 << 18
+CALLS = {Kind.BARRIER: "barrier", Kind.GATHER: "all_gather"}
 
 
 def parse_address(address: str) -> tuple[socket.AddressFamily, str | tuple[str, int]]:
@@ -40,15 +52,16 @@ def watch_silence(connection: socket.socket) -> None:
 
 def _bind(address: str) -> socket.socket:
     family, place = parse_address(address)
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        if family != socket.AF_UNIX:
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(place)
+    if isinstance(place, tuple):
+        listening = socket.create_server(place, family=family, backlog=128)
+    else:
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listening.bind(place)
+        except OSError:
+            listening.close()
+            raise
         listening.listen(128)
-    except OSError:
-        listening.close()
-        raise
     listening.setblocking(False)
     return listening
 
@@ -61,7 +74,10 @@ class GroupServer:
     """
 
     def __init__(self, address: str, size: int) -> None:
-        self._coordinator = Coordinator(size)
+        check_membership(0, size)
+        self.size = size
+        self.failed_rank: int | None = None
+        """The rank that broke the group; None where none did. For the program that started the processes."""
         self._unix_path: Path | None = None
         try:
             self._listening = _bind(address)
@@ -73,8 +89,11 @@ class GroupServer:
         else:
             host, port = self._listening.getsockname()[:2]
             self.address = f"tcp:{host}:{port}"
-        self._members: dict[int, asyncio.StreamWriter] = {}
-        self._next_key = 0
+        self._members: dict[int, asyncio.StreamWriter] = {}  # by rank, from HELLO to LEAVE
+        self._joined: set[int] = set()
+        self._items: dict[int, Frame] = {}  # of the round under way
+        self._counters: Counter[bytes] = Counter()
+        self._failure: Frame | None = None
         self._process = os.getpid()  # a child of fork has neither the thread nor the right to end the group
         self._closed, self._began = False, threading.Event()
         self._thread = threading.Thread(
@@ -99,22 +118,18 @@ class GroupServer:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def failed_rank(self) -> int | None:
-        """The rank that broke the group; None where none did. For the program that started the processes."""
-        return self._coordinator.failed_rank
+    # --- in the thread of the server ---------------------------------------------------------------------------------
 
     async def _serve(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         start = asyncio.start_unix_server if self._unix_path is not None else asyncio.start_server
-        server = await start(self._attend, sock=self._listening, limit=CHUNK_BYTES)
+        server = await start(self._attend, sock=self._listening)
         self._began.set()
         await self._stop.wait()
         server.close()
         leaving = list(self._members.values())
-        self._post(self._coordinator.stop())
-        for writer in leaving:
-            writer.close()
+        if self._failure is None and (self._members or len(self._joined) < self.size):
+            self._fail("the coordinator of the process group (rank 0 or the launcher) has ended", None)
         if leaving:
             await asyncio.wait([self._loop.create_task(_closed(writer)) for writer in leaving], timeout=LOSS_NOTICED_S)
         for writer in leaving:
@@ -122,41 +137,115 @@ class GroupServer:
 
     async def _attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, from its first byte to its last."""
-        stream = writer.get_extra_info("socket")
+        stream, rank = writer.get_extra_info("socket"), None
         if is_foreign_user(stream):
             writer.close()
             return
         watch_silence(stream)
-        key, self._next_key = self._next_key, self._next_key + 1
-        self._members[key], frames = writer, FrameReader()
-        with contextlib.suppress(OSError, GroupError):
-            while data := await reader.read(CHUNK_BYTES):
-                for frame in frames.feed(data):
-                    self._post(self._coordinator.receive(key, frame, self._loop.time()))
-                self._watch_deadline()
-        self._members.pop(key, None)
-        writer.close()
-        self._post(self._coordinator.lost(key))
+        with contextlib.suppress(OSError, EOFError, GroupError):  # it ends, or is a stranger's
+            while True:
+                frame = await _read(reader)
+                if self._failure is not None:
+                    writer.write(self._failure.encode())
+                    break
+                if rank is None:
+                    if refusal := self._refusal(frame):
+                        writer.write(refusal.encode())
+                        break
+                    rank = self._join(frame, writer)
+                else:
+                    self._take(rank, frame)
+        writer.close()  # when all is sent
+        if rank in self._members and self._failure is None:
+            self._fail(f"rank {rank} of the process group died or was cut off", rank)
 
-    def _watch_deadline(self) -> None:
-        deadline_s = self._coordinator.deadline_s
-        if deadline_s is not None:
-            self._loop.call_at(deadline_s, self._expire)
+    def _refusal(self, frame: Frame) -> Frame | None:
+        """Why nobody joins by this frame; None where it is right."""
+        if frame.kind is not Kind.HELLO:
+            return failure("a message came before the hello", None)
+        if len(frame.payload) != HELLO.size:
+            return failure("a malformed hello", None)
+        size, rank = HELLO.unpack(frame.payload)[0], frame.rank
+        if size != self.size:
+            return failure(f"rank {rank} says the group has {size} ranks, the coordinator {self.size}", rank)
+        if not 0 <= rank < self.size:
+            return failure(f"rank {rank} is none of 0..{self.size - 1}", rank)
+        return failure(f"rank {rank} joined twice", rank) if rank in self._joined else None
+
+    def _join(self, frame: Frame, writer: asyncio.StreamWriter) -> int:
+        self._members[frame.rank] = writer
+        self._joined.add(frame.rank)
+        self._loop.call_later(HELLO.unpack(frame.payload)[1] / 1000, self._expire)
+        if len(self._joined) == self.size:
+            self._post(Frame(Kind.WELCOME, rank) for rank in range(self.size))
+        return frame.rank
 
     def _expire(self) -> None:
-        deadline_s = self._coordinator.deadline_s
-        if deadline_s is not None and self._loop.time() >= deadline_s:
-            self._post(self._coordinator.expire())
+        """The time that a rank gives the others to join is over."""
+        missing = [rank for rank in range(self.size) if rank not in self._joined]
+        if missing and self._failure is None:
+            names = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
+            self._fail(f"rank {names} of a group of {self.size} did not join in time", missing[0])
 
-    def _post(self, frames: list[tuple[int, Frame]]) -> None:
-        encoded: dict[int, bytes] = {}
-        for key, frame in frames:
-            writer = self._members.get(key)
-            if writer is not None:
-                writer.write(encoded.setdefault(id(frame), frame.encode()))
-                if frame.kind is Kind.FAILED:
-                    del self._members[key]
-                    writer.close()  # when all is sent
+    def _take(self, rank: int, frame: Frame) -> None:
+        """What a rank that has joined sends."""
+        if frame.kind in CALLS:
+            self._give(rank, frame)
+        elif frame.kind is Kind.ADD:
+            self._add(rank, frame.payload)
+        elif frame.kind is Kind.LEAVE:
+            del self._members[rank]
+            self._check_left()
+        else:
+            self._fail(f"rank {rank} sent a {frame.kind.name} that it may not send", rank)
+
+    def _give(self, rank: int, frame: Frame) -> None:
+        first, kind = next(((other, item.kind) for other, item in self._items.items()), (rank, frame.kind))
+        if len(self._joined) < self.size or rank in self._items:
+            self._fail(f"rank {rank} makes a collective call out of turn", rank)
+        elif kind is not frame.kind:
+            text = f"rank {rank} calls {CALLS[frame.kind]} where rank {first} calls {CALLS[kind]}"
+            self._fail(f"{text}: every rank makes the same collective calls in the same order", rank)
+        else:
+            self._items[rank] = frame
+            self._check_left()
+        if len(self._items) == self.size and self._failure is None:
+            items, self._items = self._items, {}
+            whole = b"".join(Frame(Kind.GATHERED, rank, items[rank].payload).encode() for rank in range(self.size))
+            for writer in self._members.values():
+                writer.write(whole)
+
+    def _check_left(self) -> None:
+        """Nobody waits for a rank that has left."""
+        gone = self._joined - self._members.keys()
+        if self._items and gone:
+            text = f"rank {min(gone)} left the process group while others wait for it in a collective call"
+            self._fail(text, min(gone))
+
+    def _add(self, rank: int, payload: bytes) -> None:
+        counter = payload[AMOUNT.size :]
+        before = self._counters[counter]
+        after = before + AMOUNT.unpack_from(payload)[0] if counter else 2**63
+        if not -(2**63) <= after < 2**63:
+            self._fail(f"rank {rank} sent a malformed addition", rank)
+            return
+        self._counters[counter] = after
+        self._post([Frame(Kind.ADDED, rank, AMOUNT.pack(before))])
+
+    def _fail(self, message: str, rank: int | None) -> None:
+        self._failure, self.failed_rank = failure(message, rank), rank
+        for writer in self._members.values():
+            writer.write(self._failure.encode())
+            writer.close()  # when all is sent
+
+    def _post(self, frames: Iterable[Frame]) -> None:
+        for frame in frames:
+            self._members[frame.rank].write(frame.encode())
+
+
+async def _read(reader: asyncio.StreamReader) -> Frame:
+    kind, rank, length = decode_head(await reader.readexactly(HEADER.size))
+    return Frame(kind, rank, await reader.readexactly(length))
 
 
 async def _closed(writer: asyncio.StreamWriter) -> None:

@@ -9,7 +9,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from textwrap import shorten
@@ -31,7 +31,6 @@ from testbed.model.options.option import ENDS, ROUTED, RUN, SENT, Only
 if TYPE_CHECKING:
     from testbed.live.events import RunView
     from testbed.machines.machines_request import MachinesRequest
-    from testbed.model.progress import ReadCounters
     from testbed.striping.emulated.program_run import ProgramEnd
     from testbed.striping.placement import Placement
 
@@ -122,37 +121,13 @@ def run(args: argparse.Namespace) -> int:
     start_live(args)
     enter_unless_elsewhere(machines, name=args.name or f"run-{os.getpid()}")
     root = args.root if args.root is not None else _new_root(args.results)
-    if machines is None:
-        end = _on_one_machine(args, command, placement, root)
-    else:
-        with said_when_lost(as_json=False):
-            end = _over_machines(args, command, placement, root, machines)
+    with said_when_lost(as_json=False):
+        end = _carried_out(args, command, placement, root, machines)
     if end.rank is not None:
         node = placement.compute[end.rank]
         print(f"testbed: rank {end.rank} on {node} ended with exit code {end.exit_code}", file=sys.stderr)
     print(f"testbed: subfiles in {root}", file=sys.stderr)
     return end.exit_code
-
-
-def _over_machines(
-    args: argparse.Namespace, command: list[str], placement: Placement, root: Path, machines: MachinesRequest
-) -> ProgramEnd:
-    from testbed.live.adapters.feed import live_watch
-    from testbed.striping.emulated.program_run import ProgramOptions, run_over_machines
-
-    options = ProgramOptions(
-        mtu=args.mtu,
-        shape=not args.no_shape,
-        timeout_s=args.timeout,
-        time_limit_s=args.time_limit,
-        folder=str(Path.cwd()),
-        prefixed=sys.stdout.isatty(),
-    )
-
-    def watching(ask: ReadCounters) -> AbstractContextManager[None]:
-        return live_watch(_view(command, placement), "the program runs", ask=ask)
-
-    return run_over_machines(placement, root, command, machines, options, watching)
 
 
 def _view(command: list[str], placement: Placement) -> Callable[[], RunView]:
@@ -162,19 +137,29 @@ def _view(command: list[str], placement: Placement) -> Callable[[], RunView]:
     return partial(idle_network_view, f"{words} on {placement.network.name}", placement.network)
 
 
-def _on_one_machine(args: argparse.Namespace, command: list[str], placement: Placement, root: Path) -> ProgramEnd:
+def _carried_out(
+    args: argparse.Namespace, command: list[str], placement: Placement, root: Path, machines: MachinesRequest | None
+) -> ProgramEnd:
+    """The program's end; MachineDiedError, with the ranks that had ended, where a machine dies."""
     from testbed.emulation.attach.server import RequestHandlers, control_server
     from testbed.emulation.network.kernel.link_meter import read_counters
     from testbed.live.adapters.feed import live_watch
+    from testbed.machines.adapters.platform import Here
     from testbed.striping.emulated.program_run import ProgramNetwork
 
-    network = ProgramNetwork(placement, root, mtu=args.mtu, shape=not args.no_shape, timeout_s=args.timeout)
+    network = ProgramNetwork(
+        placement, root, mtu=args.mtu, shape=not args.no_shape, timeout_s=args.timeout, machines=machines
+    )
     with ExitStack() as stack:
-        stack.enter_context(network)
-        stack.enter_context(control_server(RequestHandlers(network.net).handlers()))
-        stack.enter_context(
-            live_watch(_view(command, placement), "the program runs", partial(read_counters, network.net.link_meter()))
-        )
+        platform, watched = stack.enter_context(network).platform, partial(live_watch, _view(command, placement))
+        if isinstance(platform, Here):
+            stack.enter_context(control_server(RequestHandlers(network.net).handlers()))
+            stack.enter_context(watched("the program runs", partial(read_counters, network.net.link_meter())))
+        else:
+            from testbed.machines.adapters.distributed_server import DistributedHandlers
+
+            stack.enter_context(control_server(DistributedHandlers(platform, platform.streams).handlers()))
+            stack.enter_context(watched("the program runs", ask=platform.reading))
         start = partial(_mpi_runner(), network) if args.mpi else network.run
         return start(command, prefixed=sys.stdout.isatty(), time_limit_s=args.time_limit)
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from sfio_emu.adapters.process_group import SocketGroup
 from sfio_emu.adapters.sockets import TcpConnections
@@ -116,29 +115,20 @@ class Client:
         counters = self._opened().counters
         return {key: getattr(counters, key) for key in ("messages", "fragments", "requests", "disk_calls")}
 
-    def write(self, optimised: bool) -> None:
-        """All blocks: in one call, or one message a fragment."""
-        file = self._opened()
-        if not optimised:
-            for offset, place, size in self._each():
-                file.write_fragments(self.data[place : place + size].data, offset)
-        elif len(self.blocks) == 1:
-            file.pwrite(self.data.data, int(self.blocks.offsets[0]))
-        elif len(self.blocks):
-            file.pwrite_blocks(self.data.data, self.blocks.offsets, self._places(), self.blocks.sizes)
-
-    def read(self, optimised: bool) -> bool:
-        """All blocks into new memory; whether they are what was written."""
-        file = self._opened()
-        target = np.zeros(len(self.data), dtype=np.uint8)
-        if not optimised:
-            for offset, place, size in self._each():
-                file.read_fragments(target[place : place + size].data, offset)
-        elif len(self.blocks) == 1:
-            file.pread(target.data, int(self.blocks.offsets[0]))
-        elif len(self.blocks):
-            file.pread_blocks(target.data, self.blocks.offsets, self._places(), self.blocks.sizes)
-        return bool(np.array_equal(target, self.data))
+    def carry_out(self, direction: Direction, optimised: bool) -> bool:
+        """All blocks, in one call or one message a fragment, from the data or into new memory; whether they are the
+        data."""
+        file, writing = self._opened(), direction == "write"
+        memory = self.data if writing else np.zeros_like(self.data)
+        ends, offsets, sizes = np.cumsum(self.blocks.sizes), self.blocks.offsets, self.blocks.sizes
+        if optimised:
+            act = file.pwrite_blocks if writing else file.pread_blocks
+            act(memory.data, offsets, ends - sizes, sizes)
+        else:
+            each = file.write_fragments if writing else file.read_fragments
+            for offset, end, size in zip(offsets.tolist(), ends.tolist(), sizes.tolist(), strict=True):
+                each(memory[end - size : end].data, offset)
+        return bool(np.array_equal(memory, self.data))
 
     def close(self) -> None:
         """Let go of the connections, without a collective call."""
@@ -166,13 +156,6 @@ class Client:
     def _opened(self) -> StripedFile:
         assert self.file is not None
         return self.file
-
-    def _places(self) -> npt.NDArray[np.int64]:
-        ends = np.cumsum(self.blocks.sizes)
-        return np.asarray(ends - self.blocks.sizes, dtype=np.int64)
-
-    def _each(self) -> list[tuple[int, int, int]]:
-        return list(zip(self.blocks.offsets.tolist(), self._places().tolist(), self.blocks.sizes.tolist(), strict=True))
 
 
 def all_at_once(clients: Sequence[Client], act: Callable[[Client], object], group: ClientGroup | None = None) -> float:
@@ -219,16 +202,11 @@ def build_clients(
     settings = replace(Settings(), **dict.fromkeys(plan.options.disable, False))  # type: ignore[arg-type]
     return [
         Client(
-            rank=rank,
-            node=node,
-            blocks=blocks,
-            data=data_of(content, blocks),
-            reach=reach,
-            turns=turns,
+            rank=rank, node=node, blocks=blocks, data=data_of(content, blocks), reach=reach, turns=turns,
             settings=settings,
         )
         for rank, (node, blocks) in enumerate(zip(plan.placement.compute, plan.blocks, strict=True))
-    ]
+    ]  # fmt: skip
 
 
 def raise_first(clients: Sequence[Client]) -> None:
@@ -249,10 +227,7 @@ def operate(
     right: dict[int, bool] = {}
 
     def act(client: Client) -> None:
-        if direction == "write":
-            client.write(optimised)
-        else:
-            right[client.rank] = client.read(optimised)
+        right[client.rank] = client.carry_out(direction, optimised)
 
     seconds = all_at_once(clients, act)
     after = [client.counted() for client in clients]

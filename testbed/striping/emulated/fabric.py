@@ -261,13 +261,7 @@ def worst_strain(strains: Sequence[MachineLoad]) -> MachineLoad | None:
     """Of each figure the worst; ``strains``: of the machines, and of the one that coordinates them. None for none."""
     if not strains:
         return None
-    busiest = max(strains, key=lambda s: s.busiest_task_fraction)
-    stalled = [s.pressure_fraction for s in strains if s.pressure_fraction is not None]
-    return replace(
-        busiest,
-        cpu_fraction=max(s.cpu_fraction for s in strains),
-        stolen_fraction=max(s.stolen_fraction for s in strains),
-        pressure_fraction=max(stalled, default=None),
-        mean_lateness_s=max(s.mean_lateness_s for s in strains),
-        worst_lateness_s=max(s.worst_lateness_s for s in strains),
-    )
+    names = ("cpu_fraction", "stolen_fraction", "pressure_fraction", "mean_lateness_s", "worst_lateness_s")
+    known = {name: [value for s in strains if (value := getattr(s, name)) is not None] for name in names}
+    worst: dict[str, Any] = {name: max(values, default=None) for name, values in known.items()}
+    return replace(max(strains, key=lambda s: s.busiest_task_fraction), **worst)

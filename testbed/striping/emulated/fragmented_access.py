@@ -6,12 +6,20 @@ neither (Gabrielyan 2007, section 2.9, figure 22), on a network of real switches
 
 import json
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from testbed.striping.oracle import Bytes, file_content
+from sfio_emu.ports import ProcessGroup
+from testbed.errors import InvalidRunError
+from testbed.model.machine.load import overload_message
+from testbed.striping.emulated.program_run import ProgramNetwork
+from testbed.striping.oracle import Bytes, file_content, verified_subfiles, write_subfiles
+from testbed.striping.overload import UNCOORDINATED_LIMITS
 from topologies.text.json_types import JsonObject
 
 
@@ -37,15 +45,52 @@ class FragmentedAccess:
 
 
 def run_fragmented(network_name: str, nodes: int, link_rate_bps: float, access: FragmentedAccess) -> JsonObject:
-    """Inside the sandbox: as ``run_access``, by as many processes as I/O nodes."""
+    """Inside the sandbox, by as many processes as I/O nodes: what rank 0 tells, with `verified`, and `invalid`: why the
+    run says nothing, or None. Raises InvalidRunError where a rank fails."""
     from testbed.bulk.planning import at_rate
-    from testbed.striping.emulated.collective_run import run_access
+    from testbed.striping.emulated.scratch_folders import scratch_folder
     from testbed.striping.placement import place
     from topologies import load_network
 
     placement = place(at_rate(load_network(network_name), link_rate_bps), nodes, nodes)
     content = file_content(access.bytes_each * nodes, access.seed)
-    return run_access(placement, "testbed.striping.emulated.fragmented_access", access, asdict(access), content)
+    with scratch_folder(Path.cwd()) as root:
+        with ProgramNetwork(placement, root) as network:
+            for node in placement.io:
+                (root / node / "data").touch()
+            before = np.zeros_like(content) if access.operation == "write" else content
+            write_subfiles(before, root, placement, access.stripe_unit)
+            reported = reported_by_ranks(network, asdict(access))
+        verified = verified_subfiles(content, root, placement, access.stripe_unit)
+    limit = UNCOORDINATED_LIMITS.cpu_fraction or 1.0
+    busy = f"its threads had or wanted its processors for {reported['cpu_fraction']:.0%} of the time"
+    invalid = overload_message(busy) if reported["cpu_fraction"] >= limit else None
+    return reported | {"verified": bool(reported["right"] and verified), "invalid": invalid}
+
+
+def reported_by_ranks(network: ProgramNetwork, access: JsonObject) -> JsonObject:
+    """What rank 0 tells of the program's one run."""
+    answer = network.root / "told.json"
+    argument = {"told": str(answer), "name": network.placement.file_name(), "access": access}
+    end = network.run([sys.executable, "-m", __name__, json.dumps(argument)], time_limit_s=90)
+    if end.exit_code:
+        raise InvalidRunError(f"rank {end.rank} of the access ended with exit code {end.exit_code}")
+    return dict(json.loads(answer.read_text()))
+
+
+def timed_repeats(group: ProcessGroup, repeat: int, once: Callable[[], object]) -> JsonObject:
+    """`seconds` of every repetition, in step with all ranks, and `cpu_fraction`: what share of the processors the run's
+    own threads had meanwhile, or waited for."""
+    from testbed.emulation.machine.load_monitor import load_between, read_counts
+
+    times, before = [], read_counts()
+    for _ in range(repeat):
+        group.barrier()
+        start_s = time.monotonic()
+        once()
+        group.barrier()
+        times.append(time.monotonic() - start_s)
+    return {"seconds": times, "cpu_fraction": load_between(before, read_counts(), ()).cpu_fraction}
 
 
 def main(argument: str) -> None:
@@ -53,7 +98,6 @@ def main(argument: str) -> None:
     from sfio_emu.client.current_session import current_session
     from sfio_emu.views.datatypes import BYTE, contiguous, resized, vector
     from sfio_emu.views.mpi_file import MpiFile
-    from testbed.striping.emulated.collective_rank import tell, timed_repeats
 
     requested = json.loads(argument)
     access = FragmentedAccess(**requested["access"])
@@ -84,7 +128,9 @@ def main(argument: str) -> None:
         timed = timed_repeats(group, access.repeat, once)
     taken = got.reshape(count, 2 * piece)[:, :piece].ravel() if access.in_memory else got[: len(mine)]
     right = access.operation == "write" or bool(np.array_equal(taken, mine))
-    tell(group, requested["told"], timed, right=right)
+    every = group.all_gather(json.dumps(right).encode())
+    if group.rank == 0:
+        Path(requested["told"]).write_text(json.dumps(timed | {"right": all(map(json.loads, every))}))
 
 
 def _share(content: Bytes, access: FragmentedAccess, rank: int, processes: int) -> Bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,13 +20,11 @@ from sfio_emu.adapters.peers.group_server import GroupServer
 from testbed.bulk.circuit_rules import packet_switching_rules, pair_routes, return_rules
 from testbed.bulk.emulated.switchboard import CircuitSwitchboard
 from testbed.emulation.attach.program_group import ChildProgram, ProgramGroup
-from testbed.emulation.attach.server import control_server
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.sandbox.process_lifetime import confined
 from testbed.machines.adapters.platform import Here, Platform, here
 from testbed.machines.adapters.rpc_programs import add_all_neighbours
 from testbed.machines.machines_request import MachinesRequest
-from testbed.model.progress import ReadCounters
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.rules import FlowRule
 from testbed.striping.emulated.listeners import LISTENER_PORT
@@ -52,20 +50,6 @@ class Place:
     host: str
     ip: str
     environment: Mapping[str, str]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProgramOptions:
-    """``mtu`` in bytes, over several machines at most; ``shape``: hold links to their capacity; ``timeout_s`` of a
-    silent listener; ``time_limit_s`` of the program; ``folder``: where it begins, on every machine; ``prefixed``: each
-    line of output begins with its rank."""
-
-    mtu: int = 9000
-    shape: bool = True
-    timeout_s: float = 2.0
-    time_limit_s: float | None = None
-    folder: str | None = None
-    prefixed: bool = False
 
 
 class ProgramNetwork:
@@ -139,34 +123,24 @@ class ProgramNetwork:
         around = [self._surroundings[self.platform.machine_of(node)] for node in self.placement.compute]
         return places_of(self.platform.wiring, self.placement, self._timeout_s, around)
 
-    def run(
-        self,
-        command: Sequence[str],
-        *,
-        prefixed: bool = False,
-        time_limit_s: float | None = None,
-        folder: str | None = None,
-    ) -> ProgramEnd:
-        """Run the command once a rank, until all have ended or one has failed.
+    def run(self, command: Sequence[str], *, prefixed: bool = False, time_limit_s: float | None = None) -> ProgramEnd:
+        """Run the command once a rank, from this directory, until all have ended or one has failed.
 
-        ``prefixed``: every line of output begins with its rank; ``folder``: where it begins, None for here. Raises
-        InputError where the command cannot be started.
+        ``prefixed``: every line of output begins with its rank. Raises InputError where the command cannot be started.
         """
-        with self._started(command, prefixed, folder or str(Path.cwd())) as ranks:
+        with self._started(command, prefixed) as ranks:
             self._ranks = ranks
             return end_of(ranks, self._server, time_limit_s)
 
-    def _started(self, command: Sequence[str], prefixed: bool, folder: str) -> ProgramGroup:
+    def _started(self, command: Sequence[str], prefixed: bool) -> ProgramGroup:
         platform, places = self.platform, self.places()
         if isinstance(platform, Here):
             return ProgramGroup(start_ranks(platform.network, places, command), prefixed=prefixed)
         from testbed.machines.adapters.remote_program import programs_in_hosts
 
+        started = {"argv": list(command), "cwd": str(Path.cwd())}
         requested = [
-            (
-                platform.machine_of(place.node),
-                {"host": place.node, "argv": list(command), "cwd": folder, "env": dict(place.environment)},
-            )
+            (platform.machine_of(place.node), {"host": place.node, **started, "env": dict(place.environment)})
             for place in places
         ]
         programs = programs_in_hosts(platform, platform.streams, requested)
@@ -178,33 +152,6 @@ class ProgramNetwork:
             return {"ranks": 0, "ranks_ended": {}}
         ended = {str(rank): code for rank, code in sorted(self._ranks.ended.items())}
         return {"ranks": len(self._ranks.programs), "ranks_ended": ended}
-
-
-def run_over_machines(
-    placement: Placement,
-    root: Path,
-    command: Sequence[str],
-    requested: MachinesRequest,
-    options: ProgramOptions,
-    watched: Callable[[ReadCounters], AbstractContextManager[None]],
-) -> ProgramEnd:
-    """The command once a rank, over the machines that are requested. ``watched``: what surrounds the program, with a
-    way to ask what the links carry.
-
-    MachineDiedError, with the ranks that had ended, where a machine dies; errors as of ``ProgramNetwork.run``.
-    """
-    from testbed.machines.adapters.distributed_server import DistributedHandlers
-
-    with ExitStack() as stack:
-        network = ProgramNetwork(
-            placement, root, mtu=options.mtu, shape=options.shape, timeout_s=options.timeout_s, machines=requested
-        )
-        platform = stack.enter_context(network).platform
-        assert not isinstance(platform, Here)
-        stack.enter_context(control_server(DistributedHandlers(platform, platform.streams).handlers()))
-        stack.enter_context(watched(platform.reading))
-        limit_s = options.time_limit_s
-        return network.run(command, prefixed=options.prefixed, time_limit_s=limit_s, folder=options.folder)
 
 
 def end_of(ranks: ProgramGroup, group: GroupServer, time_limit_s: float | None) -> ProgramEnd:

@@ -157,7 +157,7 @@ def test_files_are_pickled_and_forgotten_ones_leave_nothing_open(tmp_path: Path)
         del file, again
         gc.collect()
         files.cat_file("b")
-        assert sum(len(link.handles) for link in files.session._links.values()) <= 1
+        assert sum(len(link.handles) for link in files.session.links.values()) <= 1
 
 
 @given(st.text("%;253Babc"))

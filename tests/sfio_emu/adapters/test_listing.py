@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from sfio_emu import RemoteFailure, Session, StripedFile, mlist
 from sfio_emu.adapters.listener_disk import RootedSubfiles
 from sfio_emu.client.catalogue import list_folder, make_folder, remove_folder
-from sfio_emu.listener.operations import Operations, Rejections
+from sfio_emu.listener.operations import Operations
 from sfio_emu.listener.pool import BufferPool
 from sfio_emu.message_bodies import Entry, decode_entries
 from sfio_emu.names import SubfileName
@@ -50,7 +50,7 @@ class NamesOnly(MemoryFiles):
 @given(st.sets(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60), max_size=300))
 def test_every_name_is_in_one_page_in_its_order(names: set[str]) -> None:
     pool = BufferPool(1 << 16, 4096)
-    operations = Operations(NamesOnly(list(names)), pool, Rejections(), sieve=True)
+    operations = Operations(NamesOnly(list(names)), pool, sieve=True)
     found: list[str] = []
     more = True
     while more:

@@ -6,9 +6,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
@@ -19,13 +21,10 @@ from sfio_emu.adapters.process_group import SocketGroup
 from sfio_emu.client.group_rounds import (
     AMOUNT,
     HELLO,
-    Coordinator,
     Frame,
-    FrameReader,
     GroupError,
     Kind,
-    pack_items,
-    unpack_items,
+    failure,
 )
 from sfio_emu.errors import UsageError
 from tests.helpers.drawn import drawn
@@ -96,12 +95,32 @@ def test_additions_of_all_ranks_are_each_seen_once(tmp_path: Path) -> None:
     assert given == list(range(0, 600, 3))
 
 
-def test_a_malformed_addition_ends_the_group() -> None:
-    coordinator = Coordinator(1)
-    coordinator.receive(5, Frame(kind=Kind.HELLO, rank=0, payload=HELLO.pack(1, 1000)), 0.0)
-    for payload in (b"", b"12345678", AMOUNT.pack(2**63 - 1) + b"c"):
-        answer = coordinator.receive(5, Frame(kind=Kind.ADD, rank=0, payload=payload), 0.0)[0][1]
-    assert answer.kind is Kind.FAILED and b"malformed addition" in answer.payload
+@contextmanager
+def spoken_to(server: GroupServer) -> Iterator[socket.socket]:
+    """A rank that says what it likes, and has joined a group of one."""
+    with socket.socket(socket.AF_UNIX) as stream:
+        stream.connect(server.address.removeprefix("unix:"))
+        stream.sendall(Frame(Kind.HELLO, 0, HELLO.pack(1, 1000)).encode())
+        assert stream.recv(4096) == Frame(Kind.WELCOME, 0).encode()
+        yield stream
+
+
+@pytest.mark.parametrize(
+    ("frames", "said"),
+    [
+        ([Frame(Kind.ADD, 0, b"")], b"sent a malformed addition"),
+        ([Frame(Kind.ADD, 0, b"12345678")], b"sent a malformed addition"),
+        ([Frame(Kind.ADD, 0, AMOUNT.pack(2**63 - 1) + b"c")] * 2, b"sent a malformed addition"),
+        ([Frame(Kind.WELCOME, 0)], b"sent a WELCOME that it may not send"),
+    ],
+)
+def test_what_no_rank_sends_ends_the_group(tmp_path: Path, frames: list[Frame], said: bytes) -> None:
+    with GroupServer(f"unix:{tmp_path}/group", 1) as server, spoken_to(server) as stream:
+        stream.sendall(b"".join(frame.encode() for frame in frames))
+        stream.settimeout(10)
+        answer = b"".join(iter(lambda: stream.recv(4096), b""))
+        assert answer.endswith(failure(f"rank 0 {said.decode()}", 0).encode())
+        assert server.failed_rank == 0
 
 
 def test_no_rank_leaves_a_barrier_before_the_last_has_come(tmp_path: Path) -> None:
@@ -227,7 +246,7 @@ def test_a_second_process_of_the_same_rank_is_refused_and_harms_nobody(tmp_path:
 def test_strangers_at_the_port_harm_nobody() -> None:
     with GroupServer("tcp:127.0.0.1:0", 2) as server:
         port = int(server.address.rpartition(":")[2])
-        for noise in (b"GET / HTTP/1.1\r\n\r\n" * 5, b"SFG1\x01" + b"\xff" * 40, b""):
+        for noise in (b"GET / HTTP/1.1\r\n\r\n" * 5, b"SFG2\x01" + b"\xff" * 40, b""):
             with socket.create_connection(("127.0.0.1", port)) as stranger:
                 stranger.sendall(noise)
         assert in_every_rank(server.address, 2, lambda group: group.all_gather(b"1")) == [[b"1", b"1"]] * 2
@@ -245,55 +264,50 @@ def test_a_rank_outside_the_group_is_the_callers_mistake(rank: int, size: int) -
         SocketGroup.join("unix:/nowhere", rank, size, 1)
 
 
-@given(items=st.lists(st.binary(max_size=50), min_size=1, max_size=9))
-def test_items_survive_packing(items: list[bytes]) -> None:
-    assert unpack_items(pack_items(items), len(items)) == items
-    with pytest.raises(GroupError):
-        unpack_items(pack_items(items) + b".", len(items))
-    with pytest.raises(GroupError):
-        unpack_items(pack_items(items), len(items) + 1)
+def test_an_interrupted_call_ends_the_group_for_its_rank(tmp_path: Path) -> None:
+    def act(group: SocketGroup) -> bool:
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(group, "_receive", _interrupt)
+            group.barrier()
+        with pytest.raises(GroupError, match="an earlier call was interrupted"):
+            group.all_gather(b"")
+        return True
+
+    with GroupServer(f"unix:{tmp_path}/group", 1) as server:
+        assert in_every_rank(server.address, 1, act) == [True]
 
 
-@given(
-    frames=st.lists(
-        st.builds(
-            Frame,
-            kind=st.sampled_from(Kind),
-            rank=st.integers(0, 2**32 - 1),
-            round=st.integers(0, 2**32 - 1),
-            payload=st.binary(max_size=40),
-        ),
-        max_size=6,
-    ),
-    data=st.data(),
-)
-def test_frames_survive_any_cutting_of_the_stream(frames: list[Frame], data: st.DataObject) -> None:
-    stream = b"".join(frame.encode() for frame in frames)
-    reader = FrameReader()
-    read: list[Frame] = []
-    at = 0
-    while at < len(stream):
-        step = data.draw(st.integers(1, len(stream) - at))
-        read += reader.feed(stream[at : at + step])
-        at += step
-    assert read == frames
+def _interrupt(*_: object) -> bytes:
+    raise KeyboardInterrupt
 
 
 @drawn(60)
 @given(size=st.integers(1, 5), rounds=st.integers(0, 4), data=st.data())
-def test_rounds_complete_in_any_order_of_arrival(size: int, rounds: int, data: st.DataObject) -> None:
-    coordinator = Coordinator(size)
-    for rank in data.draw(st.permutations(range(size))):
-        hello = Frame(kind=Kind.HELLO, rank=rank, payload=HELLO.pack(size, 1000))
-        answers = coordinator.receive(100 + rank, hello, 0.0)
-    assert [(key, frame.kind) for key, frame in answers] == [(100 + rank, Kind.WELCOME) for rank in range(size)]
-    for turn in range(rounds):
-        for rank in data.draw(st.permutations(range(size))):
-            item = Frame(kind=Kind.GATHER, rank=rank, round=turn, payload=bytes([rank, turn]))
-            answers = coordinator.receive(100 + rank, item, 0.0)
-        assert [key for key, _ in answers] == [100 + rank for rank in range(size)]
-        assert unpack_items(answers[0][1].payload, size) == [bytes([rank, turn]) for rank in range(size)]
-    lost = data.draw(st.integers(0, size - 1))
-    told = coordinator.lost(100 + lost)
-    assert all(frame.kind is Kind.FAILED and frame.rank == lost for _, frame in told)
-    assert coordinator.over
+def test_rounds_complete_in_any_order_of_arrival_and_of_any_cutting_of_the_streams(
+    size: int, rounds: int, data: st.DataObject
+) -> None:
+    orders = [data.draw(st.permutations(range(size))) for _ in range(rounds + 1)]
+    steps = [data.draw(st.integers(1, 30)) for _ in range(size)]
+    with TemporaryDirectory() as folder, GroupServer(f"unix:{folder}/group", size), ExitStack() as stack:
+        streams = [stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(size)]
+        for turn, order in enumerate(orders):
+            for rank in order:
+                frame = (
+                    Frame(Kind.GATHER, rank, bytes([rank, turn]))
+                    if turn
+                    else Frame(Kind.HELLO, rank, HELLO.pack(size, 9000))
+                )
+                if not turn:
+                    streams[rank].connect(f"{folder}/group")
+                whole = frame.encode()
+                for at in range(0, len(whole), steps[rank]):
+                    streams[rank].sendall(whole[at : at + steps[rank]])
+            for rank, stream in enumerate(streams):
+                gathered = b"".join(Frame(Kind.GATHERED, each, bytes([each, turn])).encode() for each in range(size))
+                due = gathered if turn else Frame(Kind.WELCOME, rank).encode()
+                assert stream.recv(len(due), socket.MSG_WAITALL) == due
+        lost = data.draw(st.integers(0, size - 1))
+        streams[lost].close()
+        told = failure(f"rank {lost} of the process group died or was cut off", lost).encode()
+        for rank, stream in enumerate(streams):
+            assert rank == lost or stream.recv(len(told), socket.MSG_WAITALL) == told

@@ -139,7 +139,7 @@ def test_without_numbers_of_truncations_a_late_write_would_leave_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rival: what the answers say of the sizes alone fits one file."""
-    monkeypatch.setattr(striped_file, "new_truncation_id", lambda: 0)
+    monkeypatch.setattr(striped_file.secrets, "randbits", lambda bits: 0)
     with pytest.raises(AssertionError, match=r"\{0: 0, 1: 20\}"):
         test_a_write_that_is_late_on_one_node_leaves_one_file(tmp_path)
 

@@ -7,7 +7,8 @@ import errno
 import pytest
 
 from sfio_emu import RemoteFailure, message_bodies, wire
-from sfio_emu.client.small_calls import SmallCall, block_parts, write_message
+from sfio_emu.client.connection import Link
+from sfio_emu.client.small_calls import SmallCall, block_pieces, write_message
 from sfio_emu.errors import ProtocolError
 from sfio_emu.layout.striping import Layout
 from sfio_emu.settings import ALL_CALLS, TransferCounters
@@ -17,10 +18,10 @@ from sfio_emu.wire import Kind
 def answered(stream: bytes, step: int = 1 << 20) -> tuple[SmallCall, list[tuple[bytes, bytes]]]:
     """A call of number 7 to which these bytes came, so many at a time, and what it made of them."""
     got: list[tuple[bytes, bytes]] = []
+    link = Link(connection=None, next_sequence=7, handles={("file 3", False, 9): 3})  # type: ignore[arg-type]
     call = SmallCall(
-        "p1", 7, b"message", 0, lambda body, data: got.append((bytes(body), bytes(data))), TransferCounters()
+        "p1", link, b"message", 0, lambda body, data: got.append((bytes(body), bytes(data))), TransferCounters()
     )
-    call.path = lambda handle: f"file {handle}"
     while stream:
         room = call.incoming()[0]
         count = min(len(room), len(stream), step)
@@ -71,7 +72,7 @@ def test_the_parts_of_a_block_are_its_fragments_subfile_by_subfile(subfiles: int
     layout = Layout(stripe_unit=7, subfiles=subfiles)
     for offset in (0, 3, 6, 7, 20, 69, 70):
         for size in (1, 4, 7, 8, 30, 200):
-            found = {part.subfile: (part.low, part.high) for part in block_parts(layout, offset, size)}
+            found = {piece.subfile: piece.bounds for piece in block_pieces(layout, offset, size)}
             expected: dict[int, tuple[int, int]] = {}
             for piece in layout.fragments(offset, size):
                 low, _ = expected.get(piece.subfile, (piece.local_offset, 0))

@@ -16,7 +16,7 @@ from sfio_emu.adapters.listener_disk import RootedSubfiles
 from sfio_emu.client.catalogue import (
     list_folder,
     rename_file,
-    stat_subfile,
+    stat_paths,
     sync_subfiles,
 )
 from sfio_emu.client.opening import store_layouts
@@ -48,7 +48,7 @@ def test_a_layout_is_stored_with_a_new_subfile_and_kept(session: Session) -> Non
     again = session.open([B, A])
     store_layouts(session, again, 5)
     assert not again[1].opened.created and again[1].opened.layout == layout, "what is stored stays"
-    assert stat_subfile(session, A).layout == layout
+    assert stat_paths(session, [A])[0].layout == layout
 
 
 def test_opens_as_they_are_asked_for(session: Session, tmp_path: Path) -> None:
@@ -114,9 +114,9 @@ def test_stat_and_list_and_rename(session: Session, tmp_path: Path) -> None:
     (tmp_path / "p1/a").write_bytes(b"12345")
     (tmp_path / "p1/pipe").unlink(missing_ok=True)
     os.mkfifo(tmp_path / "p1/pipe")
-    assert stat_subfile(session, A).size == 5
+    assert stat_paths(session, [A])[0].size == 5
     with failed_with(errno.ENOENT):  # type: ignore[attr-defined]
-        stat_subfile(session, SubfileName(host="p1", path="none"))
+        stat_paths(session, [SubfileName(host="p1", path="none")])
     found = [(entry.name, entry.kind, entry.size) for entry in list_folder(session, "p1", "")]
     assert found == [("a", "file", 5), ("deep", "folder", 0), ("pipe", "other", 0)]
     with failed_with(errno.EEXIST):  # type: ignore[attr-defined]

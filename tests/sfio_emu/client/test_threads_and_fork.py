@@ -84,7 +84,7 @@ def in_child(act: Callable[[], object]) -> str:
 def test_a_child_of_fork_has_connections_of_its_own(places: Addresses) -> None:
     file = StripedFile.open("p1/a;p2/a", 3, session=session_of(places))
     file.pwrite(b"of the parent", 0)
-    mine = dict(file.session._links)
+    mine = dict(file.session.links)
 
     def act() -> None:
         assert file.pread(13, 0) == b"of the parent"
@@ -93,7 +93,7 @@ def test_a_child_of_fork_has_connections_of_its_own(places: Addresses) -> None:
 
     assert in_child(act) == ""
     assert file.pread(10, 20) == b"of a child"
-    assert file.session._links == mine  # the same connections still answer
+    assert file.session.links == mine  # the same connections still answer
     file.close()
 
 

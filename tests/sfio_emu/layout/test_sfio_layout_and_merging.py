@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sfio_emu.client.transfer import pack, slices
 from sfio_emu.errors import UsageError
 from sfio_emu.layout import piece_builder
-from sfio_emu.layout.piece import ListedPiece, Piece
-from sfio_emu.layout.piece_builder import pieces_of
+from sfio_emu.layout.piece import ListedPiece
+from sfio_emu.layout.piece_builder import Piece, pieces_of
 from sfio_emu.layout.requests import Requests, make_requests, prepare
 from sfio_emu.layout.striping import Layout
 from sfio_emu.settings import Settings
@@ -66,7 +66,7 @@ def test_subfile_sizes_add_up_to_the_size_of_the_file(layout: Layout, size: int)
 def test_prepared_writes_leave_what_writes_in_their_order_leave(pairs: list[tuple[int, int]], merge: bool) -> None:
     requests, total = requests_of(pairs)
     memory = bytes(i % 251 for i in range(total))
-    chosen = prepare(requests, Settings(merge=merge), writing=True).requests
+    chosen, _ = prepare(requests, Settings(merge=merge), writing=True)
     result: dict[int, int] = {}
     for offset, place, size in zip(chosen.offsets, chosen.memory, chosen.sizes, strict=True):
         for i in range(int(size)):
@@ -79,13 +79,11 @@ def test_prepared_writes_leave_what_writes_in_their_order_leave(pairs: list[tupl
 @given(blocks)
 def test_prepared_reads_fill_every_block(pairs: list[tuple[int, int]]) -> None:
     requests, total = requests_of(pairs)
-    prepared = prepare(requests, Settings(), writing=False)
+    needed, copies = prepare(requests, Settings(), writing=False)
     memory = np.zeros(total, dtype=np.int64) - 1
-    for offset, place, size in zip(
-        prepared.requests.offsets, prepared.requests.memory, prepared.requests.sizes, strict=True
-    ):
+    for offset, place, size in zip(needed.offsets, needed.memory, needed.sizes, strict=True):
         memory[place : place + size] = np.arange(offset, offset + size)
-    for source, target, size in prepared.copies:
+    for source, target, size in copies:
         memory[target : target + size] = memory[source : source + size]
     wanted = [offset + i for offset, size in pairs for i in range(size)]
     assert memory.tolist() == wanted
@@ -108,7 +106,7 @@ def test_messages_carry_each_byte_to_its_place_and_none_is_too_long(
 ) -> None:
     requests, total = requests_of(pairs)
     memory = np.random.default_rng(total).integers(0, 256, max(total, 1), dtype=np.uint8)
-    chosen = prepare(requests, Settings(), writing=True).requests
+    chosen, _ = prepare(requests, Settings(), writing=True)
     subfiles: list[dict[int, int]] = [{} for _ in range(layout.subfiles)]
     for message in pack(all_pieces(chosen, layout), limit, combine=True):
         assert sum(piece.size + 16 * len(runs_of(piece)[0]) for piece in message) <= limit
@@ -134,7 +132,7 @@ def test_a_part_of_a_piece_is_that_part_of_its_stream(
 ) -> None:
     requests, total = requests_of(pairs)
     memory = np.arange(total, dtype=np.uint8)
-    chosen = prepare(requests, Settings(), writing=True).requests
+    chosen, _ = prepare(requests, Settings(), writing=True)
     for piece in all_pieces(chosen, layout):
         stream = np.empty(piece.size, dtype=np.uint8)
         piece.gather(memory, stream)
@@ -178,7 +176,7 @@ def test_lists_in_small_batches_are_the_same_bytes(
     """Batches of one, two or three blocks: what a list of millions meets at its borders."""
     requests, total = requests_of(pairs)
     memory = np.random.default_rng(total).integers(0, 256, max(total, 1), dtype=np.uint8)
-    chosen = prepare(requests, Settings(), writing=True).requests
+    chosen, _ = prepare(requests, Settings(), writing=True)
     expected: list[dict[int, int]] = [{} for _ in range(layout.subfiles)]
     for offset, value in written(pairs, memory.tobytes()).items():
         (fragment,) = layout.fragments(offset, 1)

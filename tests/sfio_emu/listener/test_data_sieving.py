@@ -14,7 +14,6 @@ from sfio_emu.listener.data_sieving import (
     MAX_GAP_BYTES,
     MIN_RUNS,
     WINDOW_BYTES,
-    RegularWindow,
     Window,
     parts_of,
     strided_parts,
@@ -87,7 +86,6 @@ def test_counts_end_where_the_subfile_ends(present: int) -> None:
     offsets, sizes = np.arange(20) * 10 + 1000, np.full(20, 4)
     expected = [min(4, max(0, present - 10 * i)) for i in range(20)]
     assert Window(offsets, sizes).counts(present).tolist() == expected
-    assert RegularWindow(1000, 4, 10, 20).counts(present).tolist() == [sum(expected)]
 
 
 def test_windows_are_bounded_and_far_runs_stay_alone() -> None:
@@ -104,10 +102,10 @@ def test_windows_are_bounded_and_far_runs_stay_alone() -> None:
 def test_strided_runs_are_kept_by_their_distance_and_go_in_windows() -> None:
     alone, spread, other = Strided(1, 75, 9, 0, 1), Strided(1, 75, 5, 300, 2000), Strided(2, 4, 0, 4, 50)
     parts, firsts = strided_parts([alone, spread, other])
-    assert firsts == [0, 1, len(parts) - 1]
+    assert firsts == [0, 1, 2001]
     assert parts[0] == (1, 75, 9, None) and parts[-1] == (2, 200, 0, None), "neighbours are one run"
     windows = [window for *_, window in parts[1:-1]]
-    assert {type(window) for window in windows} == {RegularWindow}
+    assert {type(window) for window in windows} == {Window}
     assert sum(window.size for window in windows if window) == 150_000
     assert all(window.high - window.low <= WINDOW_BYTES for window in windows if window)
     far, _ = strided_parts([Strided(1, 4, 0, MAX_GAP_BYTES + 5, 30)])
@@ -150,12 +148,11 @@ def test_a_malformed_list_is_rejected() -> None:
 def test_few_calls_of_the_disk_for_many_runs_where_sieved_and_gaps_kept(tmp_path: Path, sieve: bool) -> None:
     from sfio_emu.adapters.listener_disk import RootedSubfiles
     from sfio_emu.listener.connection import ServerConnection
-    from sfio_emu.listener.operations import Rejections
     from sfio_emu.listener.pool import BufferPool
 
     (tmp_path / "f").write_bytes(bytes(range(256)) * 40)
     subfiles = RootedSubfiles(tmp_path)
-    server = ServerConnection(subfiles, BufferPool(1 << 20, 1 << 18), Rejections(), sieve=sieve)
+    server = ServerConnection(subfiles, BufferPool(1 << 20, 1 << 18), sieve=sieve)
 
     def ask(kind: int, body: bytes, data: bytes = b"") -> bytes:
         message = wire.encode_header(kind, 1, body, len(data)) + data

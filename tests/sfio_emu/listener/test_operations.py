@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sfio_emu import message_bodies, wire
-from sfio_emu.listener.operations import Operations, Rejections
+from sfio_emu.listener.operations import Operations
 from sfio_emu.listener.pool import BufferPool
 from sfio_emu.listener.ports import Answer, CallFailed
 from sfio_emu.listener.reader import Request
@@ -24,8 +24,8 @@ class Client:
     """Operations on files in memory, one of them open with handle 1."""
 
     def __init__(self, full_at: int = 2**62) -> None:
-        self.files, self.rejections = MemoryFiles(full_at), Rejections()
-        self.operations = Operations(self.files, BufferPool(1 << 20, LIMIT_BYTES), self.rejections, sieve=True)
+        self.files = MemoryFiles(full_at)
+        self.operations = Operations(self.files, BufferPool(1 << 20, LIMIT_BYTES), sieve=True)
         self.ask(Kind.OPEN, message_bodies.encode_open("a"))
 
     @property
@@ -140,7 +140,7 @@ def test_a_failed_read_names_the_handle_of_its_subfile() -> None:
 
 def test_errors_are_reported_with_what_was_refused_and_begin_anew() -> None:
     client = Client()
-    client.rejections.count = 3
+    client.files.rejected = 3
     assert message_bodies.ERRORS_ANSWER.unpack(client.ask(Kind.ERRORS).body)[-1] == 3
     assert message_bodies.ERRORS_ANSWER.unpack(client.ask(Kind.ERRORS).body)[-1] == 0
 
@@ -152,10 +152,10 @@ def test_a_client_that_goes_while_it_waits_for_a_sync_leaves_no_descriptor(tmp_p
 
     subfiles = RootedSubfiles(tmp_path)
     before = len(list(Path("/proc/self/fd").iterdir()))
-    connection = ServerConnection(subfiles, BufferPool(1 << 20, LIMIT_BYTES), Rejections())
+    connection = ServerConnection(subfiles, BufferPool(1 << 20, LIMIT_BYTES))
     feed(connection, wire.encode_header(Kind.OPEN, 0, message_bodies.encode_open("a")))
     feed(connection, wire.encode_header(Kind.SYNC, 1, message_bodies.HANDLE.pack(1)))
-    assert connection.sync
+    assert connection.pending
     connection.abandon()
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     subfiles.dispose()

@@ -13,7 +13,6 @@ import pytest
 
 from sfio_emu import message_bodies, wire
 from sfio_emu.listener.connection import ServerConnection
-from sfio_emu.listener.operations import Rejections
 from sfio_emu.listener.pool import BufferPool
 from sfio_emu.wire import Kind
 from tests.helpers.mutated_messages import (
@@ -33,7 +32,7 @@ TRACED_MESSAGES = 1000
 
 def test_streams_that_are_kept_are_answered_and_leave_nothing_behind(tmp_path: Path) -> None:
     draw = random.Random(22)
-    subfiles, rejections = SmallSubfiles(tmp_path), Rejections()
+    subfiles = SmallSubfiles(tmp_path)
     pool = BufferPool(4 * LIMIT_BYTES, LIMIT_BYTES)
     gc.collect()
     descriptors = len(list(Path("/proc/self/fd").iterdir()))
@@ -41,7 +40,7 @@ def test_streams_that_are_kept_are_answered_and_leave_nothing_behind(tmp_path: P
     assert len(streams) > 10
     for stream in streams.values():
         for number in range(20):
-            connection = ServerConnection(subfiles, pool, rejections)
+            connection = ServerConnection(subfiles, pool)
             feed(connection, mutated(draw, stream) if number else stream)
             connection.abandon()
     assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
@@ -57,19 +56,19 @@ def test_mutated_messages_neither_crash_nor_escape_nor_take_memory(tmp_path: Pat
     root = tmp_path / "root"
     root.mkdir()
     (root / "link").symlink_to(outside)
-    subfiles, rejections = SmallSubfiles(root), Rejections()
+    subfiles = SmallSubfiles(root)
     pool = BufferPool(4 * LIMIT_BYTES, LIMIT_BYTES)
     gc.collect()
     descriptors = len(list(Path("/proc/self/fd").iterdir()))
     rejected = answered = connections = most_bytes = 0
-    connection = ServerConnection(subfiles, pool, rejections)
+    connection = ServerConnection(subfiles, pool)
     tracemalloc.start()
     try:
         for number in range(MESSAGES):
             if connection.closed or draw.random() < 0.02:
                 connection.abandon()
                 connections += 1
-                connection = ServerConnection(subfiles, pool, rejections)
+                connection = ServerConnection(subfiles, pool)
                 feed(
                     connection,
                     wire.encode_header(Kind.OPEN, 0, message_bodies.encode_open("a"))
@@ -78,7 +77,7 @@ def test_mutated_messages_neither_crash_nor_escape_nor_take_memory(tmp_path: Pat
             message = valid_message(draw, number)
             feed(connection, mutated(draw, message) if draw.random() < 0.85 else message)
             answered += 1
-            rejected += rejections.take()
+            rejected += subfiles.take_errors()[-1]
             if number == TRACED_MESSAGES:
                 most_bytes = tracemalloc.get_traced_memory()[1]
                 tracemalloc.stop()

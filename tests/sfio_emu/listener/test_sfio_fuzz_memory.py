@@ -20,7 +20,6 @@ from pathlib import Path
 from tests.helpers.mutated_messages import LIMIT_BYTES, SmallSubfiles, feed, mutated, valid_message
 from sfio_emu import wire
 from sfio_emu.listener.connection import ServerConnection
-from sfio_emu.listener.operations import Rejections
 from sfio_emu.listener.pool import BufferPool
 
 def resident_bytes(key):
@@ -29,7 +28,7 @@ def resident_bytes(key):
             return int(line.split()[1]) * 1024
 
 def connected():
-    connection = ServerConnection(subfiles, pool, rejections)
+    connection = ServerConnection(subfiles, pool)
     opens = (wire.encode_header(wire.Kind.OPEN, n, b"\\x01" + path) for n, path in enumerate((b"a", b"b/c")))
     feed(connection, b"".join(opens))
     return connection
@@ -37,7 +36,7 @@ def connected():
 messages, leaked = int(sys.argv[1]), []
 draw = random.Random(21)
 with tempfile.TemporaryDirectory() as root:
-    subfiles, rejections, limit = SmallSubfiles(Path(root)), Rejections(), LIMIT_BYTES
+    subfiles, limit = SmallSubfiles(Path(root)), LIMIT_BYTES
     pool = BufferPool(4 * limit, limit)
     connection = connected()
     for number in range(messages + 1000):

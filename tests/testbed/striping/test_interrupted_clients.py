@@ -33,7 +33,7 @@ def waiting(addresses: Addresses, disk: Disk) -> tuple[list[Client], list[thread
 
     def act(client: Client) -> None:
         with suppress(SfioError):  # its connections are shut under it
-            client.write(optimised=True)
+            client.carry_out("write", optimised=True)
 
     threads = [threading.Thread(target=act, args=(client,)) for client in clients]
     for thread in threads:
