@@ -15,7 +15,7 @@ from experiments.interconnect.study_points import Run, faults_of, traffic_of
 from testbed.errors import InputError
 from testbed.interconnect.results import summarize
 from testbed.interconnect.simulation import dead_from_start, simulate
-from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, mean_of, spread, where
+from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, spread, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_lines
 
@@ -108,7 +108,7 @@ def judge(rows: Rows) -> Verdict:
     checks = [_delivery(everything)]
     for network in RIVALS:
         checks += [*_against_up_down(everything, network), _detours(own, network)]
-    return Verdict.of(checks, _notes(own))
+    return Verdict.of(checks)
 
 
 def _delivery(rows: Rows) -> Check:
@@ -172,28 +172,6 @@ def _detours(rows: Rows, network: str) -> Check:
         .against(min(ugal / straight, 1.0), "it costs nothing, as with UGAL, which goes straight there")
         .noting(f"load {least}; UGAL {ugal / straight:.3f}")
     )
-
-
-def _notes(rows: Rows) -> list[str]:
-    """Latency (us), throughput and what was lost, by network, rival and dead links; the loads one behind another."""
-    found = []
-    for network, rivals in RIVALS.items():
-        for rival, dead in product(rivals, DEAD[network]):
-            cells = "; ".join(filter(None, (_cell(rows, network, rival, dead, load) for load in LOADS)))
-            found += [f"{network}, {rival[0]} with {rival[1]}, {dead} dead: {cells}"] if cells else []
-    return found
-
-
-def _cell(rows: Rows, network: str, rival: tuple[str, str], dead: int, load: float) -> str:
-    mine = _runs(rows, network, rival, dead, load)
-    ran = [row for row in mine if not row["cannot"]]
-    if not ran:
-        return f"at {load:g} cannot" if mine else ""
-    lost = sum(row["sent"] - row["received"] for row in ran)
-    latency = 1e6 * spread([row["latency_s"] for row in ran if row["latency_s"]])[0]
-    throughput = mean_of(ran, "throughput")
-    cannot = f", {len(mine) - len(ran)} of {len(mine)} cannot" if len(ran) < len(mine) else ""
-    return f"at {load:g} {latency:.1f} us, {throughput:.3f}" + (f", {lost} lost" if lost else "") + cannot
 
 
 def figures(rows: Rows) -> Figures:

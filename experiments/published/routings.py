@@ -301,13 +301,6 @@ def _notes(rows: Rows) -> list[str]:
             f"no pair exposed in {len(ror)} of {len(own)}; "
             f"{statistics.median(one['seconds'] for one in own):.3f} s, {against:.2f} times capillary's"
         )
-    for name, flow in {row["network"]: row["flow"] for row in rows}.items():
-        cells = [
-            f"{method} {one['greatest']:.3f}, ROR {'inf' if one['exposed'] else format(one['ror'], '.2f')}, "
-            f"{one['seconds']:.4f} s"
-            for method, one in flow["methods"].items()
-        ]
-        found.append(f"one flow, {name}: {'; '.join(cells)}")
     return found
 
 

@@ -174,8 +174,7 @@ def judge(rows: Rows) -> Verdict:
             _priority(where(rows, part="lag")),
             _again(rows),
             *_timed(where(rows, part="timed")),
-        ),
-        _notes(rows),
+        )
     )
 
 
@@ -250,35 +249,6 @@ def _format(batches: Rows) -> str:
     )
 
 
-def _notes(rows: Rows) -> list[str]:
-    """The table of networks, parts that nothing misses, and the shortest way into the deadlock after a repair."""
-    nac, mutants = where(rows, part="nac"), where(rows, part="mutant")
-    return [
-        *(
-            f"{row['network']}, {row['input_slots']} + {row['output_slots']} slots, {_known(row)}: "
-            f"{row['states']} states ({row['symmetries']} symmetries), {row['steps']} steps, {row['stuck']} stuck"
-            for row in nac
-        ),
-        *(
-            f"NAC without a part, {row['mutant']} ({row['network']}): {_looked_at(row)}"
-            for row in where(rows, part="harmless")
-        ),
-        *(f"Heads ask anew, {row['network']}, {_known(row)}: {_looked_at(row)}" for row in where(rows, part="anew")),
-        *(
-            f"Shortest way into the deadlock after a repair: {_way(row)}."
-            for row in mutants
-            if row["off"].get("recall") is False and row["trace"]
-        ),
-        *(f"NAC, {row['network']}: shortest way into a deadlock: {_way(row)}." for row in nac if row["stuck"]),
-    ]
-
-
-def _way(row: Row) -> str:
-    """The trace in words."""
-    links = row["links"]
-    return "; ".join(f"{links[at][0]}->{links[at][1]}: {name}" for name, at in row["trace"])
-
-
 def figures(rows: Rows) -> Figures:
     """States explored in each network, with NAC and without."""
     shown = where(rows, part="nac")
@@ -289,14 +259,6 @@ def figures(rows: Rows) -> Figures:
     axes.barh(names, [r["states"] for r in shown], height=0.6)
     axes.invert_yaxis()
     return {"states": figure}
-
-
-def _looked_at(row: Row) -> str:
-    return f"{row['states']} states, {'all' if row['whole'] else 'not all'} looked at, {row['stuck']} stuck"
-
-
-def _known(row: Row) -> str:
-    return "knowledge may be old" if row["late"] else "prompt"
 
 
 STUDY = Study.of_module(

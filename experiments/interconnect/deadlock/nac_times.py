@@ -140,7 +140,11 @@ def judge(rows: Rows) -> Verdict:
     """Identification takes n t_f; deeper buffers, slack and virtual channels help as section 4.3 has it; failures
     deadlock."""
     checks = (*_times(rows), *_worst(rows), *_help(rows), *_failures(rows), _delivered(rows))
-    return Verdict.of(checks, _notes(rows))
+    note = (
+        "an input may be blocked long before the cycle closes; "
+        "equation 4.9 counts from then on, and leaves the signals' own hops out"
+    )
+    return Verdict.of(checks, (note,))
 
 
 def _times(rows: Rows) -> list[Check]:
@@ -252,32 +256,6 @@ def _delivered(rows: Rows) -> Check:
 def _busy(rows: Rows) -> list[Row]:
     """The ring at the highest load, without identification again."""
     return [row for row in where(rows, part="ring", load=max(LOADS)) if not row.get("anew")]
-
-
-def _notes(rows: Rows) -> tuple[str, ...]:
-    notes, busy = [], _busy(rows)
-    for slots in SLOTS:
-        said = []
-        for slack in SLACKS:
-            mine = where(busy, slots=slots, slack=slack, deadlock="nac")
-            waits = [row["waits_tf"] for row in mine if row["waits_tf"]]
-            packets = sum(row["nac"]["identification_packets"] for row in mine) / sum_of(mine, "received")
-            worst = f"{max(w[1] for w in waits):.0f}" if waits else "-"
-            middle = f"{np.median([w[0] for w in waits]):.0f}" if waits else "-"
-            said.append(
-                f"slack {slack}: "
-                f"{packets:.1f} identification packets a packet, an input blocked for {middle} t_f (longest {worst})"
-            )
-        notes.append(f"ring of 8 at {max(LOADS)} of a link, {slots} slots: {'; '.join(said)}")
-    again = [row for row in where(rows, part="ring") if row.get("anew")]
-    packets = sum(row["nac"]["identification_packets"] for row in again) / max(1, sum_of(again, "received"))
-    return (
-        *notes,
-        f"ring of 8 at {max(LOADS)} of a link, 2 slots, identification anew: "
-        f"{packets:.1f} identification packets a packet",
-        "an input may be blocked long before the cycle closes; "
-        "equation 4.9 counts from then on, and leaves the signals' own hops out",
-    )
 
 
 def figures(rows: Rows) -> Figures:

@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 
 from experiments.interconnect.samples import at_least, at_most
-from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, mean_of, spread, sum_of, where
+from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, sum_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BLUE, GREEN, RED, Figure, chart
 from testbed.routers.measurements import RouterRun, find_cycle
@@ -106,7 +106,7 @@ def judge(rows: Rows) -> Verdict:
     checks += [_compare_with_bubble(rows), _cycles_need_both(), _retained(rows)]
     dropped = sum_of(rows, "frames_dropped")
     invalid = f"{dropped} frames found a socket full: the machine could not keep up" if dropped else None
-    return Verdict(checks=tuple(checks), notes=_notes(rows), invalid=invalid)
+    return Verdict(checks=tuple(checks), invalid=invalid)
 
 
 def _compare_with_bubble(rows: Rows) -> Check:
@@ -136,24 +136,6 @@ def _retained(rows: Rows) -> Check:
     wrong, why = sum_of(rows, "wrong_hops") + sum_of(rows, "twice"), "none: each is counted, and carries a check sum"
     check = Claim("messages that arrived twice or by another way than theirs").count(0.0, wrong, why)
     return check.noting(f"{sum_of(rows, 'received')} messages received")
-
-
-def _notes(rows: Rows) -> tuple[str, ...]:
-    notes = []
-    for network in (RING, FAILURES):
-        for slots in sorted({row["slots"] for row in rows}):
-            mine = where(rows, network=network, avoidance="nac", slots=slots)
-            found = [1e3 * row["identification_s"] for row in mine if row["identification_s"] is not None]
-            if found:
-                identified = spread([float(row["nac"]["identified"]) for row in mine])[0]
-                notes.append(
-                    f"{network}, {slots} slots: "
-                    f"first cycle identified {spread(found)[0]:.0f} ms after the first blocked input; "
-                    f"{identified:.0f} cycles a run, "
-                    f"{spread([float(_moves(row)) for row in mine])[0]:.0f} packets put aside, "
-                    f"all there after {mean_of(mine, 'seconds'):.2f} s"
-                )
-    return tuple(notes)
 
 
 def _moves(row: Row) -> float:

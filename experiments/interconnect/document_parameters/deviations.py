@@ -44,7 +44,6 @@ PLACES: dict[str, Results] = {
 studies of uniform traffic (``traffic.UNIFORM_S``); at 0.2 of a link for about as many messages."""
 RING, RING_RATE, RING_S = "ring of 8", 34_000.0, 0.02
 """Tornado, so many packets of 2 KB a second a node."""
-OF_SOURCES = ("probes", "cleared", "notifications", "marked_permanent")
 STATED = ("400 packets/s", "transient faults", "intermittent faults")
 """Where performance is requested: each has runs without failures, too."""
 FIGURE_5_25 = 5.0
@@ -104,7 +103,7 @@ def measure(point: Row) -> Results:
         "last_s": float(run.delivered.max()) / run.ticks_per_s,
         "digest": run.digest,
         "escaped": int((run.escapes > 0).sum()),
-        "drb": {name: run.drb_counters.get(name, 0) for name in OF_SOURCES},
+        "drb": dict(run.drb_counters),
         "nac": {name: int(count) for name, count in run.nac_counters.items()},
     }
 
@@ -132,7 +131,7 @@ def judge(rows: Rows) -> Verdict:
             1.0, "ACKs take no room that messages miss"
         ),
     ]
-    return Verdict.of(checks, _notes(rows))
+    return Verdict.of(checks)
 
 
 def _performances(rows: Rows, place: str, option: str) -> Iterable[tuple[float, float]]:
@@ -150,32 +149,6 @@ def _ratios(rows: Rows, place: str, option: str, field: str = "latency_s") -> li
     of_place = where(rows, place=place, whole=False)
     by = {(row["option"], row["seed"]): row[field] for row in of_place}
     return [value / by[DEFAULT, seed] for (name, seed), value in by.items() if name == option]
-
-
-def _notes(rows: Rows) -> tuple[str, ...]:
-    """By place and option: latency and time until all has arrived over those of the default, moves of NAC, escapes,
-    probes."""
-    notes = []
-    for place in (*PLACES, RING):
-        for option in options_at(place):
-            mine, base = (where(rows, place=place, option=name, whole=False) for name in (option, DEFAULT))
-            same = sum(a["digest"] == b["digest"] for a, b in zip(mine, base, strict=True))
-            late, last = (spread(_ratios(rows, place, option, field)) for field in ("latency_s", "last_s"))
-            said = [
-                f"latency {late[0]:.4f} +- {late[1]:.4f} of that without, "
-                f"all arrived after {last[0]:.3f} +- {last[1]:.3f} of its time",
-                f"escaped {sum_of(mine, 'escaped')} of {sum_of(mine, 'sent')} messages (without "
-                f"{sum_of(base, 'escaped')})",
-                f"{same} of {len(mine)} histories the same",
-            ]
-            if option in OF_NAC or place == "0.6 of a link":
-                moves = (sum(r["nac"]["moved"] + r["nac"]["recovery_moved"] for r in those) for those in (mine, base))
-                said.append(f"moves {' against '.join(map(str, moves))}")
-            if option == "synthetic probes":
-                probes, without = (sum(row["drb"]["probes"] for row in those) for those in (mine, base))
-                said.append(f"{probes} probes, {without} without")
-            notes.append(f"{place}, {option}: {'; '.join(said)}")
-    return tuple(notes)
 
 
 def figures(rows: Rows) -> Figures:

@@ -8,7 +8,7 @@ from experiments.interconnect.permanent import above_95, at_ten_percent, escapes
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import delivery_check, of_failures
 from experiments.interconnect.study_points import POISSON_512, SYNTHETIC, TEN_PERCENT, drb_points, seeds_of
-from testbed.model.studies import Check, Claim, Figures, Points, Results, Rows, Study, Verdict, mean_of, spread, where
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Rows, Study, Verdict, spread, where
 
 SEEDS = {"torus:8x8": 10, "fat-tree:4,3": 10, "torus:16x16": 5}
 FIGURES = {"torus:8x8": "A.18", "torus:16x16": "A.19", "fat-tree:4,3": "A.20"}
@@ -36,7 +36,7 @@ def judge(rows: Rows) -> Verdict:
     found, alone = at_ten_percent(own), of_escapes_alone(rows)
     checks = [delivery_check(rows), *above_95(found, alone, ", from random moments on", stated)]
     checks += [check for network in FIGURES for check in _gradual(where(own, network=network), network)]
-    return Verdict.of(checks, _notes(own))
+    return Verdict.of(checks)
 
 
 def _gradual(rows: Rows, network: str) -> list[Check]:
@@ -52,16 +52,6 @@ def _gradual(rows: Rows, network: str) -> list[Check]:
         .cites("no abrupt transitions (5.6.1)")
         .against(1.0, "all is lost with the first links: an abrupt fall")
     ]
-
-
-def _notes(rows: Rows) -> tuple[str, ...]:
-    """Latency and both phases, with a tenth of the links failed."""
-    said = []
-    for network, most in TEN_PERCENT.items():
-        if mine := where(rows, network=network, faults=most):
-            diverted, escaped = (mean_of(mine, name) for name in ("diverted_share", "escaped_share"))
-            said.append(f"{network} {diverted:.2f} over other paths, {escaped:.2f} escaped")
-    return (f"with a tenth of the links failed, of messages after the first failure, all patterns: {', '.join(said)}",)
 
 
 def figures(rows: Rows) -> Figures:
