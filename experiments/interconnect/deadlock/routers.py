@@ -52,31 +52,23 @@ def measure(point: Row) -> Results:
 def row_of(plan: RouterPlan, run: RouterRun) -> Results:
     """What is kept of a run."""
     hops = {(flow.source, flow.destination): len(flow.path) - 1 for flow in plan.flows}
-    wrong = sum(hops[int(s), int(d)] != h for s, d, _, h in run.arrivals.rows)
-    twice = run.delivered - len({tuple(row[:3]) for row in run.arrivals.rows.tolist()})
+    log = run.log
     slots = np.arange(0.0, run.seconds + SHOWN_S, SHOWN_S)
     return {
         "made": run.made,
         "received": run.delivered,
         "held": run.in_use,
-        "wrong_hops": int(wrong),
-        "twice": twice,
+        "wrong_hops": sum(hops[source, sink] != crossed for source, sink, _, crossed, _, _ in log),
+        "twice": len(log) - len({arrival[:3] for arrival in log}),
         "seconds": run.seconds,
         "stuck_for_s": run.stuck_for_s,
         "circle": [list(each) for each in find_cycle(plan, run.snapshots)],
-        "latency_s": float(run.arrivals.latency_s.mean()) if run.delivered else 0.0,
-        "nac": dict(run.nac),
-        "identification_s": _identification_s(run),
-        "received_by": np.searchsorted(np.sort(run.arrivals.at_s), slots).tolist(),
-        "frames_dropped": run.frames_dropped,
+        "latency_s": float(np.mean([arrival[4] for arrival in log])) if log else 0.0,
+        "nac": run.nac,
+        "identification_s": run.identification_s,
+        "received_by": np.searchsorted(sorted(arrival[5] for arrival in log), slots).tolist(),
+        "frames_dropped": sum(report.frames_dropped for report in run.reports),
     }
-
-
-def _identification_s(run: RouterRun) -> float | None:
-    """From the first blocked input to the first cycle identified, anywhere."""
-    if run.first_blocked_s is None or run.first_identified_s is None:
-        return None
-    return run.first_identified_s - run.first_blocked_s
 
 
 def judge(rows: Rows) -> Verdict:

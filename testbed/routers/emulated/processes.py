@@ -15,7 +15,7 @@ from fec.adapters.raw_sockets import socket_drops
 from testbed.emulation.sandbox.process_lifetime import begin_child
 from testbed.errors import InvalidRunError
 from testbed.routers.emulated.cabling import Cabling, lay_cables, mac_of
-from testbed.routers.measurements import Log, RouterReport, RouterRun, collect, log_arrivals, report_of
+from testbed.routers.measurements import RouterReport, RouterRun, report_of
 from testbed.routers.nac import build_router
 from testbed.routers.plan import RouterPlan
 from testbed.routers.router import NEVER
@@ -47,8 +47,8 @@ def run_routers(plan: RouterPlan) -> RouterRun:
         seconds = time.monotonic() - start_s
         for process in processes:
             process.pipe.send(None)
-        reports = [process.report() for process in processes]
-    return collect(plan, reports, seconds=seconds, stuck_for_s=stuck_for_s)
+        reports = tuple(process.report() for process in processes)
+    return RouterRun(made=plan.messages, reports=reports, seconds=seconds, stuck_for_s=stuck_for_s)
 
 
 def _watch(plan: RouterPlan, processes: "Sequence[_RouterProcess]", start_s: float) -> float:
@@ -129,7 +129,6 @@ class _Loop:
     def __init__(self, plan: RouterPlan, number: int, sockets: Sequence[socket.socket]) -> None:
         self.router = build_router(plan, number)
         self.messages = plan.messages_of(number)
-        self.log: Log = []
         self.sockets = sockets
         kind = ETHERTYPE.to_bytes(2)
         self.headers = [_BROADCAST + mac_of(number, port) + kind for port in range(len(sockets))]
@@ -150,9 +149,9 @@ class _Loop:
                 made += 1
             if now_s >= 0:
                 router.advance(now_s)
-                self._flush(now_s)
+                self._flush()
             if now_s >= tell_at_s:
-                pipe.send((router.moves, router.delivered))
+                pipe.send((router.moves, len(router.log)))
                 tell_at_s = now_s + _TELL_EVERY_S
             next_s = min(
                 tell_at_s, router.next_time_s(), self.messages[made][0] if made < len(self.messages) else NEVER
@@ -173,13 +172,12 @@ class _Loop:
                 return
             self.router.receive(port, frame[ETHERNET_BYTES:], time.monotonic() - start_s)
 
-    def _flush(self, now_s: float) -> None:
+    def _flush(self) -> None:
         for port, frame in self.router.outgoing:
             self.sockets[port].send(self.headers[port] + frame)
         self.router.outgoing.clear()
-        log_arrivals(self.router, self.log, now_s)
 
     def report(self) -> RouterReport:
         """The log, what is left in buffers, and frames that a socket dropped."""
         dropped = sum(socket_drops(sock) for sock in self.sockets)
-        return report_of(self.router, self.log, frames_dropped=dropped)
+        return report_of(self.router, frames_dropped=dropped)
