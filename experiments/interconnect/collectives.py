@@ -11,7 +11,6 @@ from experiments.interconnect.figures import PERFORMANCE
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import at_least, delivery_check, performances
 from experiments.interconnect.study_points import POISSON_512, drb_points, seeds_of
-from testbed.model.options.option import option, options
 from testbed.model.studies import Figures, Points, Results, Rows, Study, Verdict, spread
 from testbed.report.drawing.charts import draw_lines
 
@@ -21,17 +20,8 @@ BUSY_ROOT = 200_000.0
 """Messages a second that the root of a scatter makes in the second set (41 % of its link); a gather gives as many."""
 
 
-@options
-class Options:
-    """What may be left out."""
-
-    scatter: bool = option(default=False, help="scatter alone (default: gather too, which takes most of the time)")
-
-
-def points(quick: bool, seed: int, options: Options | None = None) -> Points:
-    """Both collectives at the thesis' 400 packets/s a node (quick: three counts); with ``--scatter`` the scatters
-    alone."""
-    options = options or Options()
+def points(quick: bool, seed: int) -> Points:
+    """Both collectives at the thesis' 400 packets/s a node (quick: three counts)."""
     seeds = seeds_of(seed, quick, few=6)
     counts, few_counts = ((0, 10, 50), (0, 50)) if quick else (COUNTS, (0, 10, 100, 200))
     gather: Results = {"rate": BUSY_ROOT / 1023} | ({} if quick else {"seconds": 0.5})
@@ -41,7 +31,7 @@ def points(quick: bool, seed: int, options: Options | None = None) -> Points:
         ("gather", counts, quick, gather),
     ]
     found = []
-    for pattern, of, short, changed in sets[: 2 if options.scatter else 3]:
+    for pattern, of, short, changed in sets:
         found += drb_points("torus:32x32", pattern, seeds, quick=short, faults=of, fault_kind="start", **changed)
     return found
 

@@ -78,12 +78,6 @@ MUTANTS: dict[str, tuple[dict[str, bool], Case]] = {
     "a packet put aside asks for another output": ({"keep_output": False}, NEAR_RING),
 }
 """NAC without one part; where it must deadlock."""
-HARMLESS: dict[str, tuple[dict[str, bool], Case]] = {
-    "freed slots are not reserved": ({"reserve": False}, ("ring of 3", 1, 1, True)),
-    "condition 4.5 is not looked at": ({"check_output": False}, ("ring of 3", 1, 1, True)),
-    "no recovery run": ({"recovery_run": False}, ("ring of 3", 1, 1, True)),
-}
-"""Parts without which nothing of this size deadlocks: looked at, not judged."""
 MESH: Case = ("mesh of 2 x 3, two cables fail", 1, 0, True)
 """Where NAC deadlocks by old knowledge only."""
 EVERYTHING, NO_PRIORITY = "everything", "all but the priority"
@@ -114,7 +108,6 @@ def points(quick: bool, seed: int) -> Points:
     found = [_point("nac", case, {}) for case in cases]
     found += [_point("none", (*case, False), {"nac": False}) for case in bare]
     found += [_point("mutant", case, off, what) for what, (off, case) in MUTANTS.items()]
-    found += [_point("harmless", case, off, what) for what, (off, case) in HARMLESS.items()]
     found += [_point("lag", MESH, {"prompt": prompt}, what) for what, prompt in LAGS.items()]
     found += [_point("anew", case, {"ask_anew": True}) for case in (AGAIN[:3] if quick else AGAIN)]
     return found + [
