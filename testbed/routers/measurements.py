@@ -17,8 +17,6 @@ class RouterReport:
     log: list[Arrival]
     snapshot: Snapshot
     nac: Counter[str]
-    first_blocked_s: float | None
-    first_identified_s: float | None
     frames_dropped: int = 0
 
 
@@ -28,8 +26,6 @@ def report_of(router: Router, *, frames_dropped: int = 0) -> RouterReport:
         log=router.log,
         snapshot=router.snapshot(),
         nac=router.done,
-        first_blocked_s=router.first_blocked_s,
-        first_identified_s=router.first_identified_s,
         frames_dropped=frames_dropped,
     )
 
@@ -68,13 +64,6 @@ class RouterRun:
         for report in self.reports:
             total.update(report.nac)
         return dict(total)
-
-    @property
-    def identification_s(self) -> float | None:
-        """From the first blocked input to the first cycle identified, anywhere; None where there was none."""
-        blocked = [r.first_blocked_s for r in self.reports if r.first_blocked_s is not None]
-        identified = [r.first_identified_s for r in self.reports if r.first_identified_s is not None]
-        return min(identified) - min(blocked) if identified and blocked else None
 
 
 def find_cycle(plan: RouterPlan, snapshots: Sequence[Snapshot]) -> list[tuple[int, int]]:

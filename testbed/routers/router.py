@@ -56,9 +56,7 @@ class Router:
         self.moves = 0
         """Packets moved, within the router or out of it."""
         self.done: Counter[str] = Counter()
-        self.first_blocked_s: float | None = None
-        self.first_identified_s: float | None = None
-        """What NAC did, and when first (``testbed.routers.nac``)."""
+        """What NAC did (``testbed.routers.nac``)."""
         self.now_s = 0.0
 
     def inject(self, packet: DataPacket) -> None:

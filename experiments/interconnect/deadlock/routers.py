@@ -65,7 +65,6 @@ def row_of(plan: RouterPlan, run: RouterRun) -> Results:
         "circle": [list(each) for each in find_cycle(plan, run.snapshots)],
         "latency_s": float(np.mean([arrival[4] for arrival in log])) if log else 0.0,
         "nac": run.nac,
-        "identification_s": run.identification_s,
         "received_by": np.searchsorted(sorted(arrival[5] for arrival in log), slots).tolist(),
         "frames_dropped": sum(report.frames_dropped for report in run.reports),
     }

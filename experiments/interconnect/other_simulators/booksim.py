@@ -179,29 +179,12 @@ def _mean_size(apart: Mapping[Any, tuple[float, float]]) -> float:
     return sum(abs(value) for value, _ in apart.values()) / len(apart)
 
 
-def _grouped(rows: Rows) -> dict[tuple[str, str], dict[float, dict[Place, tuple[float, float]]]]:
-    """How far apart we are: (network, routing) -> share -> place -> difference and interval."""
-    groups: dict[tuple[str, str], dict[float, dict[Place, tuple[float, float]]]] = {}
-    for (place, share), value in _apart(rows, "booksim").items():
-        groups.setdefault(place[:2], {}).setdefault(share, {})[place] = value
-    return groups
-
-
 def figures(rows: Rows) -> Figures:
     """How far our latencies are from BookSim2's, over the share of saturation: a line a pattern, a figure a network and
-    routing.
-
-    "all": the mean size of the difference, a line a network and routing.
-    """
+    routing."""
     apart = _apart(rows, "booksim")
     offered = "offered load (% of the load at which BookSim2 saturates)"
-    sizes = {
-        (f"{network}, {routing}", 100 * share): (100 * _mean_size(found), 0.0)
-        for (network, routing), by_share in _grouped(rows).items()
-        for share, found in by_share.items()
-    }
-    title = "How far the simulator's mean latency is from BookSim2's, in the mean over patterns"
-    drawn = {"all": draw_lines(title, sizes, x=offered, y="mean size of the difference (%)")}
+    drawn = {}
     for network, routing in dict.fromkeys(place[:2] for place, _ in apart):
         lines = {
             (place[2], 100 * share): (100 * value, 100 * width)
