@@ -5,7 +5,6 @@ Two tori and a fat tree, six patterns, up to 10 % of the links.
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from experiments.interconnect.figures import LATENCY, PERFORMANCE
 from experiments.interconnect.runs import measure_run
@@ -27,15 +26,23 @@ ALONE_SEEDS = {"torus:8x8": 30, "fat-tree:4,3": 5, "torus:16x16": 5}
 
 def points(quick: bool, seed: int) -> Points:
     """Every (network, pattern, number of failures, seed)."""
-    seeds = seeds_of(seed, quick, few=6)
+    seeds = dict.fromkeys(TEN_PERCENT, tuple(seeds_of(seed, quick, few=6)))
+    return failing_points(seeds, quick, "half")
+
+
+def failing_points(seeds: Mapping[str, Sequence[int]], quick: bool, kind: str) -> Points:
+    """Every network, its seeds, each pattern and number of links that fail for good; quick: without the large torus."""
     found = []
-    for network, most in TEN_PERCENT.items():
+    for network, own in seeds.items():
         if quick and network == "torus:16x16":
             continue
+        most = TEN_PERCENT[network]
         counts = (0, 4, most) if quick else (0, 2, 4, 6, 8, 10, most)
         for pattern in ("uniform", "transpose") if quick else SYNTHETIC:
-            found += drb_points(network, pattern, seeds, quick=quick, faults=counts, fault_kind="half")
-            found += escapes_alone(network, pattern, seeds, quick=quick, fault_kind="half")
+            found += drb_points(network, pattern, own, quick=quick, faults=counts, fault_kind=kind)
+            alone = own[: ALONE_SEEDS[network]]
+            without: Results = {"faults": most, "fault_kind": kind, "options": NO_DIVERSION}
+            found += drb_points(network, pattern, alone, quick=quick, **without)
     return found
 
 
@@ -92,12 +99,6 @@ def at_ten_percent(rows: Rows) -> dict[tuple[str, str], list[float]]:
     """Performance by network and pattern with a tenth of the links failed."""
     most = [row for row in rows if row["faults"] in (0, TEN_PERCENT[row["network"]])]
     return of_failures(most, ("network", "pattern"))
-
-
-def escapes_alone(network: str, pattern: str, seeds: Sequence[int], **changed: Any) -> Points:
-    """The runs with a tenth of the links failed once more, of the first seeds, where sources divert nothing."""
-    few = seeds[: ALONE_SEEDS[network]]
-    return drb_points(network, pattern, few, faults=TEN_PERCENT[network], options=NO_DIVERSION, **changed)
 
 
 def of_escapes_alone(rows: Rows) -> dict[tuple[str, str], list[float]]:

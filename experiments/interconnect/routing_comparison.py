@@ -9,7 +9,7 @@ messages a node at every load as the studies of failures have; what is judged in
 from itertools import product
 
 from experiments.interconnect.figures import LATENCY, named
-from experiments.interconnect.runs import model_of, moves_of, parameters_of
+from experiments.interconnect.runs import model_of, parameters_of
 from experiments.interconnect.samples import at_most, stands_still
 from experiments.interconnect.study_points import Run, faults_of, traffic_of
 from testbed.errors import InputError
@@ -93,10 +93,6 @@ def measure(point: Row) -> Results:
         "received": done.received,
         "latency_s": window.mean_latency_s,
         "throughput": window.throughput,
-        "hops": float(done.hops[done.delivered >= 0].mean()),
-        "recovered": done.recovered,
-        "nac_moves": moves_of(done),
-        "escapes": done.drb_counters.get("escapes", 0),
     }
 
 

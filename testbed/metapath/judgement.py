@@ -128,15 +128,9 @@ def _share_check(plan: MetapathPlan, outcome: FaultOutcome, link: LinkId) -> Che
     slack = share * plan.rate_pps * UNDER_WAY_S / 2 + 3
     if plan.routing == "recomputed" and outcome.reconfigured_s is not None:
         slack += expected / 2  # the first switch may pass packets over before it says that it does
-    return Check(
-        name=f"packets lost, {outcome.link} {outcome.kind}",
-        key="lost",
-        predicted=round(expected, 1),
-        measured=outcome.lost,
-        tolerance=round(slack, 1),
-        passed=abs(outcome.lost - expected) <= slack,
-        detail=f"{100 * share:.1f} % of the labels cross the link for {lasts_s:.3f} s",
-    )
+    name, detail = f"packets lost, {outcome.link} {outcome.kind}", f"{100 * share:.1f} % of the labels cross the link"
+    slack, detail = round(slack, 1), f"{detail} for {lasts_s:.3f} s"
+    return Check.equal(name, round(expected, 1), outcome.lost, tolerance=slack, key="lost", detail=detail)
 
 
 def lost_share(plan: MetapathPlan, link: LinkId) -> float:

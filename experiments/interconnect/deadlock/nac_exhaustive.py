@@ -134,7 +134,6 @@ def measure(point: Row) -> Results:
     network = NETWORKS[point["network"]]()
     found = explore(NacTransitionSystem(network, rules), most_states=point.get("most_states", MOST_STATES))
     return {
-        "links": [list(ends) for ends in network.links],
         **{name: getattr(found, name) for name in ("states", "steps", "symmetries", "deepest")},
         "whole": found.complete,
         "stuck": found.stuck,
