@@ -63,9 +63,9 @@ def points(quick: bool, seed: int) -> Points:
 def measure(point: Row) -> Results:
     """One run: whether and when it deadlocked, what NAC saw, and how long identification took."""
     torus, worst = point["part"] == "torus", point["part"] == "worst"
-    of = Run.of(point | {
-        "pattern": "uniform" if torus else "tornado", "routing": "ft-drb" if torus else "dor", "bytes": PACKET,
-        "buffer_bytes": PACKET * point["slots"], "rate": point["load"] * LINK_PER_S,
+    of = Run.of({
+        **point, "pattern": "uniform" if torus else "tornado", "routing": "ft-drb" if torus else "dor",
+        "bytes": PACKET, "buffer_bytes": PACKET * point["slots"], "rate": point["load"] * LINK_PER_S,
         "seconds": TORUS_S if torus else RUN_S, "fault_kind": "start" if point["faults"] else "none",
     })  # fmt: skip
     network = network_of(of.network)
