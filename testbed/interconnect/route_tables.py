@@ -162,17 +162,11 @@ def check_rings(network: Network, parameters: SimulationParameters) -> None:
         raise InputError("--deadlock-avoidance disha: it recovers --routing minimal-adaptive")
 
 
-def axes(network: Network) -> IntArray:
+def axes(paths: Paths) -> IntArray:
     """By link of a grid: twice its dimension, and one more where it leads towards -; -1: a host's link, or no grid."""
-    found = np.full(len(network.links), -1, dtype=np.int32)
-    shape = network.attributes.get("shape")
-    if not isinstance(shape, list):
-        return found
-    at = {switch.id: switch.attributes.get("coordinates") for switch in network.switches}
-    for i, link in enumerate(network.links):
-        one, other = at.get(link.source), at.get(link.target)
-        if isinstance(one, list) and isinstance(other, list):
-            dimension = next(d for d in range(len(one)) if one[d] != other[d])
-            forward = (other[dimension] - one[dimension]) % shape[dimension] == 1
-            found[i] = 2 * dimension + (not forward)
+    found = np.full(len(paths.link_source), -1, dtype=np.int32)
+    if paths.routes.links.shape[1] > 1:
+        for column in reversed(range(paths.routes.links.shape[1])):
+            leading = paths.routes.links[:, column]
+            found[leading[leading >= 0]] = column
     return found
