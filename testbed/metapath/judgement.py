@@ -106,16 +106,9 @@ def _at_most(key: str, name: str, limit: float, measured: float | None, words: s
 
 
 def _no_more(outcome: FaultOutcome) -> Check:
-    lost = outcome.lost_later
-    return Check(
-        name=f"packets lost after reconfiguring, {outcome.link} {outcome.kind}",
-        key="lost-later",
-        predicted=0,
-        measured=lost,
-        tolerance=0,
-        passed=lost == 0 and outcome.reconfigured_s is not None,
-        detail="" if outcome.reconfigured_s is not None else "it never did",
-    )
+    name = f"packets lost after reconfiguring, {outcome.link} {outcome.kind}"
+    check = Check.equal(name, 0, outcome.lost_later, key="lost-later")
+    return check if outcome.reconfigured_s is not None else replace(check, passed=False, detail="it never did")
 
 
 def _share_check(plan: MetapathPlan, outcome: FaultOutcome, link: LinkId) -> Check:
