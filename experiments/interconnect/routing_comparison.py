@@ -7,6 +7,7 @@ messages a node at every load as the studies of failures have; what is judged in
 """
 
 from itertools import product
+from typing import Any
 
 from experiments.interconnect.figures import LATENCY, named
 from experiments.interconnect.runs import model_of, parameters_of
@@ -48,7 +49,8 @@ def points(quick: bool, seed: int) -> Points:
         for rival, dead, load in product(rivals, DEAD[network][:: 3 if quick else 1], loads):
             seconds = longer * MESSAGES / _rate(load, PACKET_BYTES) / 16
             for share in SHARES if rival in COMPARED and load == LOADS[0] else (1.0,):
-                found.append(rival_point("rivals", network, rival, dead, load, s, share, seconds, PACKET_BYTES))
+                run: Results = {"faults": dead, "load": load, "seed": s, "bytes": PACKET_BYTES}
+                found.append(rival_point("rivals", network, rival, share=share, seconds=seconds, **run))
     return found
 
 
@@ -58,21 +60,14 @@ def _rate(load: float, size: int) -> float:
 
 
 def rival_point(
-    part: str,
-    network: str,
-    rival: tuple[str, str],
-    dead: int,
-    load: float,
-    seed: int,
-    share: float,
-    seconds: float,
-    size: int,
+    part: str, network: str, rival: tuple[str, str], *, share: float, seconds: float, **point: Any
 ) -> Results:
-    """A run of ``share`` of the seconds with packets of that size, for ``measure``."""
-    return {
+    """A run of ``share`` of the seconds, for ``measure``; ``faults`` dead cables, ``load``, ``seed`` and ``bytes`` of a
+    packet."""
+    return point | {
         "part": part, "network": network, "pattern": "uniform", "routing": rival[0], "deadlock": rival[1],
-        "faults": dead, "fault_kind": "start" if dead else "none", "load": load, "rate": _rate(load, size),
-        "seed": seed, "share": share, "seconds": share * seconds, "bytes": size,
+        "fault_kind": "start" if point["faults"] else "none", "rate": _rate(point["load"], point["bytes"]),
+        "share": share, "seconds": share * seconds,
     }  # fmt: skip
 
 
