@@ -22,11 +22,11 @@ from testbed.stream.emulated.endpoints import EndpointProcess
 _LEAD_S = 0.3
 _TELL_EVERY_S = 0.05
 _SILENT_S = 0.5
-"""A router that has told nothing for so long is not running: then the machine is at a stand, not the packets."""
+"""A router that has reported nothing for so long is not running: then the machine is at a stand, not the packets."""
 _ANSWER_S = 20.0
 _BROADCAST = b"\xff" * 6
 Gauge: TypeAlias = "memoryview[float]"
-"""Of a router, as it writes it: packets moved, packets delivered, when it last told (monotonic)."""
+"""Of a router, as it writes it: packets moved, packets delivered, when it last reported (monotonic)."""
 
 
 def run_routers(plan: RouterPlan) -> RouterRun:
@@ -62,20 +62,20 @@ def _watch(plan: RouterPlan, processes: Sequence[EndpointProcess], gauges: Seque
         for process in processes:
             if process.finished or not process.alive:
                 process.result(0)  # says why it ended
-        now_s, told = time.monotonic(), [(gauge[0], gauge[1]) for gauge in gauges]
-        if told != known or now_s - max(start_s, min(gauge[2] for gauge in gauges)) > _SILENT_S:
-            known, moved_at_s = told, now_s
-        if sum(delivered for _, delivered in told) >= plan.messages:
+        now_s, reported = time.monotonic(), [(gauge[0], gauge[1]) for gauge in gauges]
+        if reported != known or now_s - max(start_s, min(gauge[2] for gauge in gauges)) > _SILENT_S:
+            known, moved_at_s = reported, now_s
+        if sum(delivered for _, delivered in reported) >= plan.messages:
             return 0.0
         if now_s - moved_at_s > plan.stuck_s or now_s - start_s > plan.limit_s:
             return now_s - moved_at_s
 
 
 class _Loop:
-    """Sockets in, the router's decisions, sockets out. ``told``: the router's gauge, and whether the run is over."""
+    """Sockets in, the router's decisions, sockets out. ``reported``: the router's gauge; whether the run is over."""
 
     def __init__(
-        self, plan: RouterPlan, number: int, sockets: Sequence[socket.socket], told: tuple[Gauge, Gauge]
+        self, plan: RouterPlan, number: int, sockets: Sequence[socket.socket], reported: tuple[Gauge, Gauge]
     ) -> None:
         self.router = build_router(plan, number)
         self.messages = plan.messages_of(number)
@@ -83,7 +83,7 @@ class _Loop:
         kind = ETHERTYPE.to_bytes(2)
         self.headers = [_BROADCAST + mac_of(number, port) + kind for port in range(len(sockets))]
         self.ports = {sock.fileno(): port for port, sock in enumerate(sockets)}
-        self.gauge, self.over = told
+        self.gauge, self.over = reported
 
     def __call__(self, start_s: float) -> RouterReport:
         """Until the parent says that it is over; the log, what is left in buffers, and frames that a socket dropped."""
