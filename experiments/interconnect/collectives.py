@@ -5,44 +5,27 @@ A 32x32 torus, one root, 2 to 200 links failed from the start.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from experiments.interconnect.figures import PERFORMANCE
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import at_least, delivery_check, performances
 from experiments.interconnect.study_points import POISSON_512, drb_points, seeds_of
-from testbed.model.options.option import option, options
-from testbed.model.studies import Figures, Points, Results, Rows, Study, Verdict, grouped, mean_of, spread, where
+from testbed.model.studies import Figures, Points, Results, Rows, Study, Verdict, spread
 from testbed.report.drawing.charts import draw_lines
 
 CLAIMED = 99.0
 COUNTS = (0, 2, 4, 6, 8, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 200)
 BUSY_ROOT = 200_000.0
-"""Messages a second that the root of a scatter makes in the second set (41 % of its link); a gather gives as many."""
+"""Messages a second that the root of a gather is sent: 41 % of its link."""
 
 
-@options
-class Options:
-    """What may be left out."""
-
-    scatter: bool = option(default=False, help="scatter alone (default: gather too, which takes most of the time)")
-
-
-def points(quick: bool, seed: int, options: Options | None = None) -> Points:
-    """Both collectives at the thesis' 400 packets/s a node (quick: three counts); with ``--scatter`` the scatters
-    alone."""
-    options = options or Options()
+def points(quick: bool, seed: int) -> Points:
+    """Both collectives at the thesis' 400 packets/s a node (quick: three counts)."""
     seeds = seeds_of(seed, quick, few=6)
-    counts, few_counts = ((0, 10, 50), (0, 50)) if quick else (COUNTS, (0, 10, 100, 200))
+    counts = (0, 10, 50) if quick else COUNTS
     gather: Results = {"rate": BUSY_ROOT / 1023} | ({} if quick else {"seconds": 0.5})
-    sets: list[tuple[str, Sequence[int], bool, Results]] = [
-        ("scatter", counts, quick, {"seconds": 2.0}),
-        ("scatter", few_counts, True, {"rate": BUSY_ROOT}),
-        ("gather", counts, quick, gather),
-    ]
     found = []
-    for pattern, of, short, changed in sets[: 2 if options.scatter else 3]:
-        found += drb_points("torus:32x32", pattern, seeds, quick=short, faults=of, fault_kind="start", **changed)
+    for pattern, changed in (("scatter", {"seconds": 2.0}), ("gather", gather)):
+        found += drb_points("torus:32x32", pattern, seeds, quick=quick, faults=counts, fault_kind="start", **changed)
     return found
 
 
@@ -70,31 +53,8 @@ def judge(rows: Rows) -> Verdict:
         f"{1023 * 400 * 512 * 8 / 2e9:.2f} of its capacity on 32x32: gather is run at the rate that fills "
         f"{BUSY_ROOT * 512 * 8 / 2e9:.2f} of it."
     )
-    why = (
-        "No link is busy at these rates, so what is lost is path length: "
-        "with a share p of the cables failed, a path of 16 links "
-        "meets 16 p of them, "
-        "and an escape costs one link on average (none while both dimensions are open, two in the last): "
-        "127 ns of some 4.2 us each. "
-        "A source learns only cables that five of its notifications named, so most packets escape."
-    )
-    return Verdict.of(checks, (note, why, *_where_it_holds(rows)))
-
-
-def _where_it_holds(rows: Rows) -> list[str]:
-    """Up to how many failed links the claim holds, and how long the paths have become at the most of them."""
-    notes = []
-    for (pattern, rate), mine in grouped(rows, ("pattern", "rate")).items():
-        means = {count: spread(values)[0] for (_, count, _), values in _measured(mine).items()}
-        below = min((count for count, mean in means.items() if mean < CLAIMED), default=None)
-        holds = max(count for count in means if below is None or count < below)
-        most = max(means)
-        first, last = (mean_of(where(mine, faults=count), "hops") for count in (0, most))
-        notes.append(
-            f"{pattern} at {rate:.0f} packets/s a sender: less than 1 % lost up to {holds} failed links; at {most} "
-            f"{means[most]:.1f} %, {last - first:.2f} links more a message than {first - 1:.1f}"
-        )
-    return notes
+    why = "No link is busy at these rates: what is lost is path length, since most packets escape (127 ns a link more)."
+    return Verdict.of(checks, (note, why))
 
 
 def figures(rows: Rows) -> Figures:

@@ -12,7 +12,7 @@ from experiments.interconnect.figures import LATENCY
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import at_least, at_most, delivery_check, of_failures, stands_still
 from experiments.interconnect.study_points import drb_point, seeds_of
-from testbed.model.studies import Check, Figures, Points, Results, Row, Rows, Study, Verdict, mean_of, spread, where
+from testbed.model.studies import Check, Figures, Points, Results, Row, Rows, Study, Verdict, spread, where
 from testbed.report.drawing.charts import draw_bars
 
 NETWORK, LOAD, LINK_RATE, SECONDS = "torus:16x16", 0.2, 2e9 / (512 * 8), 0.064
@@ -93,10 +93,7 @@ def judge(rows: Rows) -> Verdict:
         stands_still("what the reuse of notifications saves (%)", SHARES[0], *saved, may=spread(reused)[1]),
         _performance_stands_still(short, table, doubled),
     )
-    costs = {share: spread(_cost(_table(rows, share), DEFAULT))[0] for share in (*SHARES, *LONG)}
-    by_length = ", ".join(f"{1e3 * share * SECONDS:.1f} ms {found:.2f} %" for share, found in costs.items())
-    reported = (_format(name, found) for name, found in table.items())
-    return Verdict.of(checks, (f"what load balancing costs without failures, in {by_length}", *reported))
+    return Verdict.of(checks)
 
 
 def _performance_stands_still(short: Table, table: Table, doubled: Table) -> Check:
@@ -147,26 +144,6 @@ def _table(rows: Rows, share: float) -> dict[str, dict[int, list[Row]]]:
         name = next(name for name, options in VARIANTS.items() if options == row["options"])
         found.setdefault(name, {}).setdefault(row["faults"], []).append(row)
     return found
-
-
-def _format(name: str, found: Mapping[int, Rows]) -> str:
-    """A variant in words: latency of the second half, changes of metapaths, phases, reaction."""
-
-    def mean(faults: int, field: str) -> float:
-        return mean_of(found[faults], field)
-
-    performance, half = spread(_performance(found))
-    return (
-        f"{name}: latency {1e6 * mean(0, 'latency_later_s'):.2f} us without failures, "
-        f"{1e6 * mean(3, 'latency_later_s'):.2f} with "
-        f"three ({performance:.1f} +- {half:.1f} %); paths came {mean(0, 'grown'):.0f} and went "
-        f"{mean(0, 'shrunk'):.0f} times without failures; "
-        f"after the failure {100 * mean(3, 'escaped_share'):.2f} % of the messages "
-        f"escaped and {100 * mean(3, 'diverted_share_last'):.2f} % were sent over other paths in the last quarter; "
-        "messages that escaped were made "
-        f"{mean(3, 'reaction_us'):.0f} us after the failure on average; "
-        f"{mean(3, 'acks') / mean(3, 'sent'):.2f} ACKs a message"
-    )
 
 
 def figures(rows: Rows) -> Figures:

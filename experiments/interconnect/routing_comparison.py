@@ -7,15 +7,16 @@ messages a node at every load as the studies of failures have; what is judged in
 """
 
 from itertools import product
+from typing import Any
 
 from experiments.interconnect.figures import LATENCY, named
-from experiments.interconnect.runs import model_of, moves_of, parameters_of
+from experiments.interconnect.runs import model_of, parameters_of
 from experiments.interconnect.samples import at_most, stands_still
 from experiments.interconnect.study_points import Run, faults_of, traffic_of
 from testbed.errors import InputError
 from testbed.interconnect.results import summarize
 from testbed.interconnect.simulation import dead_from_start, simulate
-from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, mean_of, spread, where
+from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, spread, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_lines
 
@@ -48,7 +49,8 @@ def points(quick: bool, seed: int) -> Points:
         for rival, dead, load in product(rivals, DEAD[network][:: 3 if quick else 1], loads):
             seconds = longer * MESSAGES / _rate(load, PACKET_BYTES) / 16
             for share in SHARES if rival in COMPARED and load == LOADS[0] else (1.0,):
-                found.append(rival_point("rivals", network, rival, dead, load, s, share, seconds, PACKET_BYTES))
+                run: Results = {"faults": dead, "load": load, "seed": s, "bytes": PACKET_BYTES}
+                found.append(rival_point("rivals", network, rival, share=share, seconds=seconds, **run))
     return found
 
 
@@ -58,21 +60,14 @@ def _rate(load: float, size: int) -> float:
 
 
 def rival_point(
-    part: str,
-    network: str,
-    rival: tuple[str, str],
-    dead: int,
-    load: float,
-    seed: int,
-    share: float,
-    seconds: float,
-    size: int,
+    part: str, network: str, rival: tuple[str, str], *, share: float, seconds: float, **point: Any
 ) -> Results:
-    """A run of ``share`` of the seconds with packets of that size, for ``measure``."""
-    return {
+    """A run of ``share`` of the seconds, for ``measure``; ``faults`` dead cables, ``load``, ``seed`` and ``bytes`` of a
+    packet."""
+    return point | {
         "part": part, "network": network, "pattern": "uniform", "routing": rival[0], "deadlock": rival[1],
-        "faults": dead, "fault_kind": "start" if dead else "none", "load": load, "rate": _rate(load, size),
-        "seed": seed, "share": share, "seconds": share * seconds, "bytes": size,
+        "fault_kind": "start" if point["faults"] else "none", "rate": _rate(point["load"], point["bytes"]),
+        "share": share, "seconds": share * seconds,
     }  # fmt: skip
 
 
@@ -93,10 +88,6 @@ def measure(point: Row) -> Results:
         "received": done.received,
         "latency_s": window.mean_latency_s,
         "throughput": window.throughput,
-        "hops": float(done.hops[done.delivered >= 0].mean()),
-        "recovered": done.recovered,
-        "nac_moves": moves_of(done),
-        "escapes": done.drb_counters.get("escapes", 0),
     }
 
 
@@ -108,7 +99,7 @@ def judge(rows: Rows) -> Verdict:
     checks = [_delivery(everything)]
     for network in RIVALS:
         checks += [*_against_up_down(everything, network), _detours(own, network)]
-    return Verdict.of(checks, _notes(own))
+    return Verdict.of(checks)
 
 
 def _delivery(rows: Rows) -> Check:
@@ -172,28 +163,6 @@ def _detours(rows: Rows, network: str) -> Check:
         .against(min(ugal / straight, 1.0), "it costs nothing, as with UGAL, which goes straight there")
         .noting(f"load {least}; UGAL {ugal / straight:.3f}")
     )
-
-
-def _notes(rows: Rows) -> list[str]:
-    """Latency (us), throughput and what was lost, by network, rival and dead links; the loads one behind another."""
-    found = []
-    for network, rivals in RIVALS.items():
-        for rival, dead in product(rivals, DEAD[network]):
-            cells = "; ".join(filter(None, (_cell(rows, network, rival, dead, load) for load in LOADS)))
-            found += [f"{network}, {rival[0]} with {rival[1]}, {dead} dead: {cells}"] if cells else []
-    return found
-
-
-def _cell(rows: Rows, network: str, rival: tuple[str, str], dead: int, load: float) -> str:
-    mine = _runs(rows, network, rival, dead, load)
-    ran = [row for row in mine if not row["cannot"]]
-    if not ran:
-        return f"at {load:g} cannot" if mine else ""
-    lost = sum(row["sent"] - row["received"] for row in ran)
-    latency = 1e6 * spread([row["latency_s"] for row in ran if row["latency_s"]])[0]
-    throughput = mean_of(ran, "throughput")
-    cannot = f", {len(mine) - len(ran)} of {len(mine)} cannot" if len(ran) < len(mine) else ""
-    return f"at {load:g} {latency:.1f} us, {throughput:.3f}" + (f", {lost} lost" if lost else "") + cannot
 
 
 def figures(rows: Rows) -> Figures:

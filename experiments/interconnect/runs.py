@@ -12,7 +12,6 @@ from experiments.interconnect.study_points import (
     FIRST_SHOWN_SLOT,
     RING_SHAPE,
     SLOT_S,
-    RingRun,
     Run,
     faults_of,
     network_of,
@@ -22,7 +21,7 @@ from experiments.interconnect.study_points import (
 from testbed.interconnect.network_model import NetworkModel, build_model
 from testbed.interconnect.options import FtDrbOptions
 from testbed.interconnect.parameters import SimulationParameters
-from testbed.interconnect.results import NAC_EVENTS, SimulationResult, summarize
+from testbed.interconnect.results import SimulationResult, summarize
 from testbed.interconnect.simulation import simulate
 from testbed.model.studies.study import Results, Row
 
@@ -34,71 +33,43 @@ after."""
 
 
 COUNTERS = {
-    "escapes": "escapes", "alternative": "sent_alternative", "marked": "marked_permanent",
-    "notifications": "notifications", "grown": "metapaths_grown", "shrunk": "metapaths_shrunk",
-    "balanced": "sent_balanced",
+    "escapes": "escapes", "alternative": "sent_alternative", "grown": "metapaths_grown", "shrunk": "metapaths_shrunk",
 }  # fmt: skip
 """In the rows -> of FT-DRB in the simulator."""
 
 
 def measure_run(point: Row) -> Results:
     """One run of FT-DRB: ``latency_s`` by equations 5.1 and 5.2 (source queue included), what was sent and received,
-    and what NAC and FT-DRB did. ``latency_later_s``: of messages made in the second half of the run.
+    and what NAC and FT-DRB did. ``latency_later_s``: of messages made in the second half of the run;
+    ``escaped_share``: of those made after the first failure, how many routers gave an escape path.
     """
     run = Run.of(point)
     faults, parameters, end = faults_of(run), parameters_of(run), run.seconds
     done = simulate(model_of(run.network, parameters), traffic_of(run), parameters, faults)
+    met = done.born >= min((fault.start_s for fault in faults), default=0.0) * done.ticks_per_s
     summary, later = (summarize(done, start_s=start, end_s=end) for start in (0.0, end / 2))
     return {
         "latency_s": summary.destination_mean_latency_s,
         "latency_later_s": later.destination_mean_latency_s,
-        **_phases(done, min((fault.start_s for fault in faults), default=0.0), end),
+        "escaped_share": float((done.escapes[met] > 0).mean()) if met.any() else 0.0,
         **{name: getattr(done, name) for name in ("sent", "received", "deadlocked", "stopped", "livelocked")},
-        "hops": float(done.hops[done.delivered >= 0].mean()) if done.received else 0.0,
         **{name: done.drb_counters.get(counter, 0) for name, counter in COUNTERS.items()},
-        "acks": done.acks,
         "nac_moves": moves_of(done),
-        "nac_identified": done.nac_counters.get("identified", 0),
     }
-
-
-def _phases(run: SimulationResult, failed_s: float, end_s: float) -> dict[str, float]:
-    """Of messages made after the first failure, and in the last quarter of the run (``_last``): the shares that routers
-    gave an escape path (phase 1) and that their source sent over other paths (phase 2, and what Algorithm 3.3
-    balances); the mean latency (us) of either, and of the rest.
-
-    ``reaction_us``: how long after the first failure messages that escaped were made, on average.
-    """
-    found: dict[str, float] = {}
-    escaped = run.escapes > 0
-    diverted = run.diverted & ~escaped
-    for name, start_s in (("", failed_s), ("_last", 0.75 * end_s)):
-        there = run.born >= start_s * run.ticks_per_s
-        found[f"escaped_share{name}"] = float(escaped[there].mean()) if there.any() else 0.0
-        found[f"diverted_share{name}"] = float(diverted[there].mean()) if there.any() else 0.0
-    after = (run.born >= failed_s * run.ticks_per_s) & (run.delivered >= 0)
-    for name, phase in (("escaped", escaped), ("diverted", diverted), ("other", ~escaped & ~diverted)):
-        some = run.latencies_s()[after & phase]
-        found[f"latency_{name}_us"] = 1e6 * float(some.mean()) if len(some) else 0.0
-    met = run.born[after & escaped] / run.ticks_per_s - failed_s
-    found["reaction_us"] = 1e6 * float(met.mean()) if len(met) else 0.0
-    return found
 
 
 def measure_ring(point: Row) -> Results:
     """One run of the ring (Table 5.4): whether and when it deadlocks, slots of 10 ms, and what the burst did."""
-    ring = RingRun(**point)
     parameters = parameters_of(Run.of({**point, "network": RING_NETWORK, "pattern": "tornado", "routing": "dor"}))
-    run = simulate(model_of(RING_NETWORK, parameters), ring_traffic(ring), parameters)
+    run = simulate(model_of(RING_NETWORK, parameters), ring_traffic(point), parameters)
     found: Results = {
         **{name: getattr(run, name) for name in ("sent", "received", "deadlocked")},
         "deadlock_s": run.deadlocked_at_s,
         "stopped": run.stopped,
         "nac_moves": moves_of(run),
-        "nac_identified": run.nac_counters.get("identified", 0),
     }
-    if ring.burst:
-        found.update(_around_burst(run, ring.seconds))
+    if point["burst"]:
+        found.update(_around_burst(run, point["seconds"]))
     return found
 
 
@@ -116,7 +87,6 @@ def _around_burst(run: SimulationResult, seconds: float) -> Results:
     slot = np.minimum((at_s / SLOT_S).astype(int), slots)
     received = np.bincount(slot, minlength=slots + 1)[:slots]
     running = _running_means_us(run, slots)
-    treatment = run.nac_timeline[:, 0]
     return {
         "received_slots": received.tolist(),
         "latency_slots_us": [round(value, 4) for value in running],
@@ -125,20 +95,9 @@ def _around_burst(run: SimulationResult, seconds: float) -> Results:
         "latency_after_us": _mean_us(run, BURST_AT_S + SLOT_S, BURST_AT_S + SLOT_S + WINDOW_S),
         "throughput_dip_percent": _missing_percent(run, (burst_slot + 1) * SLOT_S),
         "stuck_packets": run.stuck.packets,
-        "identification_us": _identification_us(run),
-        "nac_treatment_us": float(treatment[-1] - treatment[0]) / run.ticks_per_s * 1e6 if len(treatment) else 0.0,
         "maps": [_map_of(run, done, slot, FIRST_SHOWN_SLOT + k) for k in range(4)],
         "first_map": _map_of(run, done, slot, 1),
     }
-
-
-def _identification_us(run: SimulationResult) -> float:
-    """From the first input that is blocked until the first cycle is identified; 0 where there was none."""
-    ticks, events = run.nac_timeline[:, 0], run.nac_timeline[:, 1]
-    blocked, identified = (ticks[events == NAC_EVENTS.index(name)] for name in ("blocked", "identified"))
-    if not len(blocked) or not len(identified):
-        return 0.0
-    return float(identified[0] - blocked[0]) / run.ticks_per_s * 1e6
 
 
 def _running_means_us(run: SimulationResult, slots: int) -> list[float]:

@@ -13,7 +13,7 @@ from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import delivery_check, equal, of_failures, stands_still
 from experiments.interconnect.study_points import drb_points, seeds_of
 from experiments.interconnect.turn_model import SHARES, turn_performances, turn_points
-from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, crossing, grouped, mean_of, spread, where
+from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, crossing, grouped, spread, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_lines
 
@@ -59,18 +59,11 @@ def judge(rows: Rows) -> Verdict:
     loads = {row["rate"] for row in rows if row["faults"]}
     chosen = min(loads, key=lambda rate: abs(rate / LINK_RATE - 0.9 * saturation))
     short, long = sorted({row["seconds"] for row in rows})
-    whole, values, doubled = (
-        _performances(rows, field, seconds)[chosen]
-        for field, seconds in (("latency_s", long), ("latency_later_s", long), ("latency_later_s", short))
-    )
+    values, doubled = (_performances(rows, seconds)[chosen] for seconds in (long, short))
     moved, width = abs(spread(values)[0] - spread(doubled)[0]), spread(values)[1]
     detail = (
         f"at {chosen / LINK_RATE:.2f} of a link a node, "
         f"{100 * chosen / LINK_RATE / saturation:.0f} % of saturation ({saturation:.3f})"
-    )
-    by_load = ", ".join(
-        f"{rate / LINK_RATE:.2f}: {spread(found)[0]:.1f} +- {spread(found)[1]:.1f} %"
-        for rate, found in sorted(_performances(rows, "latency_later_s", long).items())
     )
     return Verdict.of(
         (
@@ -83,14 +76,6 @@ def judge(rows: Rows) -> Verdict:
             .at_most(max(width, 1.0), moved)
             .against(CLAIMED - TURN_MODEL, "as much as the document has the two methods apart")
             .noting(f"{short * 1e3:g} and {long * 1e3:g} ms; at most its own interval, or a point"),
-        ),
-        (
-            "Saturation: the load, between two of the sweep, "
-            "at which the mean latency without failures is three times that of the "
-            "least. Latencies are those of messages made in the second half of a run; of the whole run of "
-            f"{long * 1e3:g} ms it is {spread(whole)[0]:.1f} %.",
-            f"By load, in fractions of a link: {by_load}.",
-            _balancing(rows, chosen, long),
         ),
     )
 
@@ -113,26 +98,9 @@ def _against_turns(rows: Rows, values: Sequence[float]) -> list[Check]:
     ]
 
 
-def _balancing(rows: Rows, chosen: float, seconds: float) -> str:
-    """How often metapaths came and went, and which part of the messages they carried, in words."""
-    mine = where(rows, rate=chosen, seconds=seconds)
-    said = []
-    for faults in (0, 3):
-        runs = where(mine, faults=faults)
-        share = spread([row["balanced"] / row["sent"] for row in runs])[0]
-        said.append(
-            f"{faults} failed: {mean_of(runs, 'grown'):.0f} paths more, {mean_of(runs, 'shrunk'):.0f} less, "
-            f"{100 * share:.1f} % of the messages balanced"
-        )
-    escaped, diverted = (mean_of(where(mine, faults=3), f"{name}_share_last") for name in ("escaped", "diverted"))
-    return (
-        f"Algorithm 3.3 at that load: {'; '.join(said)}. "
-        f"In the last quarter {100 * diverted:.2f} % go over other paths, {100 * escaped:.2f} % escape."
-    )
-
-
-def _performances(rows: Rows, field: str, seconds: float) -> dict[float, list[float]]:
-    return of_failures(where(rows, seconds=seconds), "rate", field)
+def _performances(rows: Rows, seconds: float) -> dict[float, list[float]]:
+    """By load, of messages made in the second half of the runs of that length."""
+    return of_failures(where(rows, seconds=seconds), "rate", "latency_later_s")
 
 
 def saturation_fraction(rows: Rows) -> float:

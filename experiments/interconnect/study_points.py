@@ -1,6 +1,7 @@
 """Points of the interconnect studies, and the traffic and failures that each stands for (Zarza 2011, Tables
 5.4-5.16)."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
@@ -85,23 +86,6 @@ class Run:
         return cls(**{each.name: point[each.name] for each in fields(cls) if each.name in point})
 
 
-@dataclass(frozen=True, kw_only=True)
-class RingRun:
-    """One run of Zarza 2011, Table 5.4: tornado in row 5 of the 8x8 torus, 2 KB packets, 4 KB buffers."""
-
-    part: str
-    rate: float
-    seed: int
-    seconds: float
-    deadlock: str
-    burst: int = 0
-    """So many messages a node in phase at 1.18 s."""
-    others: str = ""
-    """A pattern at 200 packets/s in all other nodes."""
-    bytes: int = 2048
-    buffer_bytes: int = 4096
-
-
 def seeds_of(seed: int, quick: bool, *, few: int = 2) -> range:
     """The seeds of a study's runs: 30, as the thesis has them, or few."""
     return range(seed, seed + (few if quick else 30) * STRIDE, STRIDE)
@@ -127,8 +111,12 @@ def drb_point(
 
 
 def ring_point(part: str, rate: float, seed: int, *, seconds: float, deadlock: str, **changed: Any) -> Results:
-    """The point of a ``RingRun``; any other field may be changed. Raises TypeError for what is no field."""
-    return asdict(RingRun(part=part, rate=rate, seed=seed, seconds=seconds, deadlock=deadlock, **changed))
+    """One run of Zarza 2011, Table 5.4: tornado in row 5 of the 8x8 torus, 2 KB packets, 4 KB buffers.
+
+    ``burst``: so many messages a node in phase at 1.18 s; ``others``: a pattern at 200 packets/s in all other nodes.
+    """
+    point = {"part": part, "rate": rate, "seed": seed, "seconds": seconds, "deadlock": deadlock}
+    return point | {"burst": 0, "others": "", "bytes": 2048, "buffer_bytes": 4096} | changed
 
 
 @lru_cache(maxsize=8)
@@ -178,15 +166,15 @@ def trace_of(machine: str, directory: str, seed: int) -> FailureTrace:
     return read_trace(Path(directory) / "lanl.csv.gz", system=machine.removeprefix("lanl-"), skip_bad_rows=True)
 
 
-def ring_traffic(run: RingRun) -> Injections:
+def ring_traffic(point: Row) -> Injections:
     """The messages of a run of the ring: tornado in the row, its burst, and the pattern of all other nodes."""
-    row = tornado_in_one_row(RING_SHAPE, RING_ROW)
-    parts = [build_injections(row, InjectionProcess(rate_per_s=run.rate), duration_s=run.seconds, seed=run.seed)]
-    if run.burst:
-        parts.append(burst_at(row, time_s=BURST_AT_S, messages=run.burst))
-    if run.others:
-        rest, process = build_pattern(run.others, RING_SHAPE[0] * RING_SHAPE[1]), InjectionProcess(rate_per_s=200.0)
-        parts.append(build_injections(_outside_the_row(rest), process, duration_s=run.seconds, seed=[run.seed, 3]))
+    seed, seconds, row = point["seed"], point["seconds"], tornado_in_one_row(RING_SHAPE, RING_ROW)
+    parts = [build_injections(row, InjectionProcess(rate_per_s=point["rate"]), duration_s=seconds, seed=seed)]
+    if point["burst"]:
+        parts.append(burst_at(row, time_s=BURST_AT_S, messages=point["burst"]))
+    if point["others"]:
+        rest, process = build_pattern(point["others"], math.prod(RING_SHAPE)), InjectionProcess(rate_per_s=200.0)
+        parts.append(build_injections(_outside_the_row(rest), process, duration_s=seconds, seed=[seed, 3]))
     return merge(parts)
 
 

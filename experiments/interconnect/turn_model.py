@@ -18,7 +18,17 @@ second."""
 def turn_points(seed: int) -> Points:
     """Each load and share of the time with the dead links and without, for ``routing_comparison.measure``."""
     return [
-        rival_point("turn", NETWORK, ("odd-even", "none"), dead, load, s, share, LENGTH_S, 512)
+        rival_point(
+            "turn",
+            NETWORK,
+            ("odd-even", "none"),
+            share=share,
+            seconds=LENGTH_S,
+            faults=dead,
+            load=load,
+            seed=s,
+            bytes=512,
+        )
         for load, share, dead in product(LOADS, SHARES, (0, DEAD))
         for s in range(seed, seed + MORE_SEEDS.get(load, 3))
     ]

@@ -18,7 +18,7 @@ from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, R
 from testbed.report.drawing.charts import panels
 from testbed.routing.demands.checker import Demand
 from testbed.routing.demands.matrix import DemandMatrix
-from testbed.routing.demands.routed_demands import RoutedDemands, checked, sparse_shares
+from testbed.routing.demands.routed_demands import RoutedDemands, checked
 from topologies import load_network
 from topologies.network import Network
 
@@ -33,7 +33,6 @@ FLOWS = {
 }
 """One flow a network: its source and sink."""
 METHODS = ("single", "ecmp", "capillary", "raecke", "semi-ksp:4", "smore:4", "optimum", "fair", "max-min")
-FLOW_METHODS = ("single", "ecmp", "disjoint-all", "min-cost", "capillary", "smore:4")
 TOLERANCE = 0.05
 MOST_VARIABLES = 20_000
 """Of a programme with a flow a pair and link: above it only SMORE's rates are solved again."""
@@ -193,34 +192,21 @@ def _demands(matrix: DemandMatrix) -> list[tuple[str, str, float]]:
 
 
 def _one_flow(name: str) -> Results:
-    """Greatest load and ROR of one flow by each routing; how far the programme for fair loads is from the exact
-    capillary route."""
+    """How far the programme for fair loads of one flow is from the exact capillary route, and ECMP from that."""
     import numpy as np
 
     from testbed.routing.demands.matrix import given_matrix
     from testbed.routing.demands.methods import route_demands
-    from testbed.routing.demands.redundancy import total_ror, unavoidable_links
     from testbed.routing.methods import route_by_name
-    from testbed.routing.redundancy.coding import Coding
 
     network, (source, sink) = load_network(name), FLOWS[name]
     matrix = given_matrix(network, "one flow", {(source, sink): 1e6})
-    forced = unavoidable_links(route_demands(matrix, "capillary"))
-    found: Results = {}
-    exact = {}
-    for method in FLOW_METHODS:
-        began = time.process_time()
-        route = route_by_name(network, source, sink, method)
-        seconds = time.process_time() - began
-        exact[method] = np.array([float(load) for load in route.loads])
-        routed = RoutedDemands(matrix=matrix, method=method, shares=sparse_shares([exact[method]]))
-        total = total_ror(routed, Coding(tolerance=TOLERANCE), forced)
-        found[method] = {
-            "greatest": max(route.utilisations), "exposed": total.exposed, "ror": total.of_others, "seconds": seconds,
-        }  # fmt: skip
+    exact = {
+        method: np.array([float(load) for load in route_by_name(network, source, sink, method).loads])
+        for method in ("ecmp", "capillary")
+    }
     fair = route_demands(matrix, "fair").pair_shares(0)
     return {
-        "methods": found,
         "fair_off": float(np.abs(fair - exact["capillary"]).max()),
         "ecmp_off": float(np.abs(exact["ecmp"] - exact["capillary"]).max()),
     }
@@ -301,13 +287,6 @@ def _notes(rows: Rows) -> list[str]:
             f"no pair exposed in {len(ror)} of {len(own)}; "
             f"{statistics.median(one['seconds'] for one in own):.3f} s, {against:.2f} times capillary's"
         )
-    for name, flow in {row["network"]: row["flow"] for row in rows}.items():
-        cells = [
-            f"{method} {one['greatest']:.3f}, ROR {'inf' if one['exposed'] else format(one['ror'], '.2f')}, "
-            f"{one['seconds']:.4f} s"
-            for method, one in flow["methods"].items()
-        ]
-        found.append(f"one flow, {name}: {'; '.join(cells)}")
     return found
 
 

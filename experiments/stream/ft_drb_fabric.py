@@ -95,13 +95,12 @@ def _measure_crowded(point: Row) -> Results:
     run, judged = _judged(point, routing=routing, options={"always": True, **wide}, **lasts)
     sent_s, arrived_s, counts = run.sent.time_s, run.arrival_s(), judged.document["figures"]
     since_s = BACKGROUND_AFTER_S + 1.0
-    shares = path_shares(run, since_s)
     return {
         "sent": counts["packets_sent"],
         "lost": counts["packets_lost_outside_faults"],
         "latency_before_ms": latency_of(1e3 * (arrived_s - sent_s)[sent_s < BACKGROUND_AFTER_S]),
         "latency_during_ms": latency_of(1e3 * (arrived_s - sent_s)[sent_s >= since_s]),
-        "paths": [one.__dict__ for one in shares],
+        "paths": path_shares(run, since_s),
         "tcp_bytes": run.counters.get("background_carried_bytes"),
         "invalid": judged.verdict.invalid,
     }

@@ -221,7 +221,7 @@ def build_model(
         relation=no_relation()
         if relation is None
         else build_relation_tables(network, relation, spread_lanes=relation.all_lanes < data_lanes),
-        axes=axes(network),
+        axes=axes(paths),
         dead=frozenset(dead),
         network=network,
         largest_side=max(sides),

@@ -23,9 +23,9 @@ from testbed.interconnect.static_paths import (
     CompactRoutes,
     Paths,
     build_paths,
-    compact_routes,
-    grid_table,
+    grid_routes,
     is_grid,
+    table_routes,
 )
 from topologies import Network, TopologyError
 from topologies.routing_tables import static_routing
@@ -41,12 +41,14 @@ class RouteTable:
     """Where packets go. Each packet draws one of the variants v: of both ways round a ring where they are as long, or
     of the ways up a fat tree."""
 
-    next_link: IntArray
-    """(v, router, target): the link that leaves the router; NONE at the target's own router."""
     compact: CompactRoutes
-    """The same for compiled steps."""
     lane_class: IntArray
     """(v, router, target): 1 where the packet has still to cross a dateline; 1 x 1 x 1 where there are no classes."""
+
+    @property
+    def next_link(self) -> IntArray:
+        """(v, router, target): the link that leaves the router; NONE at the target's own router."""
+        return self.compact.table
 
     @property
     def classes(self) -> int:
@@ -91,39 +93,20 @@ def _check_up_paths(network: Network) -> None:
 def build_routes(network: Network, parameters: SimulationParameters, paths: Paths) -> tuple[RouteTable, IntArray]:
     """The routing tables, and the target in them that stands for each host."""
     if parameters.routing in ("dor", "ft-drb") and is_grid(network):
-        plus = np.ascontiguousarray(paths.next_link[:, : paths.routers])
-        tables = plus[None, :, :]
+        bits = 0
         if parameters.routing == "dor" and parameters.hop.ties == "random" and network.attributes["wraps"]:
-            tables = both_ring_directions(network, plus, paths)
+            even = sum(size % 2 == 0 and size > 2 for size in network.attributes["shape"])
+            bits = max(1, min(even, int(math.log2(MOST_ENTRIES // paths.routers**2 or 1))))
+        routers = np.arange(paths.routers, dtype=np.int32)
+        compact = grid_routes(network, (paths.link_source, paths.link_target), routers, bits)
         target = np.asarray(paths.host_router, dtype=np.int32)
     else:
-        tables = np.ascontiguousarray(paths.next_link)[None, :, :]
-        if parameters.routing == "nca":
-            tables = up_paths(paths)
+        compact = table_routes(up_paths(paths) if parameters.routing == "nca" else paths.next_link[None])
         target = np.arange(paths.routers, paths.routers + len(paths.host_router), dtype=np.int32)
     classes: IntArray = np.zeros((1, 1, 1), dtype=np.uint8)
     if parameters.deadlock == "virtual-channels" and is_grid(network) and network.attributes["wraps"]:
-        classes = dateline_classes(network, tables, paths)
-    shape = network.attributes["shape"] if is_grid(network) and tables.shape[2] == paths.routers else None
-    compact = compact_routes(tables, None, np.arange(tables.shape[2], dtype=np.int32), shape)
-    return RouteTable(next_link=tables, compact=compact, lane_class=classes), target
-
-
-def both_ring_directions(network: Network, plus: IntArray, paths: Paths) -> IntArray:
-    """V x R x R: dimension order, where bit k of the variant's number says which way is taken round a ring of the k-th
-    even side, if both are as long; a packet draws each by itself. In large networks several sides share a bit
-    (``MOST_ENTRIES``).
-    """
-    minus = grid_table(network, paths.link_source, paths.link_target, ties_to_plus=False)
-    shape = [int(size) for size in network.attributes["shape"]]
-    even = [dimension for dimension, size in enumerate(shape) if size % 2 == 0 and size > 2]
-    bits = max(1, min(len(even), int(math.log2(MOST_ENTRIES // plus.size or 1))))
-    bit_of = np.zeros(len(shape), dtype=np.int64)
-    bit_of[even] = np.arange(len(even)) % bits
-    place = np.array(np.unravel_index(np.arange(paths.routers), shape))
-    first = np.argmax(place[:, :, None] != place[:, None, :], axis=0)
-    towards_minus = np.arange(1 << bits)[:, None, None] >> bit_of[first] & 1
-    return np.where(towards_minus == 1, minus, plus).astype(np.int32)
+        classes = dateline_classes(network, compact.table, paths)
+    return RouteTable(compact=compact, lane_class=classes), target
 
 
 def up_paths(paths: Paths) -> IntArray:
@@ -179,17 +162,11 @@ def check_rings(network: Network, parameters: SimulationParameters) -> None:
         raise InputError("--deadlock-avoidance disha: it recovers --routing minimal-adaptive")
 
 
-def axes(network: Network) -> IntArray:
+def axes(paths: Paths) -> IntArray:
     """By link of a grid: twice its dimension, and one more where it leads towards -; -1: a host's link, or no grid."""
-    found = np.full(len(network.links), -1, dtype=np.int32)
-    shape = network.attributes.get("shape")
-    if not isinstance(shape, list):
-        return found
-    at = {switch.id: switch.attributes.get("coordinates") for switch in network.switches}
-    for i, link in enumerate(network.links):
-        one, other = at.get(link.source), at.get(link.target)
-        if isinstance(one, list) and isinstance(other, list):
-            dimension = next(d for d in range(len(one)) if one[d] != other[d])
-            forward = (other[dimension] - one[dimension]) % shape[dimension] == 1
-            found[i] = 2 * dimension + (not forward)
+    found = np.full(len(paths.link_source), -1, dtype=np.int32)
+    if paths.routes.links.shape[1] > 1:
+        for column in reversed(range(paths.routes.links.shape[1])):
+            leading = paths.routes.links[:, column]
+            found[leading[leading >= 0]] = column
     return found

@@ -8,7 +8,7 @@ and whatever avoids deadlocks. In a deadlock some of these waits close a cycle, 
 
 from collections.abc import Iterable
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import networkx as nx
 import numpy as np
@@ -28,9 +28,12 @@ from testbed.interconnect.traffic.traffic_files import read_messages
 from topologies import Network
 from topologies.text.json_types import JsonObject
 
+Waiting = TypeVar("Waiting", int, tuple[int, int])
 
-def cycle_of(waits: Iterable[tuple[int, int]]) -> list[int]:
-    """A cycle of links in which each waits for the next, from its smallest on; empty where the waits close none.
+
+def cycle_of(waits: Iterable[tuple[Waiting, Waiting]]) -> list[Waiting]:
+    """A cycle of links (or of other places), each of which waits for the next, from its smallest on; empty where the
+    waits close none.
 
     >>> cycle_of([(0, 1), (1, 2), (2, 0), (7, 0)])
     [0, 1, 2]

@@ -7,7 +7,8 @@ its intermediate routers (Zarza 2011, section 3.2).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -99,12 +100,12 @@ def build_paths(network: Network) -> Paths:
     source = np.array([routers.get(link.source, NONE) for link in network.links], dtype=np.int32)
     target = np.array([routers.get(link.target, NONE) for link in network.links], dtype=np.int32)
     host_router = _host_routers(network, routers, hosts)
-    table = grid_table(network, source, target) if is_grid(network) else _searched_table(network, routers)
     if is_grid(network):
-        at_hosts = table[:, host_router]
-        table = np.concatenate([table, at_hosts], axis=1)
-    at = np.concatenate([np.arange(len(routers), dtype=np.int32), host_router])
-    length = np.ascontiguousarray(_grid_lengths(network)[:, at]) if is_grid(network) else _lengths(table, target)
+        at = np.concatenate([np.arange(len(routers), dtype=np.int32), host_router])
+        routes = grid_routes(network, (source, target), at)
+    else:
+        searched = _searched_table(network, routers)
+        routes = table_routes(searched[None], _lengths(searched, target))
     inner = ((a, i) for i, (a, b) in enumerate(zip(source.tolist(), target.tolist(), strict=True)) if a >= 0 <= b)
     out_first, out_link = by_router(len(routers), inner)
     near_first, near, near_hops = _supernodes(len(routers), out_first, out_link, target)
@@ -112,7 +113,7 @@ def build_paths(network: Network) -> Paths:
     radix = int(network.attributes["k"]) if is_tree else 0
     return Paths(
         routers=len(routers),
-        next_link=table,
+        next_link=routes.table[0],
         link_source=source,
         link_target=target,
         cable=_cables(source, target),
@@ -124,9 +125,9 @@ def build_paths(network: Network) -> Paths:
         near_hops=near_hops,
         radix=radix,
         width=radix ** (int(network.attributes["n"]) - 1) if is_tree else 0,
-        diameter=int(length.max()),
-        length=length,
-        routes=compact_routes(table[None], length, at, network.attributes["shape"] if is_grid(network) else None),
+        diameter=int(routes.length.max()),
+        length=routes.length,
+        routes=routes,
     )
 
 
@@ -135,30 +136,57 @@ def is_grid(network: Network) -> bool:
     return isinstance(network.attributes.get("shape"), list) and isinstance(network.attributes.get("wraps"), bool)
 
 
-def grid_table(network: Network, source: IntArray, target: IntArray, *, ties_to_plus: bool = True) -> IntArray:
-    """R x R: the first link of the dimension-order path, the shorter way round; where both are as long, + or else -."""
-    shape, wraps = list(network.attributes["shape"]), bool(network.attributes["wraps"])
-    count = int(np.prod(shape))
-    by_ends = {
-        (int(a), int(b)): i for i, (a, b) in reversed(list(enumerate(zip(source, target, strict=True)))) if a >= 0 <= b
-    }
-    place = np.array(np.unravel_index(np.arange(count), shape))
-    table = np.full((count, count), NONE, dtype=np.int32)
-    open_still = np.ones((count, count), dtype=bool)
-    for dimension, size in enumerate(shape):
-        ahead = (place[dimension][None, :] - place[dimension][:, None]) % size
-        differs = (ahead != 0) & open_still
-        shorter = 2 * ahead <= size if ties_to_plus else 2 * ahead < size
-        plus = shorter if wraps else place[dimension][None, :] > place[dimension][:, None]
-        for sign in (1, -1):
-            there = place.copy()
-            there[dimension] = (there[dimension] + sign) % size
-            neighbour = np.ravel_multi_index(tuple(there), tuple(shape))
-            links = np.array([by_ends.get((r, int(neighbour[r])), NONE) for r in range(count)], dtype=np.int32)
-            chosen = differs & (plus if sign == 1 else ~plus)
-            table = np.where(chosen, links[:, None], table)
-        open_still &= ahead == 0
-    return table
+def table_routes(tables: IntArray, length: IntArray | None = None) -> CompactRoutes:
+    """Routes of which nothing but the tables (v, r, t) is known."""
+    none = np.zeros((1, 1), dtype=np.int16)
+    return CompactRoutes(
+        dimensions=0, table=tables, place=none, turn=none[None, None], links=np.zeros((1, 1), dtype=np.int32),
+        length=none if length is None else length, distance=none[None],
+    )  # fmt: skip
+
+
+def grid_routes(network: Network, ends: tuple[IntArray, IntArray], at: IntArray, bits: int = 0) -> CompactRoutes:
+    """Dimension order, the shorter way round each ring. Where both are as long: +, or - where the variant's number has
+    the bit of that even side; with fewer ``bits`` several sides share one.
+
+    ``ends``: the routers that each link joins; ``at``: the router of each target (itself, or a host's).
+    """
+    shape, wraps = tuple(network.attributes["shape"]), bool(network.attributes["wraps"])
+    place = np.stack(np.unravel_index(np.arange(math.prod(shape)), shape), axis=1).astype(np.int16)
+    even = [k for k, size in enumerate(shape) if size % 2 == 0 and size > 2]
+    sides = (len(shape), max(shape), max(shape))
+    turn, distance = np.zeros((1 << bits, *sides), dtype=np.int16), np.zeros(sides, dtype=np.int16)
+    for k, size in enumerate(shape):
+        here, there = np.ogrid[:size, :size]
+        ahead = (there - here) % size if wraps else there - here
+        distance[k, :size, :size] = np.minimum(ahead, size - ahead) if wraps else np.abs(ahead)
+        for variant in range(1 << bits):
+            minus = bool(bits and k in even and variant >> even.index(k) % bits & 1)
+            plus = (2 * ahead + minus <= size) if wraps else ahead > 0
+            turn[variant, k, :size, :size] = np.where(plus, 2 * k, 2 * k + 1)
+    links = _links_by_direction(place, shape, ends)
+    table = np.full((1 << bits, len(place), len(at)), NONE, dtype=np.int32)
+    length = np.zeros(table.shape[1:], dtype=np.int16)
+    for k in reversed(range(len(shape))):
+        start, goal = place[:, k][:, None], place[at, k][None, :]
+        length += distance[k, start, goal]
+        for variant in range(1 << bits):
+            onward = links[np.arange(len(place))[:, None], turn[variant, k, start, goal]]
+            table[variant] = np.where(start != goal, onward, table[variant])
+    dimensions = len(shape) if table.nbytes >= LARGE else 0
+    return CompactRoutes(dimensions, table, np.ascontiguousarray(place[at]), turn, links, length, distance)
+
+
+def _links_by_direction(place: IntArray, shape: tuple[int, ...], ends: tuple[IntArray, IntArray]) -> IntArray:
+    """(r, 2 k and 2 k + 1): the first link of a router to its neighbour ahead and behind in dimension k."""
+    number = {(int(a), int(b)): i for i, (a, b) in reversed(list(enumerate(zip(*ends, strict=True))))}
+    links = np.full((len(place), 2 * len(shape)), NONE, dtype=np.int32)
+    for column in range(2 * len(shape)):
+        there = place.copy()
+        there[:, column // 2] = (there[:, column // 2] + (-1) ** column) % shape[column // 2]
+        neighbours = np.ravel_multi_index(tuple(there.T), shape)
+        links[:, column] = [number.get(pair, NONE) for pair in enumerate(neighbours.tolist())]
+    return links
 
 
 def _searched_table(network: Network, routers: Mapping[str, int]) -> IntArray:
@@ -223,17 +251,6 @@ def _supernodes(
     return np.array(first, dtype=np.int32), np.array(near, dtype=np.int32), np.array(hops, dtype=np.int32)
 
 
-def _grid_lengths(network: Network) -> IntArray:
-    """R x R: links of the dimension-order paths, the shorter way round each ring."""
-    shape, wraps = list(network.attributes["shape"]), bool(network.attributes["wraps"])
-    place = np.array(np.unravel_index(np.arange(int(np.prod(shape))), shape)).astype(np.int16)
-    length = np.zeros((place.shape[1], place.shape[1]), dtype=np.int16)
-    for along, size in zip(place, shape, strict=True):
-        ahead = np.abs(along[None, :] - along[:, None])
-        length += np.minimum(ahead, size - ahead) if wraps else ahead
-    return length
-
-
 def _lengths(table: IntArray, target: IntArray) -> IntArray:
     """By router and target: links until the table names none; all paths are followed at once."""
     length = np.zeros(table.shape, dtype=np.int16)
@@ -269,69 +286,3 @@ def links_between(routes: CompactRoutes, router: int, target: int) -> int:
     for k in range(routes.dimensions):
         links += routes.distance[k, routes.place[router, k], routes.place[target, k]]
     return int(links)
-
-
-def compact_routes(
-    tables: IntArray, length: IntArray | None, at: IntArray, shape: Sequence[int] | None
-) -> CompactRoutes:
-    """The tables (v, r, t), by coordinates where they are large and that gives the same: a grid in dimension order.
-
-    ``at``: the router of each target (itself, or a host's); ``shape``: of the grid that the routers are, None: they are
-    none.
-    """
-    none = np.zeros((1, 1), dtype=np.int16)
-    lengths = none if length is None else length
-    whole = CompactRoutes(
-        dimensions=0, table=tables, place=none, turn=np.zeros((1, 1, 1, 1), dtype=np.int16),
-        links=np.zeros((1, 1), dtype=np.int32), length=lengths, distance=np.zeros((1, 1, 1), dtype=np.int16),
-    )  # fmt: skip
-    if shape is None or tables.nbytes < LARGE:
-        return whole
-    place = np.stack(np.unravel_index(np.arange(tables.shape[1]), tuple(shape)), axis=1)
-    links = _links_by_direction(tables[0], place, shape)
-    turn, distance = _by_coordinates(tables, lengths, links, shape)
-    made = whole._replace(
-        dimensions=len(shape), place=place[at].astype(np.int16), turn=turn, links=links, distance=distance
-    )
-    return made if _gives_the_same(made, place, length is not None) else whole
-
-
-def _links_by_direction(table: IntArray, place: IntArray, shape: Sequence[int]) -> IntArray:
-    """(r, 2 k and 2 k + 1): the links of a router towards its neighbours ahead and behind in dimension k."""
-    found = []
-    for k in range(len(shape)):
-        for step in (1, -1):
-            there = place.copy()
-            there[:, k] = (there[:, k] + step) % shape[k]
-            found.append(table[np.arange(len(place)), np.ravel_multi_index(tuple(there.T), tuple(shape))])
-    return np.stack(found, axis=1).astype(np.int32)
-
-
-def _by_coordinates(
-    tables: IntArray, lengths: IntArray, links: IntArray, shape: Sequence[int]
-) -> tuple[IntArray, IntArray]:
-    """(turn, distance), read off the routers that share all other coordinates with router 0."""
-    sides = (len(shape), max(shape), max(shape))
-    turn, distance = np.zeros((len(tables), *sides), dtype=np.int16), np.zeros(sides, dtype=np.int16)
-    routers = np.arange(len(links)).reshape(tuple(shape))
-    for k, side in enumerate(shape):
-        axis = np.moveaxis(routers, k, 0).reshape(side, -1)[:, 0]
-        ahead = tables[:, axis[:, None], axis] == links[axis, 2 * k][:, None]
-        turn[:, k, :side, :side] = np.where(ahead, 2 * k, 2 * k + 1)
-        if lengths.size > 1:
-            distance[k, :side, :side] = lengths[axis[:, None], axis]
-    return turn, distance
-
-
-def _gives_the_same(routes: CompactRoutes, place: IntArray, with_length: bool) -> bool:
-    """Whether coordinates tell what the tables do, everywhere."""
-    rows = np.arange(len(place))[:, None]
-    found = np.full(routes.table.shape, NONE, dtype=np.int32)
-    length = np.zeros(routes.table.shape[1:], dtype=np.int16)
-    for k in reversed(range(routes.dimensions)):
-        here, there = place[:, k][:, None], routes.place[:, k][None, :].astype(np.int64)
-        length += routes.distance[k, here, there]
-        for variant in range(len(found)):
-            ahead = routes.links[rows, routes.turn[variant, k, here, there]]
-            found[variant] = np.where(here != there, ahead, found[variant])
-    return np.array_equal(found, routes.table) and (not with_length or np.array_equal(length, routes.length))

@@ -12,6 +12,7 @@ from testbed.metapath.plan import MetapathPlan, MetapathRun
 from testbed.metapath.source import SourceEvent, metapath_bandwidth
 from testbed.stream.measurements import BoolArray, FloatArray, IntArray
 from topologies.network import label_of
+from topologies.text.json_types import JsonObject
 
 UNDER_WAY_S = 0.05
 """A packet sent so long before a fault may still meet it."""
@@ -289,19 +290,9 @@ def fault_timeline(
     }
 
 
-@dataclass(frozen=True, kw_only=True)
-class PathShare:
-    """How many of the packets went by one path, their mean latency, and the share that Zarza 2011, eq. 3.8, gives such
-    latencies."""
-
-    path: int
-    share: float
-    latency_ms: float
-    predicted_share: float
-
-
-def path_shares(run: MetapathRun, since_s: float) -> tuple[PathShare, ...]:
-    """Of the packets sent from ``since_s`` on, by path number; empty where none arrived."""
+def path_shares(run: MetapathRun, since_s: float) -> list[JsonObject]:
+    """Of the packets sent from ``since_s`` on, by path number: how many went that way, their mean latency, and the
+    share that Zarza 2011, eq. 3.8, gives such latencies; empty where none arrived."""
     late = run.sent.time_s >= since_s
     latency_ms = (run.arrival_s() - run.sent.time_s) * 1e3
     arrived = late & ~np.isnan(latency_ms)
@@ -310,12 +301,12 @@ def path_shares(run: MetapathRun, since_s: float) -> tuple[PathShare, ...]:
         for path in np.unique(run.sent.path[arrived])
     }
     predicted = metapath_bandwidth(list(used.values())) if used else ()
-    return tuple(
-        PathShare(
-            path=path,
-            share=float((late & (run.sent.path == path)).sum() / late.sum()),
-            latency_ms=latency,
-            predicted_share=share,
-        )
+    return [
+        {
+            "path": path,
+            "share": float((late & (run.sent.path == path)).sum() / late.sum()),
+            "latency_ms": latency,
+            "predicted_share": share,
+        }
         for (path, latency), share in zip(used.items(), predicted, strict=True)
-    )
+    ]

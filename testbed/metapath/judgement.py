@@ -106,16 +106,9 @@ def _at_most(key: str, name: str, limit: float, measured: float | None, words: s
 
 
 def _no_more(outcome: FaultOutcome) -> Check:
-    lost = outcome.lost_later
-    return Check(
-        name=f"packets lost after reconfiguring, {outcome.link} {outcome.kind}",
-        key="lost-later",
-        predicted=0,
-        measured=lost,
-        tolerance=0,
-        passed=lost == 0 and outcome.reconfigured_s is not None,
-        detail="" if outcome.reconfigured_s is not None else "it never did",
-    )
+    name = f"packets lost after reconfiguring, {outcome.link} {outcome.kind}"
+    check = Check.equal(name, 0, outcome.lost_later, key="lost-later")
+    return check if outcome.reconfigured_s is not None else replace(check, passed=False, detail="it never did")
 
 
 def _share_check(plan: MetapathPlan, outcome: FaultOutcome, link: LinkId) -> Check:
@@ -128,15 +121,9 @@ def _share_check(plan: MetapathPlan, outcome: FaultOutcome, link: LinkId) -> Che
     slack = share * plan.rate_pps * UNDER_WAY_S / 2 + 3
     if plan.routing == "recomputed" and outcome.reconfigured_s is not None:
         slack += expected / 2  # the first switch may pass packets over before it says that it does
-    return Check(
-        name=f"packets lost, {outcome.link} {outcome.kind}",
-        key="lost",
-        predicted=round(expected, 1),
-        measured=outcome.lost,
-        tolerance=round(slack, 1),
-        passed=abs(outcome.lost - expected) <= slack,
-        detail=f"{100 * share:.1f} % of the labels cross the link for {lasts_s:.3f} s",
-    )
+    name, detail = f"packets lost, {outcome.link} {outcome.kind}", f"{100 * share:.1f} % of the labels cross the link"
+    slack, detail = round(slack, 1), f"{detail} for {lasts_s:.3f} s"
+    return Check.equal(name, round(expected, 1), outcome.lost, tolerance=slack, key="lost", detail=detail)
 
 
 def lost_share(plan: MetapathPlan, link: LinkId) -> float:

@@ -24,19 +24,9 @@ def build_metapath(requested: MetapathPlanOptions) -> MetapathPlan:
         network.node(node)
     faults = _faults(requested, network)
     lasts_s = requested.duration_s or default_duration_s(faults, requested.rate_pps, requested.options)
-    plan = MetapathPlan(
-        network=network,
-        source=requested.source,
-        sink=requested.sink,
-        routing=requested.routing,
-        rate_pps=requested.rate_pps,
-        packet_bytes=requested.packet_bytes,
-        faults=faults,
-        duration_s=lasts_s,
-        options=requested.options,
-        background_bps=requested.background_bps,
-        seed=requested.seed,
-    )
+    names = ("source", "sink", "routing", "rate_pps", "packet_bytes", "options", "background_bps", "seed")
+    own = {name: getattr(requested, name) for name in names}
+    plan = MetapathPlan(network=network, faults=faults, duration_s=lasts_s, **own)
     check_escapes(plan)
     return plan
 

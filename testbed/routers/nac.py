@@ -63,8 +63,6 @@ class NacRouter(Router):
             if port not in self.blocked:
                 self.withheld += 1
                 self.done["blocked"] += 1
-                if self.first_blocked_s is None:
-                    self.first_blocked_s = self.now_s
             elif self.blocked[port] > self.now_s:
                 continue
             else:
@@ -130,8 +128,6 @@ class NacRouter(Router):
 
     def _close_cycle(self, port: int, packet: Identification) -> None:
         self.done["identified"] += 1
-        if self.first_identified_s is None:
-            self.first_identified_s = self.now_s
         if self.aside[port] is None:
             self.done["moves"] += 1
             self._move(port, packet.path, 0)

@@ -158,55 +158,29 @@ def ring_plan(
     )  # fmt: skip
 
 
-def paths_plan(
-    shape: tuple[int, int], paths: Sequence[Sequence[tuple[int, int]]], dead: Sequence[frozenset[tuple[int, int]]], *,
-    messages: int, load: float = 1.0, seed: int = 1, avoidance: Avoidance = "nac", slots: int = 2,
-) -> RouterPlan:  # fmt: skip
-    """A mesh of so many columns and rows without its dead cables, and one flow a path of places (x, y)."""
-    width, height = shape
-    number = {(x, y): y * width + x for y in range(height) for x in range(width)}
-    cables = [
-        (number[place], number[other])
-        for place in number
-        for other in ((place[0] + 1, place[1]), (place[0], place[1] + 1))
-        if other in number and frozenset((place, other)) not in dead
-    ]
-    flows = tuple(
-        Flow(
-            path=tuple(number[each] for each in path), times_s=_poisson(messages, load / RouterPlan.packet_s, [seed, k])
-        )
-        for k, path in enumerate(paths)
-    )
-    return RouterPlan(
-        routers=len(number), cables=tuple(cables), flows=flows, avoidance=avoidance, slots=slots
-    )  # fmt: skip
-
-
 def _poisson(messages: int, rate_per_s: float, seed: Sequence[int]) -> tuple[float, ...]:
     gaps = np.random.default_rng(list(seed)).exponential(1.0 / rate_per_s, messages)
     return tuple(float(time_s) for time_s in np.cumsum(gaps))
 
 
-Place = tuple[int, int]
 SHAPE = (5, 3)
-PATHS: dict[tuple[int, ...], tuple[tuple[Place, ...], tuple[Place, ...]]] = {
-    (): (((0, 1), (1, 1), (2, 1), (3, 1), (3, 2)), ((4, 1), (3, 1), (2, 1), (1, 1), (1, 0))),
-    (1,): (
-        ((0, 1), (1, 1), (1, 0), (2, 0), (3, 0), (3, 1), (3, 2)),
-        ((4, 1), (3, 1), (2, 1), (2, 2), (1, 2), (1, 1), (1, 0)),
-    ),
-    (2,): (
-        ((0, 1), (1, 1), (2, 1), (2, 0), (3, 0), (3, 1), (3, 2)),
-        ((4, 1), (3, 1), (3, 2), (2, 2), (1, 2), (1, 1), (1, 0)),
-    ),
-    (1, 2): (
-        ((0, 1), (1, 1), (1, 0), (2, 0), (3, 0), (3, 1), (3, 2)),
-        ((4, 1), (3, 1), (3, 2), (2, 2), (1, 2), (1, 1), (1, 0)),
-    ),
+_PLAIN = ((0, 1), (1, 1), (2, 1), (3, 1), (3, 2)), ((4, 1), (3, 1), (2, 1), (1, 1), (1, 0))
+_ROUND_1 = (
+    ((0, 1), (1, 1), (1, 0), (2, 0), (3, 0), (3, 1), (3, 2)),
+    ((4, 1), (3, 1), (2, 1), (2, 2), (1, 2), (1, 1), (1, 0)),
+)
+_ROUND_2 = (
+    ((0, 1), (1, 1), (2, 1), (2, 0), (3, 0), (3, 1), (3, 2)),
+    ((4, 1), (3, 1), (3, 2), (2, 2), (1, 2), (1, 1), (1, 0)),
+)
+PATHS: dict[tuple[int, ...], Sequence[Sequence[tuple[int, int]]]] = {
+    (): _PLAIN,
+    (1,): _ROUND_1,
+    (2,): _ROUND_2,
+    (1, 2): (_ROUND_1[0], _ROUND_2[1]),
 }
 """Dead links -> the paths of both pairs: dimension order, x first, and a detour at the first dead link that is met."""
-DEAD_1: frozenset[Place] = frozenset(((1, 1), (2, 1)))
-DEAD_2: frozenset[Place] = frozenset(((2, 1), (3, 1)))
+DEAD = (((1, 1), (2, 1)), ((2, 1), (3, 1)))
 
 
 def two_failures_plan(
@@ -218,12 +192,18 @@ def two_failures_plan(
     Each pair has a second source, the router before its dead link: with one source alone the routers' fair arbitration
     keeps the cycle's channels just below full. ``messages``: of each of the four sources.
     """
+    mesh = networkx.grid_2d_graph(*SHAPE)
+    mesh.remove_edges_from(DEAD[number - 1] for number in dead)
+    number = {(x, y): y * SHAPE[0] + x for x, y in mesh}
     first, second = PATHS[tuple(dead)]
-    cables = [cable for number, cable in ((1, DEAD_1), (2, DEAD_2)) if number in dead]
-    return paths_plan(
-        SHAPE, [first, second, first[1:], second[1:]], cables, messages=messages, load=load, seed=seed,
-        avoidance=avoidance, slots=slots,
-    )  # fmt: skip
+    flows = tuple(
+        Flow(
+            path=tuple(number[each] for each in path), times_s=_poisson(messages, load / RouterPlan.packet_s, [seed, k])
+        )
+        for k, path in enumerate([first, second, first[1:], second[1:]])
+    )
+    cables = tuple(sorted((number[a], number[b]) for a, b in mesh.edges))
+    return RouterPlan(routers=len(number), cables=cables, flows=flows, avoidance=avoidance, slots=slots)
 
 
 def dependency_cycles(paths: Iterable[Sequence[int]]) -> list[list[tuple[int, int]]]:

@@ -9,7 +9,7 @@ end, and gets the credit back when the packet leaves that buffer. So nothing is 
 packets wait, and where they wait in a cycle, permanently.
 
 ``receive`` takes a frame, ``offer`` a message of the host, ``advance`` does all that can be done by now; ``outgoing``
-are the frames to send, ``arrived`` what came for the host. Time is the caller's, in seconds.
+are the frames to send, ``log`` what came for the host. Time is the caller's, in seconds.
 """
 
 from collections import Counter, deque
@@ -19,6 +19,9 @@ from testbed.routers.plan import RouterPlan
 from testbed.routers.wire import CREDIT_FRAME, DataPacket, Identification, Recovery, WireError, decode
 
 NEVER = float("inf")
+Arrival = tuple[int, int, int, int, float, float]
+"""Of a message: source, destination, number, hops, latency from its making in seconds (queue included), and when it
+arrived."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,13 +52,11 @@ class Router:
         self.turn = [0] * ports
         self.source_queue: deque[DataPacket] = deque()
         self.outgoing: list[tuple[int, bytes]] = []
-        self.arrived: list[DataPacket] = []
-        self.moves = self.delivered = 0
-        """Packets moved, within the router or out of it; brought to its host."""
+        self.log: list[Arrival] = []
+        self.moves = 0
+        """Packets moved, within the router or out of it."""
         self.done: Counter[str] = Counter()
-        self.first_blocked_s: float | None = None
-        self.first_identified_s: float | None = None
-        """What NAC did, and when first (``testbed.routers.nac``)."""
+        """What NAC did (``testbed.routers.nac``)."""
         self.now_s = 0.0
 
     def inject(self, packet: DataPacket) -> None:
@@ -144,8 +145,9 @@ class Router:
         """What is for the host always sinks."""
         queue = self.inputs[port]
         while queue and self._output_for(queue[0]) is None:
-            self.arrived.append(queue.popleft())
-            self.delivered += 1
+            packet = queue.popleft()
+            ends = packet.source, packet.destination
+            self.log.append((*ends, packet.number, packet.hops, self.now_s - packet.made_ns * 1e-9, self.now_s))
             self.moves += 1
             self._give_credit(port)
 

@@ -8,8 +8,9 @@ endian:
 
     data            source (2), destination (2), number (4), hops (2), made at (8, ns), CRC-32 of payload (4), payload
     credit          nothing: one slot of the input buffer at the other end of the cable is free again
-    identification  router (2), input (1), output (1) it is about; count (2); so many (router (2), input (1)): its way
-    recovery        place (2), count (2); so many (router (2), input (1)): the cycle; carries the freed slot's credit
+    identification  router (2), input (1), output (2) it is about, then router (2), input (1), ...: its way
+    recovery        router (2), input (1): 0; place (2); then router (2), input (1), ...: the cycle; carries the freed
+                    slot's credit
 """
 
 import struct
@@ -20,8 +21,7 @@ ETHERTYPE = 0x88B5
 ETHERNET_BYTES = 14
 DATA, CREDIT, IDENTIFICATION, RECOVERY = 1, 2, 3, 4
 _DATA = struct.Struct("!BHHIHQI")
-_IDENTIFICATION = struct.Struct("!BHBBH")
-_RECOVERY = struct.Struct("!BHH")
+_CONTROL = struct.Struct("!BHBH")
 _INPUT = struct.Struct("!HB")
 CREDIT_FRAME = bytes((CREDIT,))
 
@@ -34,7 +34,7 @@ class WireError(ValueError):
     """A frame that no router sends: which, and what is wrong with it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class DataPacket:
     """A message of a host. ``hops``: cables crossed so far; ``made_ns``: when its host made it, on the run's clock."""
 
@@ -52,7 +52,7 @@ class DataPacket:
         return head + self.payload
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Identification:
     """Asks whether the blocked input ``origin``, whose head wants the port ``out``, is on a cycle of full buffers."""
 
@@ -62,11 +62,10 @@ class Identification:
 
     def encode(self) -> bytes:
         """The frame's bytes."""
-        head = _IDENTIFICATION.pack(IDENTIFICATION, *self.origin, self.out, len(self.path))
-        return head + b"".join(_INPUT.pack(*each) for each in self.path)
+        return _CONTROL.pack(IDENTIFICATION, *self.origin, self.out) + _encode_path(self.path)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Recovery:
     """A slot was freed on the cycle ``path`` by a move; ``place``: the next of its inputs."""
 
@@ -75,7 +74,11 @@ class Recovery:
 
     def encode(self) -> bytes:
         """The frame's bytes."""
-        return _RECOVERY.pack(RECOVERY, self.place, len(self.path)) + b"".join(_INPUT.pack(*each) for each in self.path)
+        return _CONTROL.pack(RECOVERY, 0, 0, self.place) + _encode_path(self.path)
+
+
+def _encode_path(path: Cycle) -> bytes:
+    return b"".join(_INPUT.pack(*each) for each in path)
 
 
 Message = DataPacket | Identification | Recovery | None
@@ -97,29 +100,14 @@ def decode(frame: bytes) -> Message:
         if kind == CREDIT:
             return None
         if kind == DATA:
-            return _decode_data(frame)
-        if kind == IDENTIFICATION:
-            _, router, port, out, count = _IDENTIFICATION.unpack_from(frame)
-            path = _decode_path(frame, _IDENTIFICATION.size, count)
-            return Identification(origin=(router, port), out=out, path=path)
-        if kind == RECOVERY:
-            _, place, count = _RECOVERY.unpack_from(frame)
-            return Recovery(path=_decode_path(frame, _RECOVERY.size, count), place=place)
+            _, source, sink, number, hops, made_ns, check = _DATA.unpack_from(frame)
+            if zlib.crc32(payload := frame[_DATA.size :]) != check:
+                raise WireError(f"the payload of message {number} from {source} to {sink} was changed on its way")
+            return DataPacket(source, sink, number, made_ns, payload, hops)
+        if kind in (IDENTIFICATION, RECOVERY):
+            _, router, port, value = _CONTROL.unpack_from(frame)
+            path = tuple((r, p) for r, p in _INPUT.iter_unpack(frame[_CONTROL.size :]))
+            return Recovery(path, value) if kind == RECOVERY else Identification((router, port), value, path)
     except struct.error as error:
         raise WireError(f"a frame of kind {kind} ends early ({error})") from None
     raise WireError(f"a frame of kind {kind}, which there is not")
-
-
-def _decode_data(frame: bytes) -> DataPacket:
-    _, source, destination, number, hops, made_ns, check = _DATA.unpack_from(frame)
-    payload = frame[_DATA.size :]
-    if zlib.crc32(payload) != check:
-        raise WireError(f"the payload of message {number} from {source} to {destination} was changed on its way")
-    return DataPacket(
-        source=source, destination=destination, number=number, made_ns=made_ns, payload=payload, hops=hops
-    )
-
-
-def _decode_path(frame: bytes, offset: int, count: int) -> Cycle:
-    found = [_INPUT.unpack_from(frame, offset + k * _INPUT.size) for k in range(count)]
-    return tuple((router, port) for router, port in found)

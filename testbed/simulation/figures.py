@@ -4,11 +4,11 @@ time, NAC's moves, and a deadlock as the cycle that it is.
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from testbed.model.studies.samples import half_width, whiskers
-from testbed.report.drawing.charts import Axes, Figure, panels
+from testbed.model.studies import grouped
+from testbed.report.drawing.charts import Figure, draw_lines, panels
 
 Row = Mapping[str, Any]
 ENOUGH_SEEDS = 3
@@ -16,6 +16,7 @@ ENOUGH_SEEDS = 3
 SATURATED = 3.0
 """Mean latency over that of the lowest load, from which on a load counts as saturated (in a longer run it would be
 higher still)."""
+THROUGHPUT, INTERVAL = "delivered, as a share of a link of every sender", ", whiskers: 95 % interval"
 _COLOUR, _OTHER = "#3b6ea5", "#c98b2b"
 
 
@@ -23,10 +24,8 @@ def simulation_figures(rows: Sequence[Row]) -> dict[str, Figure]:
     """Figure name -> matplotlib figure, for the rows of one run (one a rate and seed)."""
     drawn: dict[str, Figure] = {}
     if any(row["mean_latency_s"] is not None and not row["deadlocked"] for row in rows):
-        drawn["latency-over-load"] = _over_load(rows, "mean_latency_s", 1e6, "mean latency, µs, source queue included")
-        drawn["throughput-over-load"] = _over_load(
-            rows, "accepted", 1.0, "delivered, as a share of a link of every sender"
-        )
+        drawn["latency-over-load"] = _over_load(rows, "mean latency, µs, source queue included", _latency_us)
+        drawn["throughput-over-load"] = _over_load(rows, THROUGHPUT, lambda row: row["load"] * row["throughput"])
     drawn["packets-over-time"] = _over_time(
         rows,
         "in_network",
@@ -47,50 +46,35 @@ def simulation_figures(rows: Sequence[Row]) -> dict[str, Figure]:
     return drawn
 
 
-def whiskers_of(values: Sequence[float]) -> tuple[float, float, float]:
-    """Mean, and how far its whiskers reach below and above it: of three or more values the 95 % interval of the mean,
-    not below 0 for what cannot be negative; of two, where that interval says nothing, the two themselves.
-
-    >>> [round(x, 2) for x in whiskers_of([1.0, 1.0, 10.0])]
-    [4.0, 4.0, 12.91]
-    >>> whiskers_of([1.0, 3.0])
-    (2.0, 1.0, 1.0)
-    """
-    mean = statistics.fmean(values)
-    if len(values) < ENOUGH_SEEDS:
-        return mean, mean - min(values), max(values) - mean
-    return mean, *whiskers(mean, half_width(values))
+def _latency_us(row: Row) -> float | None:
+    return None if row["mean_latency_s"] is None else 1e6 * float(row["mean_latency_s"])
 
 
-def _over_load(rows: Sequence[Row], name: str, factor: float, words: str) -> Figure:
-    figure, (axes,) = panels(7, 4)
-    points = []
-    for load in sorted({row["load"] for row in rows}):
-        own = [row for row in rows if row["load"] == load and not row["deadlocked"]]
-        found = [load * row["throughput"] if name == "accepted" else row[name] for row in own]
-        values = [factor * value for value in found if value is not None]
-        if values:
-            points.append((load, *whiskers_of(values)))
-    if points:
-        loads, means, below, above = zip(*points, strict=True)
-        axes.errorbar(loads, means, yerr=(below, above), marker="o", capsize=3, color=_COLOUR)
-    _mark_saturation(axes, rows, ideal=name == "accepted")
-    stuck = sorted({row["load"] for row in rows if row["deadlocked"]})
-    for number, load in enumerate(stuck):
-        axes.axvline(
-            load, color=_OTHER, linestyle=":", label="a run deadlocked (left out of the mean)" if number == 0 else None
-        )
-    axes.set(xlabel="load of every sender, as a share of a link", ylabel=words, ylim=(0, None))
-    seeds = len({row["seed"] for row in rows})
-    whiskers = ", whiskers: 95 % interval" if seeds >= ENOUGH_SEEDS else ", whiskers: both" if seeds > 1 else ""
-    axes.set_title(f"Mean of {seeds} seed{'s' if seeds > 1 else ''}{whiskers}")
+def _over_load(rows: Sequence[Row], words: str, value: Callable[[Row], float | None]) -> Figure:
+    """Its mean by load, of runs without a deadlock, with its 95 % interval where there are values enough."""
+    done = [row for row in rows if not row["deadlocked"] and value(row) is not None]
+    means = grouped(done, lambda row: ("measured", row["load"]), value)
+    samples: dict[tuple[str, float], list[float] | tuple[float, float]] = {
+        place: values if len(values) >= ENOUGH_SEEDS else (statistics.fmean(values), 0.0)
+        for place, values in means.items()
+    }
+    if words == THROUGHPUT:
+        samples |= {("all that is offered", load): (load, 0.0) for load in sorted({row["load"] for row in rows})}
+    saturated, seeds = saturation_load(rows), len({row["seed"] for row in rows})
+    above = f"latency above {SATURATED:g} times the lowest load's"
+    upright = None if saturated is None else (saturated, f"saturated from {saturated:.3g} on: {above}")
+    mean = f"Mean of {seeds} seed{'s' if seeds > 1 else ''}{INTERVAL if seeds >= ENOUGH_SEEDS else ''}"
+    figure = draw_lines(mean, samples, x="load of every sender, as a share of a link", y=words, upright=upright)
+    (axes,) = figure.axes
+    for number, load in enumerate(sorted({row["load"] for row in rows if row["deadlocked"]})):
+        said = "a run deadlocked (left out of the mean)" if number == 0 else None
+        axes.axvline(load, color=_OTHER, linestyle=":", label=said)
+    axes.set(ylim=(0, None))
+    axes.legend(fontsize="small")
     figure.set_label(
-        f"{words[:1].upper()}{words[1:]}, against the load that every sender offers; mean of {seeds} "
-        f"seed{'s' if seeds > 1 else ''}{whiskers}. Shaded: loads at which the network is saturated, latency being "
-        f"above {SATURATED:g} times that of the lowest load."
+        f"{words[:1].upper()}{words[1:]}, against the load that every sender offers; {mean[:1].lower()}{mean[1:]}. "
+        f"Dotted: from where on the network is saturated, {above}."
     )
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(fontsize="small")
     return figure
 
 
@@ -104,18 +88,6 @@ def saturation_load(rows: Sequence[Row]) -> float | None:
     means = {load: statistics.fmean(latency[load]) for load in sorted(latency)}
     lowest = next(iter(means.values()), 0.0)
     return next((load for load, mean in means.items() if mean > SATURATED * lowest), None)
-
-
-def _mark_saturation(axes: Axes, rows: Sequence[Row], *, ideal: bool) -> None:
-    """An upright where latency says so; ``ideal``: also the line on which everything that is offered is delivered."""
-    loads = sorted({row["load"] for row in rows})
-    if ideal and len(loads) > 1:
-        ends = (loads[0], loads[-1])
-        axes.plot(ends, ends, color="grey", linestyle="--", linewidth=1, label="all that is offered")
-    saturated = saturation_load(rows)
-    if saturated is not None:
-        words = f"saturated from {saturated:.3g} on: latency above {SATURATED:g} times the lowest load's"
-        axes.axvspan(saturated, loads[-1], color=_OTHER, alpha=0.12, label=words)
 
 
 def _over_time(rows: Sequence[Row], name: str, words: str, about: str, **style: str) -> Figure:

@@ -5,16 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from testbed.errors import InputError
 from testbed.interconnect.options import NAC, WITH_NAC, RouterOptions
 from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
 from testbed.model.options.option import Only, failing, option, options, routed, running, sent
-
-if TYPE_CHECKING:
-    from testbed.faults.failure_traces import FailureTrace
 
 _MADE = Only(when=lambda a: a.traffic is None, needs="messages made by a pattern, without --traffic")
 _ONE_LOAD = Only(when=lambda a: not a.loads, needs="one load, without --loads")
@@ -23,8 +20,7 @@ _TRACED = Only(when=lambda a: "trace:" in (a.faults or ""), needs="--faults trac
 
 @options
 class SimulationOptions(RouterOptions):
-    """What is simulated; see ``Experiment``. ``traffic``: a file, or its document; ``trace``: failures of a machine
-    that were read before; ``timeline``: rows carry so many of NAC's events."""
+    """What is simulated; see ``Experiment``. ``traffic``: a file, or its document."""
 
     network: NetworkLike = option(
         kw_only=False,
@@ -122,8 +118,6 @@ class SimulationOptions(RouterOptions):
         only=(_TRACED,),
         help="skip rows of the trace that cannot be read; they are counted",
     )
-    trace: FailureTrace | None = option(default=None, listed=False)
-    timeline: int = option(default=0, listed=False)
     seed: int = running(default=1, kind=kinds.seed, help="random seed")
     repetitions: int = running(
         former=("seeds",), default=1, kind=kinds.some, help="runs with seeds SEED, SEED + 1, ..."

@@ -33,16 +33,11 @@ def build_simulation(requested: SimulationOptions) -> SimulationPlan:
     parameters = SimulationParameters(**unseeded | {"routing": requested.routing or own_routing(network)})
     for load in loads:
         kinds.fraction.checked(load, "loads")
-    rates = [parameters.packets_per_s(load) for load in loads]
+    rates = [parameters.packets_per_s(load) for load in loads] or [_rate(requested, parameters)]
     failing = split_faults(requested, network)
-    experiments = [_experiment(requested, rate, network, parameters, failing) for rate in rates]
-    first = (
-        experiments[0]
-        if experiments
-        else _experiment(requested, _rate(requested, parameters), network, parameters, failing)
-    )
+    experiments = tuple(_experiment(requested, rate, network, parameters, failing) for rate in rates)
     seeds = tuple(range(requested.seed, requested.seed + requested.repetitions))
-    return SimulationPlan(experiment=first, seeds=seeds, sweep=tuple(experiments))
+    return SimulationPlan(experiment=experiments[0], seeds=seeds, sweep=experiments if loads else ())
 
 
 def _rate(requested: SimulationOptions, parameters: SimulationParameters) -> float:
@@ -85,7 +80,6 @@ def _experiment(
         faults=faults,
         trace=trace,
         trace_permanent=requested.trace_permanent,
-        timeline=requested.timeline,
         duration_s=duration,
         warm_up_s=warm_up,
     )
@@ -96,14 +90,14 @@ def split_faults(requested: SimulationOptions, network: Network) -> tuple[str | 
     read, a broken row (by its number) and a fault of a file that is more than a cable that is down."""
     named = "" if requested.faults is None or no_faults(requested.faults) else requested.faults
     if named and is_file(named):
-        return ",".join(map(_of_cable, read_faults(named, network))) or None, requested.trace
+        return ",".join(map(_of_cable, read_faults(named, network))) or None, None
     words = [word for word in named.split(",") if word.strip()]
     files = [word.strip().removeprefix("trace:") for word in words if word.strip().startswith("trace:")]
     rest = ",".join(word for word in words if not word.strip().startswith("trace:")) or None
-    if len(files) + (requested.trace is not None) > 1:
+    if len(files) > 1:
         raise InputError(f"--faults {requested.faults!r}: {len(files)} traces; give one")
     if not files:
-        return rest, requested.trace
+        return rest, None
     return rest, read_trace(
         Path(files[0]),
         system=requested.trace_system,

@@ -8,7 +8,7 @@ import itertools
 
 import numpy as np
 
-from testbed.routers.measurements import Log, RouterRun, collect, log_arrivals, report_of
+from testbed.routers.measurements import RouterRun, report_of
 from testbed.routers.nac import build_router
 from testbed.routers.plan import RouterPlan
 from testbed.routers.router import NEVER
@@ -21,7 +21,6 @@ class VirtualRouters:
     def __init__(self, plan: RouterPlan, *, seed: int = 1, delay_s: float = 1e-4) -> None:
         self.plan = plan
         self.routers = [build_router(plan, number) for number in range(plan.routers)]
-        self.logs: list[Log] = [[] for _ in self.routers]
         self.delay_s = delay_s
         self.chance = np.random.default_rng(seed)
         self.order = itertools.count()
@@ -42,7 +41,7 @@ class VirtualRouters:
             if now_s > plan.limit_s or now_s - last_move_s > plan.stuck_s:
                 break
             router = self.routers[number]
-            before = router.moves, router.delivered
+            before = router.moves, len(router.log)
             if isinstance(what, DataPacket):
                 router.inject(what)
             elif what is not None:
@@ -51,14 +50,17 @@ class VirtualRouters:
                 self.alarms[number] = NEVER
             router.advance(now_s)
             self._send(number, now_s)
-            log_arrivals(router, self.logs[number], now_s)
             moves += router.moves - before[0]
-            delivered += router.delivered - before[1]
+            delivered += len(router.log) - before[1]
             if router.moves > before[0]:
                 last_move_s = now_s
         done = delivered == plan.messages
-        reports = [report_of(router, log) for router, log in zip(self.routers, self.logs, strict=True)]
-        return collect(plan, reports, seconds=now_s, stuck_for_s=0.0 if done else plan.stuck_s)
+        return RouterRun(
+            made=plan.messages,
+            reports=tuple(map(report_of, self.routers)),
+            seconds=now_s,
+            stuck_for_s=0.0 if done else plan.stuck_s,
+        )
 
     def _send(self, number: int, now_s: float) -> None:
         """What the router sends arrives later, in order on each cable; and its next alarm."""

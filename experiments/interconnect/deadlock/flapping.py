@@ -7,14 +7,13 @@ What the exploration of ``nac_exhaustive`` lets happen in any order happens here
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.interconnect.runs import model_of
 from testbed.faults.cable_faults import Cable, cable_fault, switch_cables
 from testbed.faults.fault import Fault
-from testbed.interconnect.network_model import NetworkModel, build_model
 from testbed.interconnect.options import FtDrbOptions, NacOptions
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.simulation import simulate
@@ -44,13 +43,13 @@ def measure_batch(network: str, seed: int, runs: int, *, ask_anew: bool) -> dict
         parameters = drawn_parameters(rng)
         parameters = replace(parameters, nac=replace(parameters.nac, ask_anew=ask_anew))
         sent, faults = drawn_load(rng, network, parameters)
-        run = simulate(_model(network, replace(parameters, seed=1)), sent, parameters, faults)
+        run = simulate(model_of(network, parameters), sent, parameters, faults)
         moved = run.nac_counters["moved"] + run.nac_counters["recovery_moved"]
         counted.update(messages=run.sent, failures=len(faults), moved=moved, moving=moved > 0)
         counted["stuck"] += run.received < run.sent
         if number % BARE == 0 and not ask_anew:
             bare = replace(parameters, deadlock="none")
-            run = simulate(_model(network, replace(bare, seed=1)), sent, bare, faults)
+            run = simulate(model_of(network, bare), sent, bare, faults)
             counted.update(bare=1, bare_stuck=run.received < run.sent)
     return {"runs": runs, **{name: int(value) for name, value in counted.items()}}
 
@@ -112,8 +111,3 @@ def _flaps(rng: np.random.Generator, cable: Cable, packet_s: float, end_s: float
         found.append(cable_fault(cable, start_s=at_s, stop_s=stop_s))
         at_s = stop_s + works_s * float(rng.uniform(0.3, 1.7))
     return found
-
-
-@lru_cache(maxsize=128)
-def _model(network: str, parameters: SimulationParameters) -> NetworkModel:
-    return build_model(load_network(network), parameters)

@@ -28,7 +28,6 @@ STATED = (400.0, 500.0, 600.0)
 SWEEP = (10_000.0, 20_000.0, 24_000.0, 26_000.0, 28_000.0, 30_000.0, 34_000.0, 37_000.0, 40_000.0)
 ALWAYS_FROM = 34_000.0
 WITHIN_S = 0.1
-NAC_TIME_US = 6.36
 STATED_RISE_US = 10.22
 BEFORE_LATENCY_US = 8.7
 
@@ -75,10 +74,6 @@ def judge(rows: Rows) -> Verdict:
         f"{mean_of(bare, 'stuck_packets'):.0f} packets stay stuck in the routers for ever without NAC (the reference: "
         "48), and all later ones at "
         "their sources.",
-        f"From the first blocked input to the first cycle identified: {mean_of(freed, 'identification_us'):.2f} us "
-        f"(a ring of 8: 8 t_f = 3.18 us, and as long for the recovery: the thesis' {NAC_TIME_US} us). "
-        "The whole burst took NAC "
-        f"{mean_of(freed, 'nac_treatment_us'):.0f} us, one turn of the cycle after another.",
     )
     return Verdict.of(checks, notes)
 

@@ -78,12 +78,6 @@ MUTANTS: dict[str, tuple[dict[str, bool], Case]] = {
     "a packet put aside asks for another output": ({"keep_output": False}, NEAR_RING),
 }
 """NAC without one part; where it must deadlock."""
-HARMLESS: dict[str, tuple[dict[str, bool], Case]] = {
-    "freed slots are not reserved": ({"reserve": False}, ("ring of 3", 1, 1, True)),
-    "condition 4.5 is not looked at": ({"check_output": False}, ("ring of 3", 1, 1, True)),
-    "no recovery run": ({"recovery_run": False}, ("ring of 3", 1, 1, True)),
-}
-"""Parts without which nothing of this size deadlocks: looked at, not judged."""
 MESH: Case = ("mesh of 2 x 3, two cables fail", 1, 0, True)
 """Where NAC deadlocks by old knowledge only."""
 EVERYTHING, NO_PRIORITY = "everything", "all but the priority"
@@ -114,7 +108,6 @@ def points(quick: bool, seed: int) -> Points:
     found = [_point("nac", case, {}) for case in cases]
     found += [_point("none", (*case, False), {"nac": False}) for case in bare]
     found += [_point("mutant", case, off, what) for what, (off, case) in MUTANTS.items()]
-    found += [_point("harmless", case, off, what) for what, (off, case) in HARMLESS.items()]
     found += [_point("lag", MESH, {"prompt": prompt}, what) for what, prompt in LAGS.items()]
     found += [_point("anew", case, {"ask_anew": True}) for case in (AGAIN[:3] if quick else AGAIN)]
     return found + [
@@ -141,7 +134,6 @@ def measure(point: Row) -> Results:
     network = NETWORKS[point["network"]]()
     found = explore(NacTransitionSystem(network, rules), most_states=point.get("most_states", MOST_STATES))
     return {
-        "links": [list(ends) for ends in network.links],
         **{name: getattr(found, name) for name in ("states", "steps", "symmetries", "deepest")},
         "whole": found.complete,
         "stuck": found.stuck,
@@ -174,8 +166,7 @@ def judge(rows: Rows) -> Verdict:
             _priority(where(rows, part="lag")),
             _again(rows),
             *_timed(where(rows, part="timed")),
-        ),
-        _notes(rows),
+        )
     )
 
 
@@ -250,35 +241,6 @@ def _format(batches: Rows) -> str:
     )
 
 
-def _notes(rows: Rows) -> list[str]:
-    """The table of networks, parts that nothing misses, and the shortest way into the deadlock after a repair."""
-    nac, mutants = where(rows, part="nac"), where(rows, part="mutant")
-    return [
-        *(
-            f"{row['network']}, {row['input_slots']} + {row['output_slots']} slots, {_known(row)}: "
-            f"{row['states']} states ({row['symmetries']} symmetries), {row['steps']} steps, {row['stuck']} stuck"
-            for row in nac
-        ),
-        *(
-            f"NAC without a part, {row['mutant']} ({row['network']}): {_looked_at(row)}"
-            for row in where(rows, part="harmless")
-        ),
-        *(f"Heads ask anew, {row['network']}, {_known(row)}: {_looked_at(row)}" for row in where(rows, part="anew")),
-        *(
-            f"Shortest way into the deadlock after a repair: {_way(row)}."
-            for row in mutants
-            if row["off"].get("recall") is False and row["trace"]
-        ),
-        *(f"NAC, {row['network']}: shortest way into a deadlock: {_way(row)}." for row in nac if row["stuck"]),
-    ]
-
-
-def _way(row: Row) -> str:
-    """The trace in words."""
-    links = row["links"]
-    return "; ".join(f"{links[at][0]}->{links[at][1]}: {name}" for name, at in row["trace"])
-
-
 def figures(rows: Rows) -> Figures:
     """States explored in each network, with NAC and without."""
     shown = where(rows, part="nac")
@@ -289,14 +251,6 @@ def figures(rows: Rows) -> Figures:
     axes.barh(names, [r["states"] for r in shown], height=0.6)
     axes.invert_yaxis()
     return {"states": figure}
-
-
-def _looked_at(row: Row) -> str:
-    return f"{row['states']} states, {'all' if row['whole'] else 'not all'} looked at, {row['stuck']} stuck"
-
-
-def _known(row: Row) -> str:
-    return "knowledge may be old" if row["late"] else "prompt"
 
 
 STUDY = Study.of_module(

@@ -5,19 +5,19 @@ Rings under tornado traffic, bursts in phase and Poisson; an 8x8 torus with fail
 """
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.interconnect.runs import parameters_of
 from experiments.interconnect.samples import at_least
-from experiments.interconnect.study_points import network_of
-from testbed.faults.cable_faults import random_faults
+from experiments.interconnect.study_points import Run, faults_of, network_of, traffic_of
 from testbed.interconnect.options import NacOptions
-from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.results import NAC_EVENTS, SimulationResult
 from testbed.interconnect.simulation import simulate
-from testbed.interconnect.traffic.injection import InjectionProcess, Injections, build_injections, burst_at
+from testbed.interconnect.traffic.injection import Injections, burst_at
 from testbed.interconnect.traffic.patterns import build_pattern
 from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grouped, spread, sum_of, where
 from testbed.model.verdict import Check, Claim, Verdict
@@ -62,26 +62,22 @@ def points(quick: bool, seed: int) -> Points:
 
 def measure(point: Row) -> Results:
     """One run: whether and when it deadlocked, what NAC saw, and how long identification took."""
-    network, torus = network_of(point["network"]), point["part"] == "torus"
-    nodes, seed = len(network.hosts), point["seed"]
-    pattern = build_pattern("uniform" if torus else "tornado", nodes)
-    seconds, worst = TORUS_S if torus else RUN_S, point["part"] == "worst"
+    torus, worst = point["part"] == "torus", point["part"] == "worst"
+    of = Run.of({
+        **point, "pattern": "uniform" if torus else "tornado", "routing": "ft-drb" if torus else "dor",
+        "bytes": PACKET, "buffer_bytes": PACKET * point["slots"], "rate": point["load"] * LINK_PER_S,
+        "seconds": TORUS_S if torus else RUN_S, "fault_kind": "start" if point["faults"] else "none",
+    })  # fmt: skip
+    network = network_of(of.network)
+    nodes = len(network.hosts)
     if point["part"] == "burst":
-        messages = burst_at(pattern, time_s=0.0, messages=2 * point["slots"] + 2)
-    elif worst:
-        messages = _one_after_the_other(nodes)
+        messages = burst_at(build_pattern("tornado", nodes), time_s=0.0, messages=2 * point["slots"] + 2)
     else:
-        process = InjectionProcess(rate_per_s=point["load"] * LINK_PER_S)
-        messages = build_injections(pattern, process, duration_s=seconds, seed=seed)
+        messages = _one_after_the_other(nodes) if worst else traffic_of(of)
     retry_s = WORST_RETRY_S if worst else None
     nac = NacOptions(slack=point["slack"], identify_anew=point.get("anew", False), retry_s=retry_s)
-    parameters = SimulationParameters(
-        model="thesis", routing="ft-drb" if torus else "dor", deadlock=point["deadlock"], packet_bytes=PACKET,
-        buffer_bytes=PACKET * point["slots"], seed=seed, nac=nac,
-        virtual_channels=2 if point["deadlock"] == "virtual-channels" else None, drain_s=0.1,
-    )  # fmt: skip
-    faults = random_faults(network, point["faults"], seed=[seed, 7]) if point["faults"] else ()
-    run = simulate(network, messages, parameters, faults)
+    parameters = replace(parameters_of(of), nac=nac, drain_s=0.1)
+    run = simulate(network, messages, parameters, faults_of(of))
     return {
         "sent": run.sent,
         "received": run.received,
@@ -140,7 +136,11 @@ def judge(rows: Rows) -> Verdict:
     """Identification takes n t_f; deeper buffers, slack and virtual channels help as section 4.3 has it; failures
     deadlock."""
     checks = (*_times(rows), *_worst(rows), *_help(rows), *_failures(rows), _delivered(rows))
-    return Verdict.of(checks, _notes(rows))
+    note = (
+        "an input may be blocked long before the cycle closes; "
+        "equation 4.9 counts from then on, and leaves the signals' own hops out"
+    )
+    return Verdict.of(checks, (note,))
 
 
 def _times(rows: Rows) -> list[Check]:
@@ -252,32 +252,6 @@ def _delivered(rows: Rows) -> Check:
 def _busy(rows: Rows) -> list[Row]:
     """The ring at the highest load, without identification again."""
     return [row for row in where(rows, part="ring", load=max(LOADS)) if not row.get("anew")]
-
-
-def _notes(rows: Rows) -> tuple[str, ...]:
-    notes, busy = [], _busy(rows)
-    for slots in SLOTS:
-        said = []
-        for slack in SLACKS:
-            mine = where(busy, slots=slots, slack=slack, deadlock="nac")
-            waits = [row["waits_tf"] for row in mine if row["waits_tf"]]
-            packets = sum(row["nac"]["identification_packets"] for row in mine) / sum_of(mine, "received")
-            worst = f"{max(w[1] for w in waits):.0f}" if waits else "-"
-            middle = f"{np.median([w[0] for w in waits]):.0f}" if waits else "-"
-            said.append(
-                f"slack {slack}: "
-                f"{packets:.1f} identification packets a packet, an input blocked for {middle} t_f (longest {worst})"
-            )
-        notes.append(f"ring of 8 at {max(LOADS)} of a link, {slots} slots: {'; '.join(said)}")
-    again = [row for row in where(rows, part="ring") if row.get("anew")]
-    packets = sum(row["nac"]["identification_packets"] for row in again) / max(1, sum_of(again, "received"))
-    return (
-        *notes,
-        f"ring of 8 at {max(LOADS)} of a link, 2 slots, identification anew: "
-        f"{packets:.1f} identification packets a packet",
-        "an input may be blocked long before the cycle closes; "
-        "equation 4.9 counts from then on, and leaves the signals' own hops out",
-    )
 
 
 def figures(rows: Rows) -> Figures:

@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 
 from experiments.interconnect.samples import at_least, at_most
-from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, mean_of, spread, sum_of, where
+from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, sum_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BLUE, GREEN, RED, Figure, chart
 from testbed.routers.measurements import RouterRun, find_cycle
@@ -52,31 +52,22 @@ def measure(point: Row) -> Results:
 def row_of(plan: RouterPlan, run: RouterRun) -> Results:
     """What is kept of a run."""
     hops = {(flow.source, flow.destination): len(flow.path) - 1 for flow in plan.flows}
-    wrong = sum(hops[int(s), int(d)] != h for s, d, _, h in run.arrivals.rows)
-    twice = run.delivered - len({tuple(row[:3]) for row in run.arrivals.rows.tolist()})
+    log = run.log
     slots = np.arange(0.0, run.seconds + SHOWN_S, SHOWN_S)
     return {
         "made": run.made,
         "received": run.delivered,
         "held": run.in_use,
-        "wrong_hops": int(wrong),
-        "twice": twice,
+        "wrong_hops": sum(hops[source, sink] != crossed for source, sink, _, crossed, _, _ in log),
+        "twice": len(log) - len({arrival[:3] for arrival in log}),
         "seconds": run.seconds,
         "stuck_for_s": run.stuck_for_s,
         "circle": [list(each) for each in find_cycle(plan, run.snapshots)],
-        "latency_s": float(run.arrivals.latency_s.mean()) if run.delivered else 0.0,
-        "nac": dict(run.nac),
-        "identification_s": _identification_s(run),
-        "received_by": np.searchsorted(np.sort(run.arrivals.at_s), slots).tolist(),
-        "frames_dropped": run.frames_dropped,
+        "latency_s": float(np.mean([arrival[4] for arrival in log])) if log else 0.0,
+        "nac": run.nac,
+        "received_by": np.searchsorted(sorted(arrival[5] for arrival in log), slots).tolist(),
+        "frames_dropped": sum(report.frames_dropped for report in run.reports),
     }
-
-
-def _identification_s(run: RouterRun) -> float | None:
-    """From the first blocked input to the first cycle identified, anywhere."""
-    if run.first_blocked_s is None or run.first_identified_s is None:
-        return None
-    return run.first_identified_s - run.first_blocked_s
 
 
 def judge(rows: Rows) -> Verdict:
@@ -106,7 +97,7 @@ def judge(rows: Rows) -> Verdict:
     checks += [_compare_with_bubble(rows), _cycles_need_both(), _retained(rows)]
     dropped = sum_of(rows, "frames_dropped")
     invalid = f"{dropped} frames found a socket full: the machine could not keep up" if dropped else None
-    return Verdict(checks=tuple(checks), notes=_notes(rows), invalid=invalid)
+    return Verdict(checks=tuple(checks), invalid=invalid)
 
 
 def _compare_with_bubble(rows: Rows) -> Check:
@@ -136,24 +127,6 @@ def _retained(rows: Rows) -> Check:
     wrong, why = sum_of(rows, "wrong_hops") + sum_of(rows, "twice"), "none: each is counted, and carries a check sum"
     check = Claim("messages that arrived twice or by another way than theirs").count(0.0, wrong, why)
     return check.noting(f"{sum_of(rows, 'received')} messages received")
-
-
-def _notes(rows: Rows) -> tuple[str, ...]:
-    notes = []
-    for network in (RING, FAILURES):
-        for slots in sorted({row["slots"] for row in rows}):
-            mine = where(rows, network=network, avoidance="nac", slots=slots)
-            found = [1e3 * row["identification_s"] for row in mine if row["identification_s"] is not None]
-            if found:
-                identified = spread([float(row["nac"]["identified"]) for row in mine])[0]
-                notes.append(
-                    f"{network}, {slots} slots: "
-                    f"first cycle identified {spread(found)[0]:.0f} ms after the first blocked input; "
-                    f"{identified:.0f} cycles a run, "
-                    f"{spread([float(_moves(row)) for row in mine])[0]:.0f} packets put aside, "
-                    f"all there after {mean_of(mine, 'seconds'):.2f} s"
-                )
-    return tuple(notes)
 
 
 def _moves(row: Row) -> float:

@@ -9,14 +9,10 @@ from dataclasses import replace
 
 from experiments.interconnect.runs import parameters_of
 from experiments.interconnect.samples import COUNTED, at_least, equal
-from experiments.interconnect.study_points import Run, drb_point, faults_of, network_of, traffic_of
-from testbed.faults.fault import Fault
+from experiments.interconnect.study_points import UNIFORM_S, Run, faults_of, network_of, traffic_of
 from testbed.interconnect.options import NacOptions
-from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.results import summarize
 from testbed.interconnect.simulation import simulate
-from testbed.interconnect.traffic.injection import InjectionProcess, build_injections
-from testbed.interconnect.traffic.patterns import build_pattern
 from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, spread, sum_of, where
 from testbed.report.drawing.charts import draw_bars
 
@@ -32,6 +28,7 @@ OPTIONS: dict[str, Results] = {
     "strict avoidance buffer": {"nac": {"strict_slot": True}},
 }
 OF_FT_DRB, OF_NAC = tuple(OPTIONS)[:4], tuple(OPTIONS)[4:]
+RING = "ring of 8"
 BUSY: Results = {"rate": 0.6 * LINK_BPS / (8 * 2048), "seconds": 0.002, "faults": 8, "fault_kind": "start"}
 PLACES: dict[str, Results] = {
     "400 packets/s": {"faults": 12, "fault_kind": "start"},
@@ -39,12 +36,13 @@ PLACES: dict[str, Results] = {
     "intermittent faults": {"faults": 12, "fault_kind": "intermittent"},
     "0.2 of a link": {"rate": 0.2 * LINK_BPS / (8 * 512), "seconds": 0.032, "faults": 12, "fault_kind": "start"},
     "0.6 of a link": BUSY | {"bytes": 2048, "buffer_bytes": 4096},
-}
+    RING: {
+        "network": "ring:8", "pattern": "tornado", "routing": "dor", "rate": 34_000.0, "seconds": 0.02, "bytes": 2048,
+        "buffer_bytes": 4096,
+    },
+}  # fmt: skip
 """An 8x8 torus, uniform; 512 bytes, in the last place 2 KB and NAC at work. At the stated rate for as long as all
 studies of uniform traffic (``traffic.UNIFORM_S``); at 0.2 of a link for about as many messages."""
-RING, RING_RATE, RING_S = "ring of 8", 34_000.0, 0.02
-"""Tornado, so many packets of 2 KB a second a node."""
-OF_SOURCES = ("probes", "cleared", "notifications", "marked_permanent")
 STATED = ("400 packets/s", "transient faults", "intermittent faults")
 """Where performance is requested: each has runs without failures, too."""
 FIGURE_5_25 = 5.0
@@ -60,18 +58,14 @@ def options_at(place: str) -> tuple[str, ...]:
     return OF_FT_DRB if place == "0.2 of a link" else (*OF_FT_DRB[:2], *OF_NAC)
 
 
-def seconds_at(place: str) -> float:
-    """Simulated time of a full run there."""
-    return RING_S if place == RING else float(drb_point(NETWORK, "uniform", 1, quick=False, **PLACES[place])["seconds"])
-
-
 def points(quick: bool, seed: int) -> Points:
     """Every place and departure, and the same without; where performance is requested, without failures too."""
     found: Points = []
     for s in range(seed, seed + (2 if quick else 20)):
-        for place in (*PLACES, RING):
+        for place, settings in PLACES.items():
+            seconds = settings.get("seconds", UNIFORM_S[NETWORK]) / (8 if quick else 1)
             for option in (DEFAULT, *options_at(place)):
-                mine = {"place": place, "option": option, "seed": s, "seconds": seconds_at(place) / (8 if quick else 1)}
+                mine = {"place": place, "option": option, "seed": s, "seconds": seconds}
                 found.append(mine | {"whole": False})
                 if place == STATED[0]:
                     found.append(mine | {"whole": True})
@@ -80,22 +74,12 @@ def points(quick: bool, seed: int) -> Points:
 
 def measure(point: Row) -> Results:
     """One run: what arrived, by when, how late (equations 5.1 and 5.2), and what FT-DRB and NAC did."""
-    place, seed, end = point["place"], point["seed"], point["seconds"]
-    faults: tuple[Fault, ...] = ()
-    chosen = OPTIONS.get(point["option"], {})
-    nac = NacOptions(**chosen.get("nac", {}))
-    if place == RING:
-        network = network_of("ring:8")
-        parameters = SimulationParameters(model="thesis", deadlock="nac", seed=seed, nac=nac)
-        process = InjectionProcess(rate_per_s=RING_RATE)
-        messages = build_injections(build_pattern("tornado", 8), process, duration_s=end, seed=seed)
-    else:
-        of = Run.of(drb_point(NETWORK, "uniform", seed, quick=False, **PLACES[place] | {"seconds": end}))
-        network = network_of(NETWORK)
-        faults = () if point["whole"] else faults_of(of)
-        parameters = replace(parameters_of(replace(of, options=chosen.get("options", {}))), nac=nac)
-        messages = traffic_of(of)
-    run = simulate(network, messages, parameters, faults)
+    chosen, end = OPTIONS.get(point["option"], {}), point["seconds"]
+    settings = {"network": NETWORK, "pattern": "uniform", "seed": point["seed"]} | PLACES[point["place"]]
+    of = Run(**settings | {"seconds": end, "options": chosen.get("options", {})})
+    parameters = replace(parameters_of(of), nac=NacOptions(**chosen.get("nac", {})))
+    faults = () if point["whole"] else faults_of(of)
+    run = simulate(network_of(of.network), traffic_of(of), parameters, faults)
     return {
         "sent": run.sent,
         "received": run.received,
@@ -104,7 +88,7 @@ def measure(point: Row) -> Results:
         "last_s": float(run.delivered.max()) / run.ticks_per_s,
         "digest": run.digest,
         "escaped": int((run.escapes > 0).sum()),
-        "drb": {name: run.drb_counters.get(name, 0) for name in OF_SOURCES},
+        "drb": dict(run.drb_counters),
         "nac": {name: int(count) for name, count in run.nac_counters.items()},
     }
 
@@ -132,7 +116,7 @@ def judge(rows: Rows) -> Verdict:
             1.0, "ACKs take no room that messages miss"
         ),
     ]
-    return Verdict.of(checks, _notes(rows))
+    return Verdict.of(checks)
 
 
 def _performances(rows: Rows, place: str, option: str) -> Iterable[tuple[float, float]]:
@@ -152,35 +136,9 @@ def _ratios(rows: Rows, place: str, option: str, field: str = "latency_s") -> li
     return [value / by[DEFAULT, seed] for (name, seed), value in by.items() if name == option]
 
 
-def _notes(rows: Rows) -> tuple[str, ...]:
-    """By place and option: latency and time until all has arrived over those of the default, moves of NAC, escapes,
-    probes."""
-    notes = []
-    for place in (*PLACES, RING):
-        for option in options_at(place):
-            mine, base = (where(rows, place=place, option=name, whole=False) for name in (option, DEFAULT))
-            same = sum(a["digest"] == b["digest"] for a, b in zip(mine, base, strict=True))
-            late, last = (spread(_ratios(rows, place, option, field)) for field in ("latency_s", "last_s"))
-            said = [
-                f"latency {late[0]:.4f} +- {late[1]:.4f} of that without, "
-                f"all arrived after {last[0]:.3f} +- {last[1]:.3f} of its time",
-                f"escaped {sum_of(mine, 'escaped')} of {sum_of(mine, 'sent')} messages (without "
-                f"{sum_of(base, 'escaped')})",
-                f"{same} of {len(mine)} histories the same",
-            ]
-            if option in OF_NAC or place == "0.6 of a link":
-                moves = (sum(r["nac"]["moved"] + r["nac"]["recovery_moved"] for r in those) for those in (mine, base))
-                said.append(f"moves {' against '.join(map(str, moves))}")
-            if option == "synthetic probes":
-                probes, without = (sum(row["drb"]["probes"] for row in those) for those in (mine, base))
-                said.append(f"{probes} probes, {without} without")
-            notes.append(f"{place}, {option}: {'; '.join(said)}")
-    return tuple(notes)
-
-
 def figures(rows: Rows) -> Figures:
     """Change of latency by departure and place, in per cent; of the ring, of the time until all has arrived."""
-    fields = {place: "last_s" if place == RING else "latency_s" for place in (*PLACES, RING)}
+    fields = {place: "last_s" if place == RING else "latency_s" for place in PLACES}
     changes = {
         (place, option): [100.0 * (ratio - 1.0) for ratio in _ratios(rows, place, option, field)]
         for place, field in fields.items()

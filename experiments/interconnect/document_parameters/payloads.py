@@ -11,7 +11,7 @@ from experiments.interconnect.figures import PERFORMANCE, named
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import at_least, delivery_check, of_failures
 from experiments.interconnect.study_points import SYNTHETIC, TEN_PERCENT, drb_points, seeds_of
-from testbed.model.studies import Claim, Figures, Points, Results, Rows, Study, Verdict, grouped, spread, where
+from testbed.model.studies import Claim, Figures, Points, Results, Rows, Study, Verdict, spread, where
 from testbed.report.drawing.charts import draw_bars
 
 NETWORKS = ("torus:8x8", "fat-tree:4,3")
@@ -59,7 +59,7 @@ def judge(rows: Rows) -> Verdict:
         .cites("less than 1 % lost (5.6.3, Figure 5.31)")
         .against(95.0, "what is promised of links that fail anywhere (5.6.1)")
     )
-    return Verdict.of(checks, _notes(rows))
+    return Verdict.of(checks)
 
 
 def _measured(rows: Rows) -> dict[tuple[str, ...], list[float]]:
@@ -69,12 +69,6 @@ def _measured(rows: Rows) -> dict[tuple[str, ...], list[float]]:
     for injection in INJECTIONS:
         found |= of_failures(where(rows, injection=injection), ("network", "pattern", "bytes", "injection", "faults"))
     return found
-
-
-def _notes(rows: Rows) -> tuple[str, ...]:
-    latency = grouped(where(rows, faults=0), ("network", "bytes", "injection"), lambda row: 1e6 * row["latency_s"])
-    said = [f"{net} {size} B {how} {spread(v)[0]:.2f}" for (net, size, how), v in latency.items()]
-    return (f"latency without failures, us, all patterns: {', '.join(said)}",)
 
 
 def figures(rows: Rows) -> Figures:

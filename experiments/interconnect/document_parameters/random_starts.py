@@ -4,11 +4,11 @@ As `interconnect_permanent`, where they all begin half-way: two tori and a fat t
 links.
 """
 
-from experiments.interconnect.permanent import above_95, at_ten_percent, escapes_alone, of_escapes_alone, over_failures
+from experiments.interconnect.permanent import above_95, at_ten_percent, failing_points, of_escapes_alone, over_failures
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import delivery_check, of_failures
-from experiments.interconnect.study_points import POISSON_512, SYNTHETIC, TEN_PERCENT, drb_points, seeds_of
-from testbed.model.studies import Check, Claim, Figures, Points, Results, Rows, Study, Verdict, mean_of, spread, where
+from experiments.interconnect.study_points import POISSON_512, TEN_PERCENT, seeds_of
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Rows, Study, Verdict, spread, where
 
 SEEDS = {"torus:8x8": 10, "fat-tree:4,3": 10, "torus:16x16": 5}
 FIGURES = {"torus:8x8": "A.18", "torus:16x16": "A.19", "fat-tree:4,3": "A.20"}
@@ -16,17 +16,8 @@ FIGURES = {"torus:8x8": "A.18", "torus:16x16": "A.19", "fat-tree:4,3": "A.20"}
 
 def points(quick: bool, seed: int) -> Points:
     """Every network, pattern and number of failed links (Table 5.8), each link for good from a moment of its own on."""
-    found = []
-    for network, count in SEEDS.items():
-        if quick and network == "torus:16x16":
-            continue
-        most = TEN_PERCENT[network]
-        seeds = list(seeds_of(seed, quick))[:count]
-        counts = (0, most) if quick else (0, 2, 4, 6, 8, 10, most)
-        for pattern in ("uniform", "transpose") if quick else SYNTHETIC:
-            found += drb_points(network, pattern, seeds, quick=quick, faults=counts, fault_kind="random-start")
-            found += escapes_alone(network, pattern, seeds, quick=quick, fault_kind="random-start")
-    return found
+    seeds = {network: list(seeds_of(seed, quick))[:count] for network, count in SEEDS.items()}
+    return failing_points(seeds, quick, "random-start")
 
 
 def judge(rows: Rows) -> Verdict:
@@ -36,7 +27,7 @@ def judge(rows: Rows) -> Verdict:
     found, alone = at_ten_percent(own), of_escapes_alone(rows)
     checks = [delivery_check(rows), *above_95(found, alone, ", from random moments on", stated)]
     checks += [check for network in FIGURES for check in _gradual(where(own, network=network), network)]
-    return Verdict.of(checks, _notes(own))
+    return Verdict.of(checks)
 
 
 def _gradual(rows: Rows, network: str) -> list[Check]:
@@ -52,16 +43,6 @@ def _gradual(rows: Rows, network: str) -> list[Check]:
         .cites("no abrupt transitions (5.6.1)")
         .against(1.0, "all is lost with the first links: an abrupt fall")
     ]
-
-
-def _notes(rows: Rows) -> tuple[str, ...]:
-    """Latency and both phases, with a tenth of the links failed."""
-    said = []
-    for network, most in TEN_PERCENT.items():
-        if mine := where(rows, network=network, faults=most):
-            diverted, escaped = (mean_of(mine, name) for name in ("diverted_share", "escaped_share"))
-            said.append(f"{network} {diverted:.2f} over other paths, {escaped:.2f} escaped")
-    return (f"with a tenth of the links failed, of messages after the first failure, all patterns: {', '.join(said)}",)
 
 
 def figures(rows: Rows) -> Figures:

@@ -5,7 +5,6 @@ BookSim2's values are stored (``booksim_values.json``, which says how they were 
 loads: 30, 70 and 90 % of the load at which BookSim2 saturates.
 """
 
-import itertools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -52,7 +51,7 @@ def judge(rows: Rows) -> Verdict:
     detours = [place for place in _values("booksim", rows) if place[0][1] == "valiant"]
     if detours:
         checks.append(_detours(rows))
-    return Verdict.of(checks, (_by_network(rows), _format(rows), _rebuilt()))
+    return Verdict.of(checks)
 
 
 def _delivery(rows: Rows) -> Check:
@@ -180,67 +179,12 @@ def _mean_size(apart: Mapping[Any, tuple[float, float]]) -> float:
     return sum(abs(value) for value, _ in apart.values()) / len(apart)
 
 
-def _by_network(rows: Rows) -> str:
-    """How far apart we are in the mean, by network, routing and share."""
-    said = [
-        f"{' '.join(case)} {', '.join(f'{_mean_size(found):.1%} at {share:.0%}' for share, found in by_share.items())}"
-        for case, by_share in _grouped(rows).items()
-    ]
-    return f"Mean size of the difference: {'; '.join(said)}."
-
-
-def _grouped(rows: Rows) -> dict[tuple[str, str], dict[float, dict[Place, tuple[float, float]]]]:
-    """How far apart we are: (network, routing) -> share -> place -> difference and interval."""
-    groups: dict[tuple[str, str], dict[float, dict[Place, tuple[float, float]]]] = {}
-    for (place, share), value in _apart(rows, "booksim").items():
-        groups.setdefault(place[:2], {}).setdefault(share, {})[place] = value
-    return groups
-
-
-def _format(rows: Rows) -> str:
-    """Every point: load, BookSim2's mean and interval, ours, how far apart."""
-    theirs = {(_place(row), row["share"]): row for row in _stored()}
-    said = []
-    values, apart = _values("booksim", rows), _apart(rows, "booksim")
-    for place, keys in itertools.groupby(sorted(values), key=lambda key: key[0]):
-        cells = []
-        for key in keys:
-            (ours, width), (known, reach), load = (
-                spread(values[key]),
-                spread(theirs[key]["cycles"]),
-                theirs[key]["load"],
-            )
-            mine = f"{ours:.1f} +- {width:.1f} ({apart[key][0]:+.1%})"
-            cells.append(f"{load:.4f} {known:.1f} +- {reach:.1f}, ours {mine}")
-        said.append(f"{' '.join(place)}: {'; '.join(cells)}")
-    return "Load (flits a cycle and node), BookSim2, ours (cycles): " + " | ".join(said)
-
-
-def _rebuilt() -> str:
-    published = booksim_runs.table()["published"]
-    low = [abs(spread(row["rebuilt"])[0] / row["published"] - 1) for row in published if row["load"] <= 0.1]
-    return (
-        "BookSim2's values are those of a program rebuilt from its public source; "
-        "below saturation (loads up to 0.1) it is "
-        f"{max(low):.2%} or less from each of {len(low)} values that BookSim2 itself gave."
-    )
-
-
 def figures(rows: Rows) -> Figures:
     """How far our latencies are from BookSim2's, over the share of saturation: a line a pattern, a figure a network and
-    routing.
-
-    "all": the mean size of the difference, a line a network and routing.
-    """
+    routing."""
     apart = _apart(rows, "booksim")
     offered = "offered load (% of the load at which BookSim2 saturates)"
-    sizes = {
-        (f"{network}, {routing}", 100 * share): (100 * _mean_size(found), 0.0)
-        for (network, routing), by_share in _grouped(rows).items()
-        for share, found in by_share.items()
-    }
-    title = "How far the simulator's mean latency is from BookSim2's, in the mean over patterns"
-    drawn = {"all": draw_lines(title, sizes, x=offered, y="mean size of the difference (%)")}
+    drawn = {}
     for network, routing in dict.fromkeys(place[:2] for place, _ in apart):
         lines = {
             (place[2], 100 * share): (100 * value, 100 * width)

@@ -44,12 +44,10 @@ def table() -> Results:
 def measure(point: Row) -> Results:
     """Part "latency": one run; part "saturation": the search, ``load`` in flits a cycle and node."""
     if point["part"] == "saturation":
-        return {"load": saturation_of(lambda load, seed: _latency_at(point, load, seed), point["rate"])}
-    run = _run(point, point["rate"], point["seed"], WARM_UP_CYCLES + MEASURED_CYCLES)
-    window = summarize(
-        run, start_s=WARM_UP_CYCLES * FLIT_CYCLE_S, end_s=(WARM_UP_CYCLES + MEASURED_CYCLES) * FLIT_CYCLE_S
-    )
-    return {"sent": run.sent, "received": run.received, "latency_cycles": (window.mean_latency_s or 0.0) / FLIT_CYCLE_S}
+        searched = SEARCH_WARM_UP, SEARCH_MEASURED
+        return {"load": saturation_of(lambda load, seed: _run(point, load, seed, *searched)[1], point["rate"])}
+    run, latency_cycles = _run(point, point["rate"], point["seed"], WARM_UP_CYCLES, MEASURED_CYCLES)
+    return {"sent": run.sent, "received": run.received, "latency_cycles": latency_cycles}
 
 
 def saturation_of(latency: Callable[[float, int], float], guess: float) -> float:
@@ -73,14 +71,8 @@ def saturation_of(latency: Callable[[float, int], float], guess: float) -> float
     return (low + high) / 2
 
 
-def _latency_at(point: Row, load: float, seed: int) -> float:
-    end = SEARCH_WARM_UP + SEARCH_MEASURED
-    run = _run(point, load, seed, end)
-    window = summarize(run, start_s=SEARCH_WARM_UP * FLIT_CYCLE_S, end_s=end * FLIT_CYCLE_S)
-    return (window.mean_latency_s or 0.0) / FLIT_CYCLE_S
-
-
-def _run(point: Row, load: float, seed: int, cycles: int) -> SimulationResult:
+def _run(point: Row, load: float, seed: int, warm_up: int, measured: int) -> tuple[SimulationResult, float]:
+    """A run, and the mean latency, in cycles, of messages made after the warm-up."""
     network, hop = network_of(point["network"]), point["model"]
     parameters = _parameters(point["routing"], hop, seed)
     attributes = network.attributes
@@ -89,8 +81,10 @@ def _run(point: Row, load: float, seed: int, cycles: int) -> SimulationResult:
     if "shape" in attributes:
         pattern = as_numbered_there(pattern, shape)
     process = InjectionProcess(rate_per_s=load / (PACKET_FLITS * FLIT_CYCLE_S))
-    injections = build_injections(pattern, process, duration_s=cycles * FLIT_CYCLE_S, seed=seed)
-    return simulate(model_of(point["network"], parameters), injections, parameters)
+    injections = build_injections(pattern, process, duration_s=(warm_up + measured) * FLIT_CYCLE_S, seed=seed)
+    run = simulate(model_of(point["network"], parameters), injections, parameters)
+    window = summarize(run, start_s=warm_up * FLIT_CYCLE_S, end_s=(warm_up + measured) * FLIT_CYCLE_S)
+    return run, (window.mean_latency_s or 0.0) / FLIT_CYCLE_S
 
 
 def as_numbered_there(pattern: DestinationPattern, shape: Sequence[int]) -> DestinationPattern:

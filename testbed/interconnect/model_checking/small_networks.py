@@ -8,6 +8,8 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+import networkx as nx
+
 from testbed.errors import InputError
 from testbed.interconnect.static_paths import NONE, build_paths
 from topologies import load_network
@@ -119,26 +121,15 @@ def two_rings() -> SmallNetwork:
 
 
 def _fewest_links(routers: int, ends: Sequence[tuple[int, int]], dead: set[int]) -> Table:
-    """Breadth first from every destination over the links that work; of equals the first link."""
-    distance = [[NONE] * routers for _ in range(routers)]
-    for goal in range(routers):
-        distance[goal][goal] = 0
-        ring = [goal]
-        for at in ring:
-            for i, (a, b) in enumerate(ends):
-                if b == at and i not in dead and distance[goal][a] == NONE:
-                    distance[goal][a] = distance[goal][at] + 1
-                    ring.append(a)
+    """Over the links that work; of equals the first link."""
+    live = {i: link for i, link in enumerate(ends) if i not in dead}
+    graph = nx.DiGraph(live.values())
+    graph.add_nodes_from(range(routers))
+    hops = dict(nx.all_pairs_shortest_path_length(graph))
 
     def first(router: int, goal: int) -> int:
-        return next(
-            (
-                i
-                for i, (a, b) in enumerate(ends)
-                if a == router and i not in dead and 0 <= distance[goal][b] == distance[goal][router] - 1
-            ),
-            NONE,
-        )
+        left = hops[router].get(goal)
+        return next((i for i, (a, b) in live.items() if a == router and hops[b].get(goal, routers) + 1 == left), NONE)
 
     return tuple(tuple(first(r, t) for t in range(routers)) for r in range(routers))
 

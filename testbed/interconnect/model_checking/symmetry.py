@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from testbed.interconnect.model_checking.small_networks import SmallNetwork
 from testbed.interconnect.model_checking.transition_system import HERE, NacTransitionSystem
 
+Symmetry = tuple[tuple[int, ...], list[int], list[int]]
+"""Of routers, links and cables: which each becomes."""
 MOST_ROUTERS = 6
 """Their orders are tried one by one."""
 
@@ -13,42 +15,32 @@ MOST_ROUTERS = 6
 def state_images(model: NacTransitionSystem) -> "list[Image]":
     """From the orders of the routers under which links, flows, cables and tables stay what they are; the first moves
     nothing."""
-    return [_image(model, order) for order in symmetries(model.network)]
+    return [_image(model, symmetry) for symmetry in symmetries(model.network)]
 
 
-def symmetries(network: SmallNetwork) -> list[tuple[int, ...]]:
-    """Orders of the routers (router r becomes ``order[r]``) that change nothing; the first is the one that moves
-    none."""
-    if network.routers > MOST_ROUTERS:
-        return [tuple(range(network.routers))]
-    return [order for order in itertools.permutations(range(network.routers)) if _keeps(network, order)]
+def symmetries(network: SmallNetwork) -> list[Symmetry]:
+    """Orders of the routers (router r becomes ``order[r]``) that change nothing, with those of links and cables; the
+    first is the one that moves none."""
+    alone = tuple(range(network.routers))
+    orders = [alone] if network.routers > MOST_ROUTERS else itertools.permutations(alone)
+    return [symmetry for order in orders if (symmetry := _symmetry(network, order)) is not None]
 
 
-def _link_order(network: SmallNetwork, order: tuple[int, ...]) -> list[int] | None:
-    places = {ends: i for i, ends in enumerate(network.links)}
-    found = [places.get((order[a], order[b])) for a, b in network.links]
-    return None if None in found or len(places) < len(found) else [i for i in found if i is not None]
-
-
-def _cable_order(network: SmallNetwork, links: list[int]) -> list[int] | None:
-    places = {frozenset(cable): i for i, cable in enumerate(network.cables)}
-    found = [places.get(frozenset(links[i] for i in cable)) for cable in network.cables]
-    return None if None in found else [i for i in found if i is not None]
-
-
-def _keeps(network: SmallNetwork, order: tuple[int, ...]) -> bool:
-    if {(order[a], order[b]) for a, b in network.flows} != set(network.flows):
-        return False
-    links = _link_order(network, order)
-    cables = None if links is None else _cable_order(network, links)
-    if links is None or cables is None:
-        return False
-    return all(
+def _symmetry(network: SmallNetwork, order: tuple[int, ...]) -> Symmetry | None:
+    link_at = {ends: i for i, ends in enumerate(network.links)}
+    cable_at = {frozenset(cable): i for i, cable in enumerate(network.cables)}
+    try:
+        links = [link_at[order[a], order[b]] for a, b in network.links]
+        cables = [cable_at[frozenset(links[i] for i in cable)] for cable in network.cables]
+    except KeyError:
+        return None
+    keeps = {(order[a], order[b]) for a, b in network.flows} == set(network.flows) and all(
         network.tables[_mask(down, cables)][order[router]][order[goal]] == links[link]
         for router, goal in network.places()
         for down, table in network.tables.items()
         if (link := table[router][goal]) >= 0
     )
+    return (order, links, cables) if keeps and len(link_at) == len(links) else None
 
 
 def _mask(down: int, cables: list[int]) -> int:
@@ -71,12 +63,9 @@ class Image:
     cycles: tuple[int, ...]
 
 
-def _image(model: NacTransitionSystem, order: tuple[int, ...]) -> Image:
+def _image(model: NacTransitionSystem, symmetry: Symmetry) -> Image:
     """A state to what it is with the routers in another order."""
-    links = _link_order(model.network, order)
-    assert links is not None
-    cables = _cable_order(model.network, links)
-    assert cables is not None
+    order, links, cables = symmetry
     places = [0] * model.signals_at
     for old, new in enumerate(links):
         for first, slots in (

@@ -7,10 +7,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from testbed.errors import InputError
+import numpy as np
 
-Permutation = Callable[[int, int], int]
-"""(source, bits) -> destination."""
+from testbed.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,60 +35,14 @@ class DestinationPattern:
         return tuple(s for s, there in enumerate(self.choices) if there)
 
 
-def reverse_bits(source: int, bits: int) -> int:
-    """d_i = s_(n-i-1).
-
-    >>> reverse_bits(0b0001, 4)
-    8
-    """
-    return sum((source >> i & 1) << (bits - 1 - i) for i in range(bits))
-
-
-def shuffle(source: int, bits: int) -> int:
-    """d_i = s_(i-1 mod n): the bits turned one place to the left.
-
-    >>> shuffle(0b1001, 4)
-    3
-    """
-    return (source << 1 | source >> (bits - 1)) & ((1 << bits) - 1) if bits else source
-
-
-def butterfly(source: int, bits: int) -> int:
-    """The highest and the lowest bit change places.
-
-    >>> butterfly(0b1000, 4)
-    1
-    """
-    high, low = source >> (bits - 1) & 1 if bits else 0, source & 1
-    return source if high == low else source ^ (1 << (bits - 1) | 1)
-
-
-def transpose(source: int, bits: int) -> int:
-    """d_i = s_(i+n/2 mod n): the two halves of the bits change places; n is even.
-
-    >>> transpose(0b0111, 4)
-    13
-    """
-    half = bits // 2
-    return (source >> half) | (source & ((1 << half) - 1)) << half
-
-
-def complement(source: int, bits: int) -> int:
-    """d_i = not s_i.
-
-    >>> complement(0b0111, 4)
-    8
-    """
-    return source ^ ((1 << bits) - 1)
-
-
-PERMUTATIONS: dict[str, Permutation] = {
-    "bit-reversal": reverse_bits,
-    "shuffle": shuffle,
-    "butterfly": butterfly,
-    "transpose": transpose,
-    "complement": complement,
+PERMUTATIONS: dict[str, Callable[[int, int], int]] = {
+    "bit-reversal": lambda i, n: n - 1 - i,
+    "shuffle": lambda i, n: (i - 1) % n,
+    "butterfly": lambda i, n: {0: n - 1, n - 1: 0}.get(i, i),
+    "transpose": lambda i, n: (i + n // 2) % n,
+    "complement": lambda i, n: i,
 }
+"""By name: which of the source's n bits is bit i of the destination; of the complement the other one."""
 PATTERNS = ("uniform", *PERMUTATIONS, "tornado", "scatter", "gather")
 
 
@@ -108,7 +61,7 @@ def build_pattern(
     if nodes < 2:
         raise InputError(f"pattern {name}: {nodes} nodes have nobody to send to; give 2 or more")
     if name in PERMUTATIONS:
-        return _fixed(name, [PERMUTATIONS[name](s, _bits(name, nodes)) for s in range(nodes)], to_itself)
+        return _fixed(name, _permutation(name, nodes), to_itself)
     if name == "tornado":
         return _fixed(name, _tornado(tuple(shape or (nodes,)), nodes), to_itself)
     if name == "uniform":
@@ -151,6 +104,20 @@ def row_members(shape: Sequence[int], row: int) -> tuple[int, ...]:
     return tuple(x * shape[1] + row for x in range(shape[0]))
 
 
+def _permutation(name: str, nodes: int) -> list[int]:
+    """The destination of each node.
+
+    >>> _permutation("bit-reversal", 16)[0b0001], _permutation("shuffle", 16)[0b1001]
+    (8, 3)
+    >>> _permutation("butterfly", 16)[0b1000], _permutation("transpose", 16)[0b0111]
+    (1, 13)
+    """
+    bits = _bits(name, nodes)
+    of = [PERMUTATIONS[name](i, bits) for i in range(bits)]
+    inverted = nodes - 1 if name == "complement" else 0
+    return [inverted ^ sum((source >> of[i] & 1) << i for i in range(bits)) for source in range(nodes)]
+
+
 def _bits(name: str, nodes: int) -> int:
     bits = nodes.bit_length() - 1
     if nodes != 1 << bits:
@@ -169,14 +136,9 @@ def _tornado(shape: tuple[int, ...], nodes: int) -> list[int]:
     """Each coordinate goes ceil(k/2) - 1 further round its ring."""
     if math.prod(shape) != nodes:
         raise InputError(f"pattern tornado: the shape {'x'.join(map(str, shape))} has not {nodes} nodes")
-    table = []
-    for source in range(nodes):
-        left, weight, destination = source, 1, 0
-        for size in reversed(shape):
-            left, at = divmod(left, size)
-            destination += (at + math.ceil(size / 2) - 1) % size * weight
-            weight *= size
-        table.append(destination)
+    place = np.unravel_index(np.arange(nodes), shape)
+    goal = [(at + math.ceil(size / 2) - 1) % size for at, size in zip(place, shape, strict=True)]
+    table: list[int] = np.ravel_multi_index(goal, shape).tolist()
     return table
 
 

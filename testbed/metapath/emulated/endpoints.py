@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
@@ -58,61 +59,34 @@ class SinkResult:
 
 
 class Steering:
-    """Where packets go and what is learned: labels in stratified order whatever happens, where the switches alone
-    decide."""
+    """Where packets go and what is learned: FT-DRB's decisions become labels; without a source labels in stratified
+    order whatever happens, where the switches alone decide."""
 
-    def __init__(self) -> None:
-        self._order, self._index = StratifiedLabels(), 0
+    def __init__(self, source: MetapathSource | None = None) -> None:
+        self.source = source
+        self._order, self._index = StratifiedLabels(), count()
 
     def choose(self) -> Sequence[tuple[int, int]]:
         """The labels of the next packet and its copies, with the numbers of their paths."""
-        self._index += 1
-        return [(self._order.label(self._index - 1), 0)]
-
-    def sent(self, number: int, path: int, now_s: float) -> None:
-        """A packet has left."""
-
-    def on_report(self, data: bytes, now_s: float) -> None:
-        """A report has come."""
-
-    def on_notice(self, data: bytes, now_s: float) -> None:
-        """The controller tells of a cable."""
-
-    def learned(self) -> tuple[tuple[SourceEvent, ...], float | None]:
-        """Events, and the zero-load latency."""
-        return (), None
-
-
-class MetapathSteering(Steering):
-    """FT-DRB: the source's decisions become labels."""
-
-    def __init__(self, source: MetapathSource) -> None:
-        self.source = source
-
-    def choose(self) -> Sequence[tuple[int, int]]:
+        if self.source is None:
+            return [(self._order.label(next(self._index)), 0)]
         return [(path_label(path), path) for path in self.source.choose()]
 
     def sent(self, number: int, path: int, now_s: float) -> None:
-        self.source.sent(number, path, now_s)
+        """A packet has left."""
+        if self.source is not None:
+            self.source.sent(number, path, now_s)
 
     def on_report(self, data: bytes, now_s: float) -> None:
-        report = decode_report(data)
-        if report is not None:
+        """A report has come."""
+        if self.source is not None and (report := decode_report(data)) is not None:
             self.source.on_report(report[0], report[1], now_s)
 
     def on_notice(self, data: bytes, now_s: float) -> None:
-        notice = json.loads(data)
-        self.source.on_port(notice["cable"], notice["up"], now_s)
-
-    def learned(self) -> tuple[tuple[SourceEvent, ...], float | None]:
-        return tuple(self.source.events), self.source.zero_load_s
-
-
-def steering_of(plan: MetapathPlan, known: LabelledPathPair | None) -> Steering:
-    """FT-DRB where there are known paths, else plain labels."""
-    if known is None:
-        return Steering()
-    return MetapathSteering(MetapathSource(known.forward, plan.options, random.Random(plan.seed).random))
+        """The controller tells of a cable."""
+        if self.source is not None:
+            notice = json.loads(data)
+            self.source.on_port(notice["cable"], notice["up"], now_s)
 
 
 @contextmanager
@@ -125,10 +99,13 @@ def source_process(
     here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     there.setblocking(False)
     tick_s = sending_tick_s(net, wiring)
+    path_source = None
+    if known is not None:
+        path_source = MetapathSource(known.forward, plan.options, random.Random(plan.seed).random)
 
     def prepare(frames: Frames, reports: socket.socket, _: memoryview[float]) -> Run:
         reported = DatagramReceiver(reports, peer=sink.ip)
-        return _prepare_source(plan, steering_of(plan, known), frames, (reports, reported, there), tick_s, warm)
+        return _prepare_source(plan, Steering(path_source), frames, (reports, reported, there), tick_s, warm)
 
     with here, there, endpoint(net, "sender", source, sink, prepare) as process:
         yield process, lambda notice: here.sendall(json.dumps(notice).encode())
@@ -181,14 +158,14 @@ def _prepare_source(
                 steering.on_notice(data, time.monotonic() - start_s)
         rows = np.array(log, dtype=np.float64).reshape(-1, 4)
         messages, paths, copies = (rows[:, k].astype(np.int64) for k in (1, 2, 3))
-        events, zero_load_s = steering.learned()
+        learned = steering.source
         return SourceResult(
             log=SentDatagrams(time_s=rows[:, 0], message=messages, path=paths, copy=copies),
             worst_lag_s=worst_lag_s,
             refused=frames.refused,
             foreign=reported.foreign,
-            events=events,
-            zero_load_s=zero_load_s,
+            events=() if learned is None else tuple(learned.events),
+            zero_load_s=None if learned is None else learned.zero_load_s,
         )
 
     return run

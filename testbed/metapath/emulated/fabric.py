@@ -15,7 +15,7 @@ from testbed.errors import InvalidRunError
 from testbed.machines.adapters.platform import Here, going_first, here, timely
 from testbed.metapath.cable_states import CableStates
 from testbed.metapath.emulated.endpoints import SinkResult, SourceResult, sink_process, source_process
-from testbed.metapath.emulated.recomputed_routes import RecomputedRoutes, Routes
+from testbed.metapath.emulated.recomputed_routes import RecomputedRoutes
 from testbed.metapath.escape_check import check_escapes
 from testbed.metapath.escape_rules import escape_rules_together
 from testbed.metapath.labelled_paths import LabelledPathPair, cable_number, labelled_path_pair, path_label
@@ -48,7 +48,7 @@ def run_metapath_stream(plan: MetapathPlan, report_progress: ReportProgress | No
     report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="building the network"))
     wiring = wire(plan.network, [plan.source, plan.sink])
     with here(wiring) as platform:
-        controller, routes, warm = platform.controller, Routes(), range(1)
+        controller, routes, warm = platform.controller, None, range(1)
         if paths is not None:
             parts = escape_rules_together(wiring, paths)
             controller.install_groups([group for part in parts for group in part.groups])
@@ -68,7 +68,7 @@ def _stream(
     paths: LabelledPathPair | None,
     report_progress: ReportProgress,
     *,
-    routes: Routes,
+    routes: RecomputedRoutes | None,
     warm: Sequence[int],
 ) -> MetapathRun:
     """The stream over rules that are installed, with FT-DRB's ``paths`` where that is its routing.
@@ -87,7 +87,7 @@ def _stream(
         ends = (sink, source)
         for end in ends:
             end.wait_until_ready(_READY_S)
-        watch = PortWatch(controller, _port_listener(wiring, routes, tell if paths is not None else lambda _: None))
+        watch = PortWatch(controller, _port_listener(wiring, routes, tell))
         stack.callback(watch.stop)
         watch.start()
         look = partial(read_counters, net.link_meter())
@@ -113,7 +113,7 @@ def _stream(
         received=received.log,
         faults=tuple(with_port_status(t, events, wiring, start) for t in schedule.times()),
         events=sent.events,
-        rerouted=routes.reroutings(start),
+        rerouted=() if routes is None else routes.reroutings(start),
         zero_load_s=sent.zero_load_s,
         health=health_of(sent, received, busy),
         counters={
@@ -128,7 +128,9 @@ def _stream(
     )
 
 
-def _port_listener(wiring: Wiring, routes: Routes, tell: Callable[[JsonObject], None]) -> Callable[[PortEvent], None]:
+def _port_listener(
+    wiring: Wiring, routes: RecomputedRoutes | None, tell: Callable[[JsonObject], None]
+) -> Callable[[PortEvent], None]:
     """What happens when a switch reports a port: routes are computed again, and FT-DRB's source is notified of the
     cable."""
     cables = CableStates(wiring)
@@ -136,7 +138,8 @@ def _port_listener(wiring: Wiring, routes: Routes, tell: Callable[[JsonObject], 
     def on_port(event: PortEvent) -> None:
         changed = cables.on_port(event.dpid, event.port, event.up)
         if changed is not None:
-            routes.avoid(cables.down, event.at_s)
+            if routes is not None:
+                routes.avoid(cables.down, event.at_s)
             tell({"cable": cable_number(wiring.network, changed.links[0]), "up": changed.up})
 
     return on_port

@@ -16,35 +16,20 @@ from topologies.network import LinkId
 _DRAIN_S = 0.3
 
 
-class Routes:
-    """What is done to routes when cables fail and work again; these stay as they are. ``done``: on the monotonic
-    clock."""
-
-    def __init__(self) -> None:
-        self.done: list[Rerouting] = []
-
-    def avoid(self, down: frozenset[LinkId], notified_s: float) -> None:
-        """These links are down, as was reported to the controller at ``notified_s`` (monotonic)."""
-
-    def reroutings(self, start_s: float) -> tuple[Rerouting, ...]:
-        """What was done, in seconds after the stream's start."""
-        times = ("notified_s", "routed_s", "done_s")
-        return tuple(replace(one, **{name: getattr(one, name) - start_s for name in times}) for one in self.done)
-
-
-class RecomputedRoutes(Routes):
+class RecomputedRoutes:
     """Versions of one split, the first over all links, made in the caller's thread. Version k is the controller's plans
-    2k+2 and 2k+3."""
+    2k+2 and 2k+3. ``done``: on the monotonic clock."""
 
     def __init__(self, controller: ControllerLink, wiring: Wiring, plan: MetapathPlan) -> None:
-        super().__init__()
+        self.done: list[Rerouting] = []
         self._controller, self._wiring, self._plan = controller, wiring, plan
         self._down: frozenset[LinkId] = frozenset()
         self._number = 0
         self._install()
 
     def avoid(self, down: frozenset[LinkId], notified_s: float) -> None:
-        """Route again and change over; as it was where no way is left."""
+        """These links are down, as was reported to the controller at ``notified_s`` (monotonic): route again and change
+        over; as it was where no way is left."""
         self._down = down
         self._number += 1
         try:
@@ -56,6 +41,11 @@ class RecomputedRoutes(Routes):
         time.sleep(_DRAIN_S)
         for plan_id in (2 * self._number + 1, 2 * self._number):
             self._controller.remove(plan_id)
+
+    def reroutings(self, start_s: float) -> tuple[Rerouting, ...]:
+        """What was done, in seconds after the stream's start."""
+        times = ("notified_s", "routed_s", "done_s")
+        return tuple(replace(one, **{name: getattr(one, name) - start_s for name in times}) for one in self.done)
 
     def _install(self) -> tuple[float, int]:
         whole = self._plan.network

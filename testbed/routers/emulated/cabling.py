@@ -3,7 +3,6 @@
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
 from testbed.emulation.network.kernel.rtnetlink import Netlink, NetlinkError, VethEnd, make_veth, set_up
@@ -15,14 +14,7 @@ from testbed.routers.wire import ETHERTYPE
 MTU = 4096
 _FIRST_INDEX = 2  # loopback is 1
 _SOCKET_BYTES = 4 << 20
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cabling:
-    """``sockets``: of each router, one a port, in the order of RouterPlan.ports."""
-
-    namespaces: HostNamespaces
-    sockets: tuple[tuple[socket.socket, ...], ...]
+Sockets = tuple[tuple[socket.socket, ...], ...]
 
 
 def mac_of(router: int, port: int) -> bytes:
@@ -31,9 +23,11 @@ def mac_of(router: int, port: int) -> bytes:
 
 
 @contextmanager
-def lay_cables(plan: RouterPlan) -> Iterator[Cabling]:
-    """Namespaces, cables and sockets for the time of the block, inside the sandbox. CapabilityError where the kernel
-    refuses."""
+def lay_cables(plan: RouterPlan) -> Iterator[tuple[HostNamespaces, Sockets]]:
+    """Namespaces, cables and sockets (of each router, one a port) for the time of the block, inside the sandbox.
+
+    CapabilityError where the kernel refuses.
+    """
     require_sandbox()
     names = [f"r{number}" for number in range(plan.routers)]
     namespaces = HostNamespaces(names)
@@ -50,7 +44,7 @@ def lay_cables(plan: RouterPlan) -> Iterator[Cabling]:
             )
             for number, name in enumerate(names)
         )  # fmt: skip
-        yield Cabling(namespaces=namespaces, sockets=sockets)
+        yield namespaces, sockets
 
 
 def _make_pairs(plan: RouterPlan, namespaces: HostNamespaces, names: list[str]) -> None:

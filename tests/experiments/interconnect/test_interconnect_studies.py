@@ -22,7 +22,6 @@ from experiments.interconnect import (
 from experiments.interconnect.deadlock import nac, nac_traffic, safety
 from experiments.interconnect.samples import COUNTED, performances
 from experiments.interconnect.study_points import (
-    RingRun,
     Run,
     drb_point,
     faults_of,
@@ -154,11 +153,9 @@ def test_every_kind_of_failure_meets_the_same_messages() -> None:
 
 
 def test_the_ring_sends_in_its_row_only_unless_others_are_asked_for() -> None:
-    alone = ring_traffic(RingRun(**ring_point("burst", 500.0, 1, seconds=1.5, deadlock="nac", burst=10)))
+    alone = ring_traffic(ring_point("burst", 500.0, 1, seconds=1.5, deadlock="nac", burst=10))
     assert {int(s) % 8 for s in alone.source} == {5}
-    both = ring_traffic(
-        RingRun(**ring_point("burst", 500.0, 1, seconds=1.5, deadlock="nac", burst=10, others="transpose"))
-    )
+    both = ring_traffic(ring_point("burst", 500.0, 1, seconds=1.5, deadlock="nac", burst=10, others="transpose"))
     assert {int(s) % 8 for s in both.source} == set(range(8))
     in_row = both.source % 8 == 5
     assert both.time_ps[in_row].tolist() == alone.time_ps.tolist()

@@ -180,7 +180,8 @@ def test_symmetric_states_are_counted_once_and_nothing_is_lost_by_it(monkeypatch
     ring = one_way_ring(4, (1, 2, 3))
     assert len(symmetries(ring)) == 4 and len(symmetries(two_rings())) == 1
     reduced = explore(ReadableSteps(ring, Rules()))
-    monkeypatch.setattr("testbed.interconnect.model_checking.symmetry.symmetries", lambda network: [(0, 1, 2, 3)])
+    alone = ((0, 1, 2, 3), list(range(len(ring.links))), list[int]())
+    monkeypatch.setattr("testbed.interconnect.model_checking.symmetry.symmetries", lambda network: [alone])
     whole = explore(ReadableSteps(ring, Rules()))
     assert reduced.stuck == whole.stuck == 0 and reduced.deepest == whole.deepest
     assert whole.states / 4 <= reduced.states < whole.states / 3

@@ -25,7 +25,7 @@ from testbed.interconnect.ft_drb.escape_steps import escape_path, measure_path
 from testbed.interconnect.ft_drb.source_state import build_state, count_events
 from testbed.interconnect.options import FtDrbOptions
 from testbed.interconnect.parameters import SimulationParameters
-from testbed.interconnect.static_paths import NONE, Paths, build_paths, compact_routes, links_between, next_link
+from testbed.interconnect.static_paths import NONE, Paths, build_paths, links_between, next_link
 from tests.helpers.drawn import drawn
 from tests.oracles.interconnect.ft_drb_paths import Escape, RoutingMap
 from tests.oracles.interconnect.ft_drb_source import COUNTED, Source
@@ -441,13 +441,3 @@ def test_routes_by_coordinates_are_those_of_the_tables(name: str, monkeypatch: p
     for router, target in np.ndindex(paths.next_link.shape):
         assert next_link(paths.routes, 0, router, target) == paths.next_link[router, target]
         assert links_between(paths.routes, router, target) == paths.length[router, target]
-
-
-def test_routes_that_no_coordinates_give_stay_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(static_paths, "LARGE", 0)
-    paths = build_paths(load_network("torus:4x4"))
-    at = np.concatenate([np.arange(16, dtype=np.int32), paths.host_router])
-    other = paths.next_link.copy()
-    other[5, 15] = other[5, 4]
-    assert compact_routes(paths.next_link[None], None, at, [4, 4]).dimensions == 2
-    assert compact_routes(other[None], None, at, [4, 4]).dimensions == 0

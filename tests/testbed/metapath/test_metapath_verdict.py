@@ -224,7 +224,7 @@ def test_a_copy_counts_for_its_message() -> None:
     assert fates.lost.tolist() == [False, True]
     assert fates.arrived_s[0] == 0.5
     (share,) = path_shares(run, 0.0)
-    assert (share.path, share.share, share.predicted_share) == (0, pytest.approx(2 / 3), 1.0)
+    assert (share["path"], share["share"], share["predicted_share"]) == (0, pytest.approx(2 / 3), 1.0)
 
 
 def test_rows_and_document_are_drawn_and_printed() -> None:

@@ -26,7 +26,7 @@ def _run_ring() -> dict[str, Any]:
         "missing": bare.made - bare.delivered,
         "circle": len(find_cycle(plan, bare.snapshots)),
         "freed": [freed.made, freed.delivered, freed.in_use],
-        "hops": sorted(set(freed.arrivals.rows[:, 3].tolist())),
+        "hops": sorted({arrival[3] for arrival in freed.log}),
         "moves": freed.nac["moves"],
     }
 

@@ -72,8 +72,8 @@ def test_nac_delivers_every_message_once_whatever_time_frames_take(
     plan = ring_plan(routers, hops, messages=30, slots=slots, load=load, seed=seed)
     run = VirtualRouters(plan, seed=seed, delay_s=1.5 * plan.packet_s).run()
     assert run.delivered == run.made and run.in_use == 0
-    assert len({tuple(row[:3]) for row in run.arrivals.rows.tolist()}) == run.made
-    assert set(run.arrivals.rows[:, 3].tolist()) == {hops}
+    assert len({arrival[:3] for arrival in run.log}) == run.made
+    assert {arrival[3] for arrival in run.log} == {hops}
 
 
 def test_bubble_flow_control_delivers_too_and_puts_nothing_aside() -> None:

@@ -162,12 +162,18 @@ def is_closed(t: ModelTables, s: IntArray, number: int) -> bool:
     return True
 
 
-def signal(t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int, k: int) -> int:
-    """The k-th recovery signal arrives: conditions 4.4 to 4.7 at the router before the freed slot."""
+def signal_place(t: ModelTables, s: IntArray, k: int) -> tuple[int, int, int, int, int]:
+    """Of the k-th recovery signal: its cycle, its place there and how many there are, the output whose freed slot it
+    tells of, and the input that it comes to."""
     number, place = int(s[t.signals_at + 2 * k]), int(s[t.signals_at + 2 * k + 1])
     first = int(t.cycle_first[number])
     length = int(t.cycle_first[number + 1]) - first
-    out, link = int(t.cycle[first + place - 1]), int(t.cycle[first + place % length])
+    return number, place, length, int(t.cycle[first + place - 1]), int(t.cycle[first + place % length])
+
+
+def signal(t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int, k: int) -> int:
+    """The k-th recovery signal arrives: conditions 4.4 to 4.7 at the router before the freed slot."""
+    _, place, length, out, link = signal_place(t, s, k)
     reset(s, found, n, (False, SIGNALLED, link, 0))
     left = found.rows[n]  # the row of the last outcome, made again below
     drop_signal(t, left, k)
@@ -189,10 +195,7 @@ def signal(t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int, k: int) 
 def outcome(t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int, what: tuple[int, bool, bool, bool]) -> int:
     """The k-th signal is used up: (k, whether the slot is kept, whether a packet moves, whether that is sure)."""
     k, wanting, moving, sure = what
-    number, place = int(s[t.signals_at + 2 * k]), int(s[t.signals_at + 2 * k + 1])
-    first = int(t.cycle_first[number])
-    length = int(t.cycle_first[number + 1]) - first
-    out, link = int(t.cycle[first + place - 1]), int(t.cycle[first + place % length])
+    number, place, _, out, link = signal_place(t, s, k)
     reset(s, found, n, (sure, SIGNALLED, link, 0))
     row = found.rows[n]
     drop_signal(t, row, k)

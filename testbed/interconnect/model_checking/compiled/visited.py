@@ -8,7 +8,7 @@ import numpy as np
 
 from testbed.arrays import IntArray
 from testbed.interconnect.model_checking.compiled.model_tables import MOST_SIGNALS, ModelTables
-from testbed.interconnect.model_checking.compiled.state_access import copy
+from testbed.interconnect.model_checking.compiled.state_access import add_signal, copy
 from testbed.interconnect.model_checking.transition_system import HERE
 
 
@@ -65,14 +65,7 @@ def image_of(t: ModelTables, row: IntArray, k: int, image: IntArray) -> None:
         at = t.signals_at + 2 * i
         if row[at + 1] == 0:
             break
-        number, place, j = t.image_cycles[k, row[at]], int(row[at + 1]), i
-        while j > 0:  # in order of (cycle, place)
-            before = t.signals_at + 2 * (j - 1)
-            if image[before] < number or (image[before] == number and image[before + 1] <= place):
-                break
-            image[before + 2], image[before + 3] = image[before], image[before + 1]
-            j -= 1
-        image[t.signals_at + 2 * j], image[t.signals_at + 2 * j + 1] = number, place
+        add_signal(t, image, int(t.image_cycles[k, row[at]]), int(row[at + 1]))
 
 
 def number_of(visited: Visited, words: IntArray, parent: int) -> int:
