@@ -51,11 +51,13 @@ def _routes() -> None:
 def _schedules() -> None:
     from testbed.conformance.schedulers import traffics
     from testbed.scheduling.fast.portfolio import liquid_schedule
+    from testbed.scheduling.packing import pack
     from testbed.scheduling.traffic.patterns import all_to_all
     from topologies import load_network
 
     for traffic in (*traffics().values(), all_to_all(load_network("torus:3x3"))):
         liquid_schedule(traffic, time_limit_s=2.0)
+    pack([(0, 1), (1, 2)], 2, 1)
 
 
 def _router_simulator(routing: str) -> None:
