@@ -14,7 +14,6 @@ from collections.abc import Sequence
 
 from experiments.capillary.mobile_pairs import joined, other_pairs, outermost_pair
 from testbed.campaigns.rows import drawn_pair
-from testbed.errors import InputError
 from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, half_width, sum_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import ORANGE, panels
@@ -53,10 +52,9 @@ def measure(point: Row) -> Results:
     outermost = point["kind"] == "top to bottom"
     drawn = outermost_pair(network) if outermost else drawn_pair(network, point["seed"], 0, minimum_paths=2)
     pair = joined(network, drawn)
-    try:
-        hunted = hunt_layers(network, *pair, layers=LAYERS, interior=point["kind"] == "interior")
-    except InputError as error:
-        return _row(network, pair) | {"unsolved": str(error)}
+    hunted = hunt_layers(network, *pair, layers=LAYERS, interior=point["kind"] == "interior")
+    if hunted.failure is not None:
+        return _row(network, pair) | {"unsolved": hunted.failure}
     exact = capillary_route(network, *pair)
     same = [
         {network.links[i].id for i in layer.bottlenecks} == set(true.bottlenecks)
