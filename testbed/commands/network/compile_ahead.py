@@ -40,11 +40,11 @@ def _codes() -> None:
 
 
 def _routes() -> None:
-    from testbed.routing.capillary.kernel import capillary_loads
+    from testbed.routing.capillary.kernel import FloatRouter
     from testbed.routing.capillary.recursion import LinkArrays, final_loads
     from topologies import load_network
 
-    capillary_loads(load_network("torus:4x4"), [("s0_0", "s2_2")])
+    FloatRouter(load_network("torus:4x4")).loads("s0_0", "s2_2")
     final_loads(LinkArrays(nodes=3, tail=[0, 0, 1], head=[1, 2, 2], weight=[1, 1, 1]), 0, 2)
 
 
