@@ -51,11 +51,15 @@ def all_to_all(network: Network, *routes: Route) -> Traffic:
     return traffic_of(network, pairs, *routes)
 
 
-def all_to_others(network: Network, *routes: Route) -> Traffic:
-    """Every sender to every receiver but itself, as bulk transfers send it. Raises InputError and NoPathError as
-    ``all_to_all``."""
+def other_pairs(network: Network) -> tuple[tuple[str, str], ...]:
+    """Every sender with every receiver but itself. InputError without hosts."""
     senders, receivers = processors(network)
-    return traffic_of(network, [(a, b) for a in senders for b in receivers if a != b], *routes)
+    return tuple((a, b) for a in senders for b in receivers if a != b)
+
+
+def all_to_others(network: Network, *routes: Route) -> Traffic:
+    """``other_pairs``, as bulk transfers send it. Raises InputError and NoPathError as ``all_to_all``."""
+    return traffic_of(network, other_pairs(network), *routes)
 
 
 def all_switches(network: Network, *routes: Route) -> Traffic:
