@@ -5,9 +5,8 @@ switches W.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -51,8 +50,7 @@ def pack(
     return [placed[i] for i in range(len(paths))]
 
 
-@dataclass(frozen=True, kw_only=True)
-class PackingAnswer:
+class PackingAnswer(NamedTuple):
     """``found``: with ``bins`` the bin of each path; ``impossible``: proved; ``unknown``: the time, or the size, was
     too much."""
 
