@@ -71,8 +71,9 @@ def _opened(how: How) -> Iterator[Carry[BulkPlan, BulkMeasurements]]:
 
         if requested.save_messages is not None:
             make_directory(requested.save_messages, "--save-messages")
-        own = {"on_deadlock": requested.on_deadlock, "store": requested.save_messages}
-        with EmulatedBulkFabric(**own, machines=how.machines) as fabric:
+        with EmulatedBulkFabric(
+            on_deadlock=requested.on_deadlock, store=requested.save_messages, machines=how.machines
+        ) as fabric:
             yield fabric.run
 
 

@@ -19,7 +19,7 @@ NETWORK, SIZE = "swiss-t1:allocation=1-1-0-0-1-0-0-0", 100_000
 def carried(switchings: list[str], store: str | None, options: dict[str, Any]) -> list[dict[str, Any]]:
     """Inside a sandbox: the run of each switching on one network, as its row and what the switches say."""
     from testbed.bulk.emulated.fabric import EmulatedBulkFabric
-    from testbed.bulk.judgement import analyse, judge_bulk
+    from testbed.bulk.judgement import counter_error, judge_bulk
     from testbed.bulk.plan import KilledProcess
     from testbed.bulk.workload import bulk_plan
     from testbed.faults.fault import Fault
@@ -36,7 +36,7 @@ def carried(switchings: list[str], store: str | None, options: dict[str, Any]) -
                 {
                     **judge_bulk(plan, run).rows[0],
                     "by_switch": dict(run.dropped),
-                    "counter_error": analyse(plan, run, 1.0).counter_error,
+                    "counter_error": counter_error(plan, run)[0],
                     "paths": [[f"{a}->{b}" for a, b, _ in r.path] for r in run.transfers],
                     "deliveries": [r.deliveries for r in run.transfers],
                     "lost": [f"{a}->{b}" for a, b, _ in run.lost_links],
