@@ -1,7 +1,6 @@
 """Traffics of a network: all-to-all and listed pairs over its static routing, with the translations of tori."""
 
 import itertools
-import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -97,25 +96,19 @@ def with_translations(network: Network, traffic: Traffic) -> Traffic:
         return traffic
     if not all(_PLACED.fullmatch(node.id) for node in network.nodes):
         return traffic
-    ends = [network.link_of_label[name][:2] for name in traffic.links]
-    kinds = np.array([[ord(node[0]) for node in pair] for pair in ends])
-    places = np.array([[[int(part) for part in node[1:].split("_")] for node in pair] for pair in ends])
-    sides = np.array(shape)
-
-    def numbered(at: IntArray) -> IntArray:
-        """One number a link, of the kinds and places of its ends."""
-        flat = [np.ravel_multi_index(tuple(at[:, end].T), shape) * 256 + kinds[:, end] for end in (0, 1)]
-        return np.asarray(flat[0] * (256 * math.prod(shape)) + flat[1], dtype=np.int64)
-
-    names = numbered(places)
-    order = np.argsort(names)
+    place = {node.id: (node.id[0], [int(part) for part in node.id[1:].split("_")]) for node in network.nodes}
+    named = {(kind, *at): node for node, (kind, at) in place.items()}
+    number = {network.link_of_label[name]: i for i, name in enumerate(traffic.links)}
     found: list[IntArray] = []
-    for step in itertools.product(*(range(side) for side in shape)):
-        images = numbered((places + np.array(step)) % sides)
-        at = np.minimum(np.searchsorted(names[order], images), len(order) - 1)
-        if (names[order][at] != images).any():
+    for step in itertools.product(*map(range, shape)):
+        moved = {
+            node: named[kind, *((part + by) % side for part, by, side in zip(at, step, shape, strict=True))]
+            for node, (kind, at) in place.items()
+        }
+        images = [number.get((moved[a], moved[b], key), -1) for a, b, key in number]
+        if -1 in images:
             return traffic
-        found.append(order[at].astype(np.int32))
+        found.append(np.array(images, dtype=np.int32))
     return replace(traffic, symmetries=tuple(found), symmetry_shape=tuple(shape))
 
 
