@@ -53,7 +53,7 @@ def other_pairs(network: Network) -> tuple[tuple[str, str], ...]:
 
 def all_to_others(network: Network, *routes: Route) -> Traffic:
     """``other_pairs``, as bulk transfers send it. Raises InputError and NoPathError as ``all_to_all``."""
-    return traffic_of(network, other_pairs(network), *routes)
+    return traffic_of(network, list(other_pairs(network)), *routes)
 
 
 def all_switches(network: Network, *routes: Route) -> Traffic:
