@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from testbed.errors import InputError
-from testbed.scheduling.packing import pack, solve_packing
+from testbed.scheduling.fast.packing import pack, solve_packing
 from testbed.wavelengths.checker import check_wavelength_plan
 from testbed.wavelengths.greedy import GREEDY, greedy_rounds
 from testbed.wavelengths.plan import MAX_WAVELENGTHS, SWITCHINGS, Lightpath, LitPath, Switching, WavelengthPlan

@@ -10,7 +10,7 @@ import operator
 from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 
-from testbed.scheduling.packing import pack
+from testbed.scheduling.fast.packing import pack
 
 
 class Reservations:

@@ -10,8 +10,8 @@ from multiprocessing.connection import Connection
 
 from testbed.bulk.emulated.agent_process import ANSWER_S, PipeEnd, process_groups
 from testbed.bulk.emulated.endpoints import StartAgents
-from testbed.bulk.emulated.fabric import MTU_BYTES, run_on
 from testbed.bulk.emulated.machine_ends import kill_agent, start_agent, stop_agent
+from testbed.bulk.emulated.measured_run import MTU_BYTES, run_on
 from testbed.bulk.emulated.run import RunOptions
 from testbed.bulk.measurements import BulkMeasurements
 from testbed.bulk.messages import MessageDone, MessageSet, Order, Report

@@ -50,8 +50,8 @@ def _routes() -> None:
 
 def _schedules() -> None:
     from testbed.conformance.schedulers import traffics
+    from testbed.scheduling.fast.packing import pack
     from testbed.scheduling.fast.portfolio import liquid_schedule
-    from testbed.scheduling.packing import pack
     from testbed.scheduling.traffic.patterns import all_to_all
     from topologies import load_network
 

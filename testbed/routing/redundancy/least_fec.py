@@ -15,12 +15,13 @@ from testbed.arrays import FloatArray
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
 from testbed.routing.capillary.route import capillary_route
-from testbed.routing.demands.least_ror import SHARE_CAP, overhead
 from testbed.routing.flows.end_points import FlowProblem, flow_problem
 from testbed.routing.flows.exact_flow import exact_route
 from testbed.routing.flows.linear_programs import balance_matrix, solve_lp, solving
 from topologies.network import Network
 
+SHARE_CAP = 0.999
+"""Of a link that a pair could avoid: eq. 29 has a pole at 1."""
 SHORTER = 1e-7
 """Cost of a unit of load on any link: of routes of one ROR the one with fewer loaded links, and no circulations."""
 
@@ -82,6 +83,11 @@ def _unit(problem: FlowProblem) -> FloatArray:
     demand = np.zeros(problem.nodes)
     demand[problem.source], demand[problem.sink] = 1.0, -1.0
     return demand
+
+
+def overhead(share: FloatArray, tolerance: float) -> FloatArray:
+    """A link's term of eq. 29; below the tolerance 0, where it continues convexly."""
+    return np.asarray(np.maximum((1 - tolerance) / (1 - np.minimum(share, SHARE_CAP)) - 1, 0.0))
 
 
 def _tangents(points: Sequence[tuple[int, float]], tolerance: float, links: int) -> tuple[csr_array, FloatArray]:
