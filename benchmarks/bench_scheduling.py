@@ -16,10 +16,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import networkx
 import numpy as np
 
 from testbed.model.traffic import Traffic
-from testbed.scheduling.baselines import networkx_dsatur_frames
 from testbed.scheduling.checker import check_schedule
 from testbed.scheduling.fast.portfolio import cp_sat_schedule, liquid_schedule
 from testbed.scheduling.theory_methods import dsatur, exact, milp
@@ -47,7 +47,7 @@ def main() -> None:
     for name, method in (
         ("exhausted search", lambda t: exact(t, time_limit_s=LIMIT_S, now=time.perf_counter).liquid),
         ("DSATUR", lambda t: dsatur(t).liquid),
-        ("DSATUR, networkx", lambda t: len(networkx_dsatur_frames(t.paths())) == t.bottleneck_load),
+        ("DSATUR, networkx", lambda t: networkx_colours(t) == t.bottleneck_load),
         ("HiGHS", lambda t: milp(t, time_limit_s=LIMIT_S, now=time.perf_counter).liquid),
         ("CP-SAT on transfers", lambda t: cp_sat_schedule(t, time_limit_s=LIMIT_S, now=time.perf_counter).liquid),
     ):
@@ -58,6 +58,11 @@ def main() -> None:
     larger()
     if args.all_allocations:
         everything()
+
+
+def networkx_colours(traffic: Traffic) -> int:
+    graph = networkx.Graph(list(traffic.congestion_graph()))
+    return 1 + max(networkx.greedy_color(graph, strategy="DSATUR").values(), default=0)
 
 
 def times(traffics: list[Traffic], method: Callable[[Traffic], bool]) -> tuple[list[float], int]:

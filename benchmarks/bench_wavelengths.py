@@ -16,7 +16,7 @@ from itertools import combinations
 
 import networkx as nx
 
-from testbed.scheduling.packing import solve_packing
+from testbed.scheduling.fast.packing import solve_packing
 from testbed.wavelengths.assignment import all_to_all, assign_wavelengths, lightpaths_between
 from testbed.wavelengths.plan import Lightpath
 from topologies import load_network

@@ -4,17 +4,14 @@ import statistics
 from collections.abc import Iterator, Mapping
 
 from experiments.capillary.mobile_pairs import mobile_pair
-from testbed.errors import InputError
 from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grid, half_width, mean_of, sum_of, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import AMBER, BLUE, GREEN, INK, ORANGE, draw_dots, panels
 from testbed.routing import capillary_route
-from testbed.routing.capillary.basic_programme import Rule, basic_layers
 from testbed.routing.capillary.thesis_loop import hunt_layers
 from topologies import Network
 from topologies.network import Link, Node
 
-RULES: tuple[Rule, ...] = ("full", "priced", "hunted")
 FORMS = {
     "full": "basic, all full links fixed",
     "priced": "basic, links with a price fixed",
@@ -65,18 +62,9 @@ def measure(point: Row) -> Results:
     else:
         network, source, sink = nested_example(int(number)), "s", "t"
     exact = capillary_route(network, source, sink)
-    failure, programmes = None, 0
-    if point["form"] == "stable":
-        try:
-            stable = hunt_layers(network, source, sink)
-            loads, programmes = stable.loads, stable.linear_programs
-            layers = [layer.bottlenecks for layer in stable.layers]
-        except InputError as error:
-            loads, layers, failure = (0.0,) * len(network.links), [], str(error)
-    else:
-        basic = basic_layers(network, source, sink, point["form"])
-        loads, programmes, failure = basic.loads, basic.linear_programs, basic.failure
-        layers = [links for _, links in basic.layers]
+    form = None if point["form"] == "stable" else point["form"]
+    hunted = hunt_layers(network, source, sink, basic=form)
+    loads, layers = hunted.loads, [layer.bottlenecks for layer in hunted.layers]
     true = [float(load) for load in exact.loads]
     return {
         "links": len(exact.loaded),
@@ -89,8 +77,8 @@ def measure(point: Row) -> Results:
             [loads[links[0]], max((abs(loads[i] - true[i]) / true[i] for i in links if true[i]), default=1.0)]
             for links in layers
         ],
-        "linear_programs": programmes,
-        "failure": failure,
+        "linear_programs": hunted.linear_programs,
+        "failure": hunted.failure,
     }
 
 

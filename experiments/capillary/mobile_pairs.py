@@ -1,9 +1,5 @@
 """The mobile networks of the chapter 4 studies, each with one pair of end points that two separate paths join."""
 
-import itertools
-import math
-from collections import Counter
-
 from testbed.campaigns.rows import drawn_pair
 from testbed.routing.baselines import disjoint_paths
 from topologies import Network, load_network
@@ -32,28 +28,6 @@ def outermost_pair(network: Network) -> tuple[str, str] | None:
             if source != sink and _two_paths(network, source, sink):
                 return source, sink
     return None
-
-
-def other_pairs(network: Network) -> dict[str, tuple[str, str]]:
-    """Further readings of "source and sink" of a mobile network, by name: the first node and the last, the leftmost and
-    the rightmost, the two that are farthest apart, the one in the middle and the one farthest from it, and the two of
-    most neighbours."""
-    places = {node.id: node.position for node in network.switches if node.position is not None}
-    nodes = list(places)
-    across = sorted(nodes, key=lambda node: places[node][0])
-    far = max(itertools.combinations(nodes, 2), key=lambda pair: math.dist(places[pair[0]], places[pair[1]]))
-    middle = tuple((min(axis) + max(axis)) / 2 for axis in zip(*places.values(), strict=True))
-    inner = min(nodes, key=lambda node: math.dist(places[node], middle))
-    outer = max(nodes, key=lambda node: math.dist(places[node], places[inner]))
-    degree = Counter(link.source for link in network.links if link.source in places)
-    hubs = sorted(nodes, key=lambda node: -degree[node])
-    return {
-        "first to last": (nodes[0], nodes[-1]),
-        "left to right": (across[0], across[-1]),
-        "farthest apart": far,
-        "middle to farthest": (inner, outer),
-        "most neighbours": (hubs[0], hubs[1]),
-    }
 
 
 def _two_paths(network: Network, source: str, sink: str) -> bool:

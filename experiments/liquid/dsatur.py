@@ -3,7 +3,7 @@
 from experiments.liquid.swiss_t1_traffic import SIZE, points, traffic_of
 from testbed.model.studies import Claim, Figures, Results, Row, Rows, Study, Verdict
 from testbed.report.drawing.charts import GREY, chart
-from testbed.scheduling.baselines import dsatur_frames, networkx_dsatur_frames
+from testbed.scheduling.baselines import dsatur_frames
 from testbed.scheduling.methods import schedule_by_name
 
 THESIS_PATTERNS, THESIS_LOSING, THESIS_WORST, THESIS_MILD = 362, 94, 19.0, 0.66
@@ -14,27 +14,21 @@ EVEN = (MILD - 2) / (THESIS_WORST - 2)
 
 
 def measure(point: Row) -> Results:
-    """Frames by the fast method and by DSATUR, ours (ties as in Table 3) and networkx'."""
+    """Frames by the fast method and by DSATUR, ties as in Table 3."""
     traffic = traffic_of(point["allocation"])
-    paths = traffic.paths()
     return {
         "bottleneck_load": traffic.bottleneck_load,
         "liquid": schedule_by_name(traffic, "liquid", seed=point["seed"]).length,
-        "dsatur": len(dsatur_frames(paths)),
-        "networkx": len(networkx_dsatur_frames(paths)),
+        "dsatur": len(dsatur_frames(traffic.paths())),
     }
 
 
 def judge(rows: Rows) -> Verdict:
     """Every pattern has a liquid schedule, and DSATUR loses about as often and as much as in the thesis."""
     liquid = sum(row["liquid"] == row["bottleneck_load"] for row in rows)
-    losses = _losses(rows, "dsatur")
+    losses = _losses(rows)
     share = len(losses) / len(rows)
-    networkx = _losses(rows, "networkx")
     mild = sum(loss <= MILD for loss in losses) / max(1, len(losses))
-    note = (
-        f"networkx' DSATUR loses on {len(networkx)} of {len(rows)} patterns, at most {max(networkx, default=0.0):.1f} %"
-    )
     return Verdict.of(
         (
             Claim("patterns with a liquid schedule").count(len(rows), liquid),
@@ -51,14 +45,13 @@ def judge(rows: Rows) -> Verdict:
             .equal(THESIS_WORST, max(losses, default=0.0), 3.0)
             .cites("19 %, Figure 64")
             .against(MILD, "all losses mild"),
-        ),
-        (note,),
+        )
     )
 
 
-def _losses(rows: Rows, method: str) -> list[float]:
+def _losses(rows: Rows) -> list[float]:
     """Loss of throughput in %, where there is one, largest first."""
-    found = [100.0 * (1 - row["bottleneck_load"] / row[method]) for row in rows]
+    found = [100.0 * (1 - row["bottleneck_load"] / row["dsatur"]) for row in rows]
     return sorted((loss for loss in found if loss > 0), reverse=True)
 
 
@@ -69,10 +62,9 @@ def figures(rows: Rows) -> Figures:
         "patterns affected, from the largest loss on",
     )
     figure, axes = chart(title, size=SIZE, xlabel=x, ylabel="loss of throughput (%)")
-    for method, label, mark in (("dsatur", "Table 3 of the thesis", "o-"), ("networkx", "networkx", "x-")):
-        losses = _losses(rows, method)
-        of = f"{len(losses)} of {len(rows)} patterns ({100 * len(losses) / len(rows):.0f} %)"
-        axes.plot(range(1, len(losses) + 1), losses, mark, linewidth=0.6, label=f"DSATUR, {label}: {of}")
+    losses = _losses(rows)
+    of = f"{len(losses)} of {len(rows)} patterns ({100 * len(losses) / len(rows):.0f} %)"
+    axes.plot(range(1, len(losses) + 1), losses, "o-", linewidth=0.6, label=f"DSATUR: {of}")
     axes.axhline(THESIS_WORST, color=GREY, linestyle="--", label="thesis: 26 % of patterns, at most 19 %")
     axes.set(ylim=(0, None))
     axes.legend()

@@ -4,7 +4,7 @@ round."""
 from dataclasses import replace
 
 from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, where
-from testbed.report.drawing.charts import BLUE, GREEN, INK, ORANGE, PURPLE, Figure, chart, panels
+from testbed.report.drawing.charts import BLUE, GREEN, ORANGE, PURPLE, Figure, chart
 from topologies import load_network
 
 LOOKS = {
@@ -40,12 +40,6 @@ def measure(point: Row) -> Results:
     plan = assign_wavelengths(network, lightpaths, **{key: point[key] for key in how}, effort=effort)
     rounds = run_wavelengths(plan, packets=PACKETS, wrong=WRONG, seed=point["seed"])
     verdict = judge_rounds(plan, rounds)
-    lit = [
-        [network.link_index[link], number * plan.wavelengths + wavelength]
-        for number in range(len(plan.rounds))
-        for link, colours in plan.lit_wavelengths(number).items()
-        for wavelength in sorted(colours)
-    ]
     return {
         "rounds": len(plan.rounds),
         **{name: getattr(plan, name) for name in ("bound", "optimal", "bottleneck_load", "conversions")},
@@ -53,7 +47,6 @@ def measure(point: Row) -> Results:
         **{name: sum(sum(getattr(r, name).values()) for r in rounds) for name in ("injected", "dropped")},
         "passed": verdict.passed,
         "failed": [check.name for check in verdict.checks if not check.passed],
-        "lit": lit,
     }
 
 
@@ -85,12 +78,8 @@ def judge(rows: Rows) -> Verdict:
 
 
 def figures(rows: Rows) -> Figures:
-    """Rounds against wavelengths; and which wavelength of which fibre is lit when, for liquid and first fit."""
-    drawn = {"rounds": _rounds_figure(rows)}
-    shown = {r["method"]: r for r in where(rows, wavelengths=SHOWN_WAVELENGTHS, switching="wsxc")}
-    if {"liquid", "first-fit"} <= shown.keys():
-        drawn["colours"] = _colours_figure([shown["liquid"], shown["first-fit"]])
-    return drawn
+    """Rounds against wavelengths, for liquid and first fit."""
+    return {"rounds": _rounds_figure(rows)}
 
 
 def _rounds_figure(rows: Rows) -> Figure:
@@ -108,28 +97,6 @@ def _rounds_figure(rows: Rows) -> Figure:
             axes.plot(at, rounds, color=colour, marker=marker, linestyle=line, label=label)
     axes.set(ylim=(0, max(r["rounds"] for r in rows) * 1.45), xticks=counts)
     axes.legend()
-    return figure
-
-
-def _colours_figure(rows: Rows) -> Figure:
-    """Fibres by load from above, wavelengths of successive rounds from the left; a mark where there is light."""
-    from collections import Counter
-
-    widths = [r["rounds"] * r["wavelengths"] for r in rows]
-    figure, both = panels(10, 6.4, columns=2, sharey=True, width_ratios=widths)
-    figure.suptitle("Where there is light: every pair once, no wavelength converted")
-    load = Counter(link for link, _ in rows[0]["lit"])
-    place = {link: k for k, (link, _) in enumerate(sorted(load.items(), key=lambda item: (-item[1], item[0])))}
-    for axes, row, width in zip(both, rows, widths, strict=True):
-        colour = LOOKS[row["method"], "wsxc"][1]
-        for k in range(0, row["rounds"], 2):
-            ends = (edge * row["wavelengths"] - 0.5 for edge in (k, k + 1))
-            axes.axvspan(*ends, color=INK, alpha=0.05, linewidth=0)
-        axes.scatter([c for _, c in row["lit"]], [place[link] for link, _ in row["lit"]], marker="s", s=9, color=colour)
-        x = f"wavelength, round after round ({row['wavelengths']} each, shaded in turn)"
-        axes.set(xlim=(-0.5, width - 0.5), title=f"{row['method']}: {row['rounds']} rounds", xlabel=x)
-    both[0].set_ylabel("directed fibre, most loaded on top")
-    both[0].invert_yaxis()
     return figure
 
 

@@ -6,18 +6,18 @@ transfers that wait for each other is found at the moment it closes.
 """
 
 from collections import deque
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any
 
 from testbed.errors import InputError
 
-Key = TypeVar("Key", bound=Hashable)
-Line = TypeVar("Line", bound=Hashable)
+Key = Any
+Line = Any
 
 
 @dataclass(frozen=True, kw_only=True)
-class Deadlock(Generic[Key, Line]):
+class Deadlock:
     """Transfers that wait for each other in a circle: ``waiting[i]`` wants ``links[i]``, which ``waiting[i + 1]``
     holds."""
 
@@ -26,15 +26,15 @@ class Deadlock(Generic[Key, Line]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArbiterResult(Generic[Key, Line]):
+class ArbiterResult:
     """What a call led to: transfers that now hold all their links, in the order they got there, and circles that
     closed."""
 
     granted: tuple[Key, ...] = ()
-    deadlocks: tuple[Deadlock[Key, Line], ...] = ()
+    deadlocks: tuple[Deadlock, ...] = ()
 
 
-class CircuitArbiter(Generic[Key, Line]):
+class CircuitArbiter:
     """Who holds which link, and who waits for it; keys name transfers, any hashable names a link.
 
     A link goes to those who requested it in the order in which they came to it. Every call takes time proportional to
@@ -53,7 +53,7 @@ class CircuitArbiter(Generic[Key, Line]):
         self._holder: dict[Line, Key] = {}
         self._queues: dict[Line, deque[Key]] = {}
 
-    def request(self, key: Key, path: Sequence[Line]) -> ArbiterResult[Key, Line]:
+    def request(self, key: Key, path: Sequence[Line]) -> ArbiterResult:
         """Begin to acquire the links of the path, in its order.
 
         Raises InputError for a key that holds or waits already, an empty path, and a path that takes a link twice (it
@@ -67,7 +67,7 @@ class CircuitArbiter(Generic[Key, Line]):
         self._occupied[key] = 0
         return self._advance([key])
 
-    def release(self, key: Key) -> ArbiterResult[Key, Line]:
+    def release(self, key: Key) -> ArbiterResult:
         """Give back whatever the transfer holds, and its place where it waits; InputError for one that is not here."""
         if key not in self._paths:
             raise InputError(f"transfer {key} holds no link and waits for none")
@@ -105,7 +105,7 @@ class CircuitArbiter(Generic[Key, Line]):
         """Whether nobody holds or waits for anything."""
         return not self._paths
 
-    def _advance(self, keys: Sequence[Key]) -> ArbiterResult[Key, Line]:
+    def _advance(self, keys: Sequence[Key]) -> ArbiterResult:
         granted, deadlocks = [], []
         for key in keys:
             path = self._paths[key]
@@ -121,7 +121,7 @@ class CircuitArbiter(Generic[Key, Line]):
                 deadlocks.append(circle)
         return ArbiterResult(granted=tuple(granted), deadlocks=tuple(deadlocks))
 
-    def _circle(self, key: Key) -> Deadlock[Key, Line] | None:
+    def _circle(self, key: Key) -> Deadlock | None:
         """Follow who waits for whom. A transfer waits for one link, and that has one holder: the chain ends or
         closes."""
         waiting: list[Key] = []

@@ -66,7 +66,7 @@ class BulkCoordinator:
     def __init__(self, plan: BulkPlan, *, on_deadlock: OnDeadlock = "retreat", stall_s: float = 30.0) -> None:
         self.plan = plan
         self._on_deadlock, self._stall_s = on_deadlock, stall_s
-        self._arbiter: CircuitArbiter[int, LinkId] = CircuitArbiter()
+        self._arbiter: CircuitArbiter = CircuitArbiter()
         self._records = [TransferRecord(transfer=i, path=t.path) for i, t in enumerate(plan.transfers)]
         self._frames = deque(enumerate(plan.frames))
         self._open: set[int] = set()
@@ -237,13 +237,13 @@ class BulkCoordinator:
             self._records[index] = replace(record, granted_s=now_s)
             self._send([index], now_s)
 
-    def _apply_arbiter_actions(self, outcome: ArbiterResult[int, LinkId], now_s: float) -> None:
+    def _apply_arbiter_actions(self, outcome: ArbiterResult, now_s: float) -> None:
         for index in outcome.granted:
             self._on_granted(index, now_s)
         for deadlock in outcome.deadlocks:
             self._break(deadlock, now_s)
 
-    def _break(self, deadlock: Deadlock[int, LinkId], now_s: float) -> None:
+    def _break(self, deadlock: Deadlock, now_s: float) -> None:
         parts = [
             f"{self.plan.transfers[i].name} wants {label_of(link)}"
             for i, link in zip(deadlock.waiting, deadlock.links, strict=True)

@@ -5,8 +5,7 @@ throughput is held against the prediction and the links' bytes against the sched
 makes that verdict invalid.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from testbed.bulk.calibration import LONGER_FRAMES, machine_lag
 from testbed.bulk.measurements import BulkMeasurements
@@ -19,7 +18,7 @@ from testbed.model.machine.load import MachineLoadLimits, overload_message, over
 from testbed.model.verdict import Check, Verdict
 from testbed.model.workload import Judgement
 from topologies.network import LinkId, label_of
-from topologies.text.json_types import JsonObject
+from topologies.text.json_types import Json, JsonObject
 
 LIQUID_RATIO = 0.95
 """What a liquid schedule's run must reach of the predicted liquid throughput."""
@@ -37,33 +36,21 @@ SEGMENT_BYTES = 8948
 """Data in a packet of the largest size on the emulated links."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class BulkAnalysis:
-    """Figures of one run next to its prediction. ``liquid_throughput_bps``: liquid throughput times calibrated goodput;
-    ``ratio``: measured throughput over it; ``predicted_ratio``: that of the same plan in virtual time. ``busy``:
-    bottleneck -> fraction of each time frame in which it carried data. ``counter_error``: largest relative difference
-    between the bytes that a link carried and the bytes that the schedule puts on it, those that TCP sent again there
-    set aside."""
-
-    throughput_bps: float
-    liquid_throughput_bps: float
-    ratio: float
-    predicted_ratio: float
-    verified: int
-    busy: Mapping[LinkId, tuple[float, ...]]
-    counter_error: float
-    worst_link: LinkId | None
-
-
 def judge_bulk(plan: BulkPlan, run: BulkMeasurements) -> Judgement:
     """Verdict and figures next to what is predicted; one row has them all."""
-    analysis = analyse(plan, run, predicted_ratio(plan))
-    verdict, row = judge(plan, run, analysis), _row(plan, run, analysis)
+    row = _row(plan, run)
+    verdict = judge(plan, run, row)
     return Judgement(verdict=verdict, document={**row, "verdict": dict(verdict.to_json())}, rows=(row,))
 
 
-def _row(plan: BulkPlan, run: BulkMeasurements, found: BulkAnalysis) -> JsonObject:
-    """Everything that figures and tables are drawn from, JSON-ready."""
+def _row(plan: BulkPlan, run: BulkMeasurements) -> JsonObject:
+    """Everything that figures and tables are drawn from, JSON-ready. ``liquid_throughput_bps``: liquid throughput times
+    calibrated goodput; ``ratio``: measured throughput over it; ``predicted_ratio``: that of the same plan in virtual
+    time; ``bottleneck_busy``: of each, the fraction of each time frame in which it carried data."""
+    liquid_bps = liquid_throughput_bps(plan, run.goodput)
+    throughput_bps = run.delivered * plan.message_bytes * 8 / run.seconds if run.seconds > 0 else 0.0
+    verified = sum(r.deliveries == 1 for r in run.transfers)
+    busy = busy_fractions(plan, run, plan.bottlenecks)
     return {
         "switching": plan.switching,
         "method": plan.method,
@@ -73,21 +60,21 @@ def _row(plan: BulkPlan, run: BulkMeasurements, found: BulkAnalysis) -> JsonObje
         "bytes": run.delivered * plan.message_bytes,
         "message_bytes": plan.message_bytes,
         "seconds": run.seconds,
-        "throughput_bps": found.throughput_bps,
+        "throughput_bps": throughput_bps,
         "goodput_bps": run.goodput.single_path_bps,
         "goodput_together_bps": run.goodput.concurrent_bps,
         "link_rate_bps": plan.link_rate_bps,
         "liquid_links": float(plan.liquid_links),
-        "liquid_throughput_bps": found.liquid_throughput_bps,
-        "ratio": found.ratio,
-        "predicted_ratio": found.predicted_ratio,
+        "liquid_throughput_bps": liquid_bps,
+        "ratio": throughput_bps / liquid_bps,
+        "predicted_ratio": predicted_ratio(plan),
         "transfers": len(plan.transfers),
         "parts": plan.parts,
         "frames": conflict_free_frames(plan),
         "rounds": len(plan.frames) if plan.method in ROUNDS else None,
         "bottleneck_load": plan.bottleneck_load,
-        "verified": found.verified == len(plan.transfers),
-        "messages_verified": found.verified,
+        "verified": verified == len(plan.transfers),
+        "messages_verified": verified,
         "deadlocks": len(run.deadlocks),
         "injected": run.injected,
         "dropped": sum(run.dropped.values()),
@@ -98,8 +85,8 @@ def _row(plan: BulkPlan, run: BulkMeasurements, found: BulkAnalysis) -> JsonObje
         "cpu_fraction": run.cpu_fraction,
         "failure": run.failure,
         "frame_times_s": [list(times) for times in run.frame_times_s],
-        "bottlenecks": [label_of(link) for link in found.busy],
-        "bottleneck_busy": [[round(x, 4) for x in shares] for shares in found.busy.values()],
+        "bottlenecks": [label_of(link) for link in busy],
+        "bottleneck_busy": [[round(x, 4) for x in shares] for shares in busy.values()],
         "link_loads": [
             [label_of(k), load, run.links[k].bytes if k in run.links else 0] for k, load in plan.loads.items()
         ],
@@ -118,24 +105,6 @@ def _of_machines(plan: BulkPlan, run: BulkMeasurements, report: MachinesReport) 
         "seconds_uncertainty_s": report.uncertainty_s,
         "messages_undecided": report.undecided(done, moments),
     }
-
-
-def analyse(plan: BulkPlan, run: BulkMeasurements, predicted_ratio: float) -> BulkAnalysis:
-    """The figures of a run. ``predicted_ratio``: throughput of the same plan in virtual time over liquid throughput."""
-    liquid_bps = liquid_throughput_bps(plan, run.goodput)
-    delivered_bits = run.delivered * plan.message_bytes * 8
-    throughput = delivered_bits / run.seconds if run.seconds > 0 else 0.0
-    error, worst = _counter_error(plan, run)
-    return BulkAnalysis(
-        throughput_bps=throughput,
-        liquid_throughput_bps=liquid_bps,
-        ratio=throughput / liquid_bps,
-        predicted_ratio=predicted_ratio,
-        verified=sum(r.deliveries == 1 for r in run.transfers),
-        busy=busy_fractions(plan, run, plan.bottlenecks),
-        counter_error=error,
-        worst_link=worst,
-    )
 
 
 def busy_fractions(plan: BulkPlan, run: BulkMeasurements, links: Sequence[LinkId]) -> dict[LinkId, tuple[float, ...]]:
@@ -165,9 +134,9 @@ def retransmitted_bytes(plan: BulkPlan, run: BulkMeasurements) -> dict[LinkId, i
     return found
 
 
-def _counter_error(plan: BulkPlan, run: BulkMeasurements) -> tuple[float, LinkId | None]:
-    """(largest relative difference, its link) of the links that carry data; virtual time counts no headers, so it has
-    none."""
+def counter_error(plan: BulkPlan, run: BulkMeasurements) -> tuple[float, LinkId | None]:
+    """(largest relative difference, its link) between the bytes that a link carried and those that the schedule puts on
+    it, what TCP sent again there set aside; virtual time counts no headers, so it has none."""
     if run.fabric != "emulation" or run.lost_links or run.failure is not None:
         return 0.0, None
     expected = expected_bytes(plan, run.packet_payload_bytes)
@@ -180,7 +149,7 @@ def _counter_error(plan: BulkPlan, run: BulkMeasurements) -> tuple[float, LinkId
     return errors[worst], worst
 
 
-def judge(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysis) -> Verdict:
+def judge(plan: BulkPlan, run: BulkMeasurements, row: Json) -> Verdict:
     """Completeness for every run; throughput against prediction where one is claimed; circuits against the switches'
     counters."""
     count = len(plan.transfers)
@@ -190,9 +159,9 @@ def judge(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysis) -> Verd
         Check.equal(
             "messages delivered exactly once and verified",
             count,
-            analysis.verified,
+            row["messages_verified"],
             key="verified",
-            detail=f"{analysis.verified * plan.message_bytes} of {plan.total_bytes} bytes",
+            detail=f"{row['messages_verified'] * plan.message_bytes} of {plan.total_bytes} bytes",
         ),
     ]
     checks += injection_check(injection_times(plan.faults, plan.killed), run.seconds)
@@ -200,9 +169,9 @@ def judge(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysis) -> Verd
     whole = run.failure is None and not plan.faults and not plan.killed
     if whole and plan.switching == "circuit":
         if run.fabric == "emulation":
-            checks += _circuit_checks(plan, run, analysis)
-        checks.append(_throughput_check(plan, analysis))
-        strained = _strained(plan, run, analysis, checks[-1])
+            checks += _circuit_checks(plan, run)
+        checks.append(_throughput_check(plan, row))
+        strained = _strained(plan, run, row, checks[-1])
     notes = [f"deadlock broken: {text}" for text in run.deadlocks[:5]]
     if len(run.deadlocks) > 5:
         notes.append(f"and {len(run.deadlocks) - 5} more deadlocks")
@@ -210,12 +179,12 @@ def judge(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysis) -> Verd
     return Verdict(checks=tuple(checks), notes=tuple(notes), invalid=machine_lag(plan, run.goodput) or strained)
 
 
-def _strained(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysis, claim: Check) -> str | None:
+def _strained(plan: BulkPlan, run: BulkMeasurements, row: Json, claim: Check) -> str | None:
     """Why a run of which a throughput is claimed says nothing: decided by what the machine did, never by what came out,
     and held against the time that the run was to take, never against the time that it took."""
     if run.strain is None:
         return None
-    predicted_s = plan.total_bytes * 8 / (analysis.liquid_throughput_bps * (claim.predicted or 1.0))
+    predicted_s = plan.total_bytes * 8 / (row["liquid_throughput_bps"] * (claim.predicted or 1.0))
     spare_s = predicted_s * (claim.tolerance or 0.0)
     limits = MachineLoadLimits(
         worst_lateness_s=max(min(USUAL_LATENESS_S, spare_s), MAX_STANDSTILL * spare_s), mean_lateness_s=MAX_LATE_S
@@ -271,31 +240,32 @@ def retransmission_time_s(plan: BulkPlan, run: BulkMeasurements) -> float:
     return sum(longest)
 
 
-def _throughput_check(plan: BulkPlan, analysis: BulkAnalysis) -> Check:
+def _throughput_check(plan: BulkPlan, row: Json) -> Check:
     if plan.barrier and plan.method not in ROUNDS and len(plan.frames) == plan.bottleneck_load:
         return Check(
             name="throughput over predicted liquid throughput",
             key="throughput",
             predicted=1.0,
-            measured=analysis.ratio,
+            measured=row["ratio"],
             tolerance=1 - LIQUID_RATIO,
-            passed=analysis.ratio >= LIQUID_RATIO,
+            passed=row["ratio"] >= LIQUID_RATIO,
             detail=f"at least {LIQUID_RATIO}",
         )
     return Check.equal(
         "throughput over predicted liquid throughput, against the order in virtual time",
-        analysis.predicted_ratio,
-        analysis.ratio,
+        row["predicted_ratio"],
+        row["ratio"],
         tolerance=ORDER_TOLERANCE,
         key="throughput",
     )
 
 
-def _circuit_checks(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysis) -> list[Check]:
+def _circuit_checks(plan: BulkPlan, run: BulkMeasurements) -> list[Check]:
     """What the switches' counters must show where data finds a way over circuits alone."""
     dropped = sum(run.dropped.values())
     stray = max(0, dropped - run.injected) / _own_packets(plan)
-    named = "" if analysis.worst_link is None else f"worst: {label_of(analysis.worst_link)}"
+    error, worst = counter_error(plan, run)
+    named = "" if worst is None else f"worst: {label_of(worst)}"
     injected = Check.equal(
         "packets injected without a circuit, dropped at switches",
         run.injected,
@@ -317,7 +287,7 @@ def _circuit_checks(plan: BulkPlan, run: BulkMeasurements, analysis: BulkAnalysi
         Check.equal(
             "bytes of links by the switches' counters against the schedule",
             0.0,
-            analysis.counter_error,
+            error,
             tolerance=COUNTER_TOLERANCE,
             key="link-bytes",
             detail=named,

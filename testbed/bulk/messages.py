@@ -4,7 +4,7 @@ What arrives is believed only when the checksum agrees; a message that breaks of
 
 What a run and its end-point processes say to each other over a pipe is here too, orders one way, reports the other.
 Each process reports ``Ready`` once, when its receivers listen or its connections stand. The sending process then takes
-``SendMessages`` and reports ``ConnectionBroke`` where a connection ends too early; a receiving process reports
+``Send`` and reports ``ConnectionBroke`` where a connection ends too early; a receiving process reports
 ``MessageDone`` for every message that is complete. ``Count`` asks for ``Retransmitted`` or ``Delivered``, and a process
 that cannot go on reports ``AgentFailed``.
 """
@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from testbed.bulk.coordinator import Send
 from testbed.bulk.plan import Ends
 from testbed.errors import InputError, InvalidRunError
 
@@ -193,13 +194,6 @@ class MessageSet:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SendMessages:
-    """Send these messages now: (transfer, attempt) each; an attempt above 1 goes over a new connection."""
-
-    messages: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Count:
     """Say how much TCP has sent again so far (a sending process), or how often each message has been delivered."""
 
@@ -250,5 +244,5 @@ class AgentFailed:
     reason: str
 
 
-Order = SendMessages | Count
+Order = Send | Count
 Report = Ready | MessageDone | ConnectionBroke | Retransmitted | Delivered | AgentFailed

@@ -50,7 +50,7 @@ def build_bulk_plan(requested: BulkOptions, *, now: Callable[[], float] | None =
         raise InputError(
             f"--message-size {requested.message_bytes}: not in {parts} equal parts; give a multiple of {parts}"
         )
-    pairs = all_to_all(shaped) if isinstance(pattern, str) else _checked(shaped, pattern)
+    pairs = patterns.other_pairs(shaped) if isinstance(pattern, str) else _checked(shaped, pattern)
     # A schedule's balanced routes go by the links' own capacities.
     transfers = transfers_of(shaped if carried is None else network, pairs, requested.routing, parts)
     switched = any(over_switches(shaped, t.path) for t in transfers)
@@ -98,16 +98,6 @@ def at_rate(network: Network, link_rate_bps: float) -> Network:
             " predicted; impair it for a time (--faults), or take testbed stream"
         )
     return replace(network, links=tuple(replace(link, capacity_bps=link_rate_bps) for link in network.links))
-
-
-def all_to_all(network: Network) -> tuple[Pair, ...]:
-    """Every sending with every receiving host. Hosts with a role send or receive; others do both, and not to
-    themselves.
-
-    InputError where the network has no host.
-    """
-    senders, receivers = patterns.processors(network)
-    return tuple((a, b) for a in senders for b in receivers if a != b)
 
 
 def _checked(network: Network, pattern: Sequence[Pair]) -> tuple[Pair, ...]:

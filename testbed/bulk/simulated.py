@@ -39,22 +39,8 @@ class SimulatedBulkFabric:
         cut)."""
         if any(f.kind != "down" for f in plan.faults) or plan.killed:
             raise InputError("simulated bulk transfers support only links that are down; leave other faults out")
-        run = _Run(
-            plan, BulkCoordinator(plan, on_deadlock=self._on_deadlock, stall_s=1e9), self._setup_s, report_progress
-        )
-        return run.to_the_end()
-
-
-class _Run:
-    def __init__(
-        self,
-        plan: BulkPlan,
-        coordinator: BulkCoordinator,
-        setup_s: float,
-        report_progress: ReportProgress | None,
-    ) -> None:
-        self._plan, self._coordinator, self._setup_s = plan, coordinator, setup_s
-        self._report_progress = report_progress
+        self._plan, self._report_progress = plan, report_progress
+        self._coordinator = BulkCoordinator(plan, on_deadlock=self._on_deadlock, stall_s=1e9)
         self._capacity = {link.id: link.capacity_bps for link in plan.network.links}
         self._flows: dict[int, _Flow] = {}
         self._now = 0.0
@@ -64,8 +50,9 @@ class _Run:
         self._failure: str | None = None
         self._over = False
         self._bits: dict[LinkId, float] = {}
+        return self._to_the_end()
 
-    def to_the_end(self) -> BulkMeasurements:
+    def _to_the_end(self) -> BulkMeasurements:
         """Events in their order; at one moment a batch is confirmed before messages arrive, and these before links are
         cut."""
         self._coordinator.start(0.0)

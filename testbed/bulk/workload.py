@@ -14,7 +14,7 @@ from testbed.bulk.plan import BulkPlan, over_switches
 from testbed.model.options.planner import planner
 from testbed.model.progress import ReportProgress
 from testbed.model.verdict import Verdict
-from testbed.model.workload import Carry, How, Judgement, Workload
+from testbed.model.workload import Carry, How, Judgement, Workload, lazily
 from topologies.text.json_types import Json
 
 DESCRIPTION = (
@@ -24,12 +24,7 @@ DESCRIPTION = (
     "about."
 )
 _HEADINGS = ("switching", "seconds", "Mbit/s", "of liquid", "virtual time", "verified", "queue drops", "verdict")
-
-
-def _build(requested: BulkOptions) -> BulkPlan:
-    from testbed.bulk.planning import build_bulk_plan
-
-    return build_bulk_plan(requested, now=time.monotonic)
+_BUILD = partial(lazily("testbed.bulk.planning:build_bulk_plan"), now=time.monotonic)
 
 
 def _fitted(requested: BulkOptions, plan: BulkPlan, fabric: str) -> tuple[BulkPlan, str]:
@@ -70,25 +65,16 @@ def _opened(how: How) -> Iterator[Carry[BulkPlan, BulkMeasurements]]:
         from testbed.bulk.simulated import SimulatedBulkFabric
 
         yield SimulatedBulkFabric(on_deadlock=requested.on_deadlock).run
-    elif how.machines is not None:
-        from testbed.bulk.emulated.several_machines import SeveralMachinesBulk
-
-        with SeveralMachinesBulk(how.machines, on_deadlock=requested.on_deadlock) as spread:
-            yield spread.run
     else:
         from testbed.bulk.emulated.fabric import EmulatedBulkFabric
         from testbed.results.run_folder import make_directory
 
         if requested.save_messages is not None:
             make_directory(requested.save_messages, "--save-messages")
-        with EmulatedBulkFabric(on_deadlock=requested.on_deadlock, store=requested.save_messages) as fabric:
+        with EmulatedBulkFabric(
+            on_deadlock=requested.on_deadlock, store=requested.save_messages, machines=how.machines
+        ) as fabric:
             yield fabric.run
-
-
-def _judge(plan: BulkPlan, run: BulkMeasurements) -> Judgement:
-    from testbed.bulk.judgement import judge_bulk
-
-    return judge_bulk(plan, run)
 
 
 def _compared(judged: Sequence[Judgement]) -> Judgement:
@@ -103,12 +89,6 @@ def _view(plan: BulkPlan) -> tuple[str, Callable[[], Any]]:
 
     title = f"{plan.network.name}: bulk transfers, {plan.switching} switching, {plan.method}"
     return f"{plan.switching} switching", partial(network_view, title, plan.network, plan.loads, plan.faults)
-
-
-def _figures(rows: Sequence[Json]) -> Json:
-    from testbed.bulk.figures import bulk_figures
-
-    return bulk_figures(rows)
 
 
 def _shown(document: Json) -> Iterator[str]:
@@ -151,7 +131,7 @@ def _cells(row: Json) -> tuple[str, ...]:
     )
 
 
-bulk_plan = planner("bulk_plan", "Messages from every host to every other in time frames.", BulkOptions, _build)
+bulk_plan = planner("bulk_plan", "Messages from every host to every other in time frames.", BulkOptions, _BUILD)
 BULK = Workload(
     name="bulk",
     former_keys={
@@ -169,17 +149,17 @@ BULK = Workload(
     plan=BulkPlan,
     options=BulkOptions,
     run_options=BulkRunOptions,
-    build=_build,
+    build=_BUILD,
     fitted=_fitted,
     variants=_others,
     together=_compared,
     simulate=_simulate,
     emulate=_emulate,
     opened=_opened,
-    judge=_judge,
+    judge=lazily("testbed.bulk.judgement:judge_bulk"),
     spreads=True,
     view=_view,
-    figures=_figures,
+    figures=lazily("testbed.bulk.figures:bulk_figures"),
     shown=_shown,
     example=lambda: bulk_plan("crossbar:3", message_bytes=100_000),
 )

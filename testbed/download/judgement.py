@@ -4,7 +4,7 @@ import math
 
 from testbed.download.figures import arrival_rates
 from testbed.download.plan import FRAME_OVERHEAD_BYTES, DownloadMeasurements, DownloadPlan
-from testbed.download.prediction import DownloadPrediction, predict_download
+from testbed.download.prediction import Alternatives, Prediction, alternatives, predict, symbols_needed, tolerances
 from testbed.faults.fault_times import injection_check, injection_times
 from testbed.model.machine.load import TimingError, first_exceeded
 from testbed.model.verdict import Check, Verdict
@@ -23,20 +23,16 @@ def judge_download(plan: DownloadPlan, run: DownloadMeasurements) -> Judgement:
     and (where no way is left meanwhile) a download that no failure disturbs. The packets' rival always sends at its
     highest rate.
     """
-    prediction = predict_download(plan)
-    verdict = _verdict(plan, prediction, run)
-    document = _document(plan, prediction, run, verdict)
-    return Judgement(
-        verdict=verdict,
-        document=document,
-        rows=tuple(document["faults"]),
-        stored=(_row(plan, run, document),),
-        prediction=prediction,
-    )
+    expected, others = predict(plan), alternatives(plan)
+    verdict = _verdict(plan, expected, others, run)
+    document = _document(plan, expected, others, run) | {"verdict": verdict.to_json()}
+    stored = (_row(plan, run, document),)
+    return Judgement(verdict=verdict, document=document, rows=tuple(document["faults"]), stored=stored)
 
 
-def _verdict(plan: DownloadPlan, prediction: DownloadPrediction, run: DownloadMeasurements) -> Verdict:
-    expected, others = prediction.expected, prediction.others
+def _verdict(plan: DownloadPlan, expected: Prediction, others: Alternatives, run: DownloadMeasurements) -> Verdict:
+    rival_s, rival_is = others.nearest(expected.seconds)
+    seconds_tolerance, packets_tolerance = tolerances(plan)
     over_s = plan.limit_s if run.seconds is None else run.seconds
     frugal = others.always_highest_sent - expected.sent > 1
     checks = [
@@ -53,9 +49,9 @@ def _verdict(plan: DownloadPlan, prediction: DownloadPrediction, run: DownloadMe
             "seconds until the file was there",
             expected.seconds,
             over_s,
-            tolerance=prediction.seconds_tolerance,
-            rival=prediction.rival_s,
-            rival_is=prediction.rival_is,
+            tolerance=seconds_tolerance,
+            rival=rival_s,
+            rival_is=rival_is,
             key="seconds",
             detail=f"a single path takes {others.single_path_s:.2f} s" * (others.single_path_s > expected.seconds)
             + "; it never was" * (run.seconds is None),
@@ -64,7 +60,7 @@ def _verdict(plan: DownloadPlan, prediction: DownloadPrediction, run: DownloadMe
             "packets sent",
             expected.sent,
             float(run.sent),
-            tolerance=prediction.packets_tolerance,
+            tolerance=packets_tolerance,
             rival=others.always_highest_sent if frugal else None,
             rival_is="a sender that always sends at its highest rate"
             + "; here that is the rate asked for" * (not frugal),
@@ -93,11 +89,8 @@ def _row(plan: DownloadPlan, run: DownloadMeasurements, document: Json) -> JsonO
     }
 
 
-def _document(
-    plan: DownloadPlan, prediction: DownloadPrediction, run: DownloadMeasurements, verdict: Verdict
-) -> JsonObject:
-    """The object of ``testbed download --json``."""
-    expected, others = prediction.expected, prediction.others
+def _document(plan: DownloadPlan, expected: Prediction, others: Alternatives, run: DownloadMeasurements) -> JsonObject:
+    """The object of ``testbed download --json`` but for its verdict."""
     last = plan.last_rate_bps
     goodput = plan.file_bytes * 8 / run.seconds if run.seconds else 0.0
     return {
@@ -117,7 +110,7 @@ def _document(
         "last_rate_bps": last,
         "ratio": goodput / last,
         "packets": {
-            "needed": prediction.needed,
+            "needed": symbols_needed(plan),
             "sent": {"predicted": expected.sent, "measured": run.sent},
             "received": run.received,
         },
@@ -125,7 +118,6 @@ def _document(
             {"link": label_of(f.link), "kind": f.kind, "start_s": f.start_s, "stop_s": f.ends_s} for f in plan.faults
         ],
         "counters": dict(run.counters),
-        "verdict": verdict.to_json(),
     }
 
 

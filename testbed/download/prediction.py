@@ -23,20 +23,6 @@ class Prediction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Delays:
-    """Propagation in seconds: ``forward_s``: the mean over labels; ``spread_s``: of the longest path beyond the
-    shortest; ``back_s``: of the earlier copy of an acknowledgement."""
-
-    forward_s: float
-    spread_s: float
-    back_s: float
-
-    @property
-    def round_s(self) -> float:
-        return self.forward_s + self.back_s
-
-
-@dataclass(frozen=True, kw_only=True)
 class Alternatives:
     """What other downloads of the same file under the same failures take.
 
@@ -50,36 +36,13 @@ class Alternatives:
     undisturbed_s: float
     always_highest_sent: float
 
-
-@dataclass(frozen=True, kw_only=True)
-class DownloadPrediction:
-    """All that a run is held against, computed once from its plan. ``needed``: symbols that must arrive; ``rival_s``:
-    the nearest rival of the duration, and in words what it is (None: no failure takes any packet); tolerances in
-    seconds and in packets."""
-
-    expected: Prediction
-    others: Alternatives
-    needed: int
-    rival_s: float | None
-    rival_is: str
-    seconds_tolerance: float
-    packets_tolerance: float
-
-
-def predict_download(plan: DownloadPlan) -> DownloadPrediction:
-    """What theory says of the download, of its rivals, and how far off a run may be."""
-    expected, others = predict(plan), alternatives(plan)
-    rival_s, rival_is = _rival_of(expected, others)
-    seconds_tolerance, packets_tolerance = tolerances(plan)
-    return DownloadPrediction(
-        expected=expected,
-        others=others,
-        needed=symbols_needed(plan),
-        rival_s=rival_s,
-        rival_is=rival_is,
-        seconds_tolerance=seconds_tolerance,
-        packets_tolerance=packets_tolerance,
-    )
+    def nearest(self, expected_s: float) -> tuple[float | None, str]:
+        """The nearest rival of the duration and what it is; None where no failure takes any packet."""
+        if self.constant_rate_s - expected_s > 1e-9:
+            return self.constant_rate_s, "a sender that never raises its rate"
+        if expected_s - self.undisturbed_s > 1e-9:
+            return self.undisturbed_s, "a download that no failure disturbs"
+        return None, "no rival: no failure takes a packet, so that nothing calls for a higher rate"
 
 
 def symbols_needed(plan: DownloadPlan) -> int:
@@ -88,18 +51,17 @@ def symbols_needed(plan: DownloadPlan) -> int:
     return -(-(plan.file_bytes + PREAMBLE_BYTES) // plan.parameters.symbol_bytes)
 
 
-def delays(plan: DownloadPlan) -> Delays:
-    """Of the paths there and back, by the links' own delays."""
+def delays(plan: DownloadPlan) -> tuple[float, float, float]:
+    """Propagation in seconds by the links' own delays: there, the mean over labels; of the longest path beyond the
+    shortest; there and back by the earlier copy of an acknowledgement."""
 
     def along(links: Iterable[int]) -> float:
         return sum(plan.network.links[index].delay_s for index in links)
 
     there = [(along(path.links), path.stop - path.start) for path in plan.forward.paths]
-    return Delays(
-        forward_s=sum(delay_s * labels for delay_s, labels in there) / LABELS,
-        spread_s=max(there)[0] - min(there)[0],
-        back_s=min(along(plan.backward.path_of(label).links) for label in RETURN_LABELS),
-    )
+    forward_s = sum(delay_s * labels for delay_s, labels in there) / LABELS
+    back_s = min(along(plan.backward.path_of(label).links) for label in RETURN_LABELS)
+    return forward_s, max(there)[0] - min(there)[0], forward_s + back_s
 
 
 def loss_at(plan: DownloadPlan, at_s: float) -> float:
@@ -150,7 +112,7 @@ def _walk(plan: DownloadPlan, loss: Callable[[float], float], pace: Callable[[fl
 
     What is sent arrives after the delay of its path, and the sender goes on until it hears that all is there.
     """
-    propagation = delays(plan)
+    forward_s, _, round_s = delays(plan)
     need, last_pps = float(symbols_needed(plan)), plan.parameters.arrival_pps / FILL
     moments = sorted({t for f in plan.faults for t in (f.start_s, f.stop_s)})
     now, sent, idle = 0.0, 0.0, 0.0
@@ -160,8 +122,8 @@ def _walk(plan: DownloadPlan, loss: Callable[[float], float], pace: Callable[[fl
         arriving = min(last_pps, sending * (1 - lost))
         if arriving and need <= arriving * (until - now):
             return Prediction(
-                seconds=now + need / arriving + propagation.forward_s,
-                sent=sent + sending * (need / arriving + propagation.round_s),
+                seconds=now + need / arriving + forward_s,
+                sent=sent + sending * (need / arriving + round_s),
                 idle_s=idle,
             )
         if until == float("inf"):
@@ -181,18 +143,9 @@ def tolerances(plan: DownloadPlan) -> tuple[float, float]:
     at most. What it hears of is a round trip old; the last symbol needed may come by the shortest path or by the
     longest.
     """
-    p, propagation = plan.parameters, delays(plan)
-    notice_s = 2 * MEASURED_OVER / p.arrival_pps + p.ack_interval_s + propagation.round_s
+    p, (_, spread_s, round_s) = plan.parameters, delays(plan)
+    notice_s = 2 * MEASURED_OVER / p.arrival_pps + p.ack_interval_s + round_s
     lost = [loss_at(plan, fault.start_s) for fault in plan.faults]
-    ending_s = 2 * p.ack_interval_s + propagation.spread_s
+    ending_s = 2 * p.ack_interval_s + spread_s
     raised = sum(min(p.most_pps, p.arrival_pps / max(1 - share, 1e-9)) - p.arrival_pps for share in lost)
     return ending_s + notice_s * sum(lost), ending_s * p.most_pps + notice_s * raised
-
-
-def _rival_of(expected: Prediction, others: Alternatives) -> tuple[float | None, str]:
-    """The nearest rival of the duration and what it is; None where no failure takes any packet."""
-    if others.constant_rate_s - expected.seconds > 1e-9:
-        return others.constant_rate_s, "a sender that never raises its rate"
-    if expected.seconds - others.undisturbed_s > 1e-9:
-        return others.undisturbed_s, "a download that no failure disturbs"
-    return None, "no rival: no failure takes a packet, so that nothing calls for a higher rate"

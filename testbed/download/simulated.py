@@ -4,12 +4,13 @@ import heapq
 import random
 
 from testbed.download.plan import FRAME_OVERHEAD_BYTES, RETURN_LABELS, DownloadMeasurements, DownloadPlan
+from testbed.model.progress import ReportProgress
 from testbed.stream.impaired_paths import ImpairedPaths, PacketInTransit, breaks_by_faults
 
 QUEUE_PACKETS = 100
 
 
-def simulate_download(plan: DownloadPlan) -> DownloadMeasurements:
+def simulate_download(plan: DownloadPlan, _: ReportProgress | None = None) -> DownloadMeasurements:
     """Run the plan until the file is there and acknowledged, or its limit; the same plan gives the same
     measurements."""
     return _Run(plan).finish()

@@ -1,44 +1,20 @@
 """A file over many paths to a host behind a slow last mile, which is kept full while links fail."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from testbed.download.options import DownloadOptions
-from testbed.download.plan import DownloadMeasurements, DownloadPlan
+from testbed.download.plan import DownloadPlan
 from testbed.model.options.planner import planner
-from testbed.model.progress import ReportProgress
-from testbed.model.workload import Judgement, Workload
+from testbed.model.workload import Workload, lazily
 
 DESCRIPTION = (
     "Send a file in large coded blocks from one node to a host behind a last mile of the given rate (Gabrielyan 2007, "
     "section 4.3.3). The sender raises its rate by what the failing links lose, so that the last mile stays full "
     "wherever a path is left. By default the most loaded link is down for the middle half of the download."
 )
-
-
-def _build(requested: DownloadOptions) -> DownloadPlan:
-    from testbed.download.planning import build_download
-
-    return build_download(requested)
-
-
-def _simulate(plan: DownloadPlan, _: ReportProgress | None) -> DownloadMeasurements:
-    from testbed.download.simulated import simulate_download
-
-    return simulate_download(plan)
-
-
-def _emulate(plan: DownloadPlan, report_progress: ReportProgress | None) -> DownloadMeasurements:
-    from testbed.download.emulated import emulate_download
-
-    return emulate_download(plan, report_progress)
-
-
-def _judge(plan: DownloadPlan, run: DownloadMeasurements) -> Judgement:
-    from testbed.download.judgement import judge_download
-
-    return judge_download(plan, run)
+_BUILD = lazily("testbed.download.planning:build_download")
 
 
 def _view(plan: DownloadPlan) -> tuple[str, Callable[[], Any]]:
@@ -49,12 +25,6 @@ def _view(plan: DownloadPlan) -> tuple[str, Callable[[], Any]]:
     title = f"{network.name}: download from {plan.source} to {plan.sink}"
     view = partial(network_view, title, network, loads, plan.faults, source=plan.source, sink=plan.sink)
     return f"{plan.method}, {plan.code}", view
-
-
-def _figures(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    from testbed.download.figures import download_figures
-
-    return download_figures(rows)
 
 
 def _shown(document: Mapping[str, Any]) -> Iterator[str]:
@@ -72,7 +42,7 @@ def _shown(document: Mapping[str, Any]) -> Iterator[str]:
     yield f"packets sent  {sent['measured']} (predicted {sent['predicted']:.0f}, needed {needed})"
 
 
-download_plan = planner("download_plan", "A file in large coded blocks over a last mile.", DownloadOptions, _build)
+download_plan = planner("download_plan", "A file in large coded blocks over a last mile.", DownloadOptions, _BUILD)
 DOWNLOAD = Workload(
     name="download",
     former_keys={
@@ -88,12 +58,12 @@ DOWNLOAD = Workload(
     command="testbed download swiss-t1 --from s1 --to s6 --file-size 2MB",
     plan=DownloadPlan,
     options=DownloadOptions,
-    build=_build,
-    simulate=_simulate,
-    emulate=_emulate,
-    judge=_judge,
+    build=_BUILD,
+    simulate=lazily("testbed.download.simulated:simulate_download"),
+    emulate=lazily("testbed.download.emulated:emulate_download"),
+    judge=lazily("testbed.download.judgement:judge_download"),
     view=_view,
-    figures=_figures,
+    figures=lazily("testbed.download.figures:download_figures"),
     shown=_shown,
     example=lambda: download_plan("swiss-t1", "s1", "s6"),
 )

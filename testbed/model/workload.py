@@ -7,6 +7,7 @@ A plan is a value of a class of the workload's own; that class says which worklo
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -22,6 +23,13 @@ M = TypeVar("M")
 Row = Json
 Carry = Callable[[P, ReportProgress | None], M]
 """Carries out one plan."""
+
+
+def lazily(place: str) -> Callable[..., Any]:
+    """The function at "package.module:name", whose module is imported when it is first called: commands and library
+    know all workloads, and load the one that is run."""
+    module, _, name = place.partition(":")
+    return lambda *given, **named: getattr(import_module(module), name)(*given, **named)
 
 
 @dataclass(frozen=True, kw_only=True)

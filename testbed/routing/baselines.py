@@ -80,7 +80,7 @@ def max_flow(network: Network, source: str, sink: str) -> SplitRoute:
     """
     problem = flow_problem(network, source, sink)
     flow = _greatest_flow(problem)
-    drop_circulations(problem, flow)
+    drop_circulations(problem.nodes, problem.tail, problem.head, flow)
     total = sum(amount for amount, tail in zip(flow, problem.tail, strict=True) if tail == problem.source)
     if total == 0:
         raise problem.no_path()

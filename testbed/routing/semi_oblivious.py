@@ -1,25 +1,22 @@
 """Semi-oblivious routing of one flow (Kumar et al. 2018): a few paths of Raecke's trees, rates by linear programme, as
 exact fractions."""
 
-from fractions import Fraction
-
 import numpy as np
 
 from testbed.model.routes import SplitRoute
 from testbed.routing.baselines import single_path
 from testbed.routing.demands.link_graph import LinkGraph
 from testbed.routing.demands.matrix import given_matrix
-from testbed.routing.demands.pair_routes import flow_paths
 from testbed.routing.demands.path_sets import PathSet, best_rates, shortest_path_set
 from testbed.routing.demands.routing_trees import tree_path_set
 from testbed.routing.flows.end_points import flow_problem
-from testbed.routing.flows.exact_flow import drop_circulations
+from testbed.routing.flows.exact_flow import exact_route
 from topologies.network import Network
 
-DIGITS = 10**6
-"""Shares of paths are rounded to this denominator, and then sum to 1 exactly."""
 SEED = 1
 """Of the trees: a routing of one flow is given none."""
+NOTHING = 1e-6
+"""Of the flow: a share below it is the solver's rounding."""
 
 
 def smore_route(network: Network, source: str, sink: str, paths: int) -> SplitRoute:
@@ -37,15 +34,8 @@ def smore_route(network: Network, source: str, sink: str, paths: int) -> SplitRo
     if start == end or sink in (start,) or source in (end,):
         return SplitRoute(network=network, source=source, sink=sink, method=f"smore:{paths}", loads=single.loads)
     shares = best_rates(_paths(network, start, end, paths), "smore").pair_shares(0)
-    found = [(links, share.limit_denominator(DIGITS)) for links, share in flow_paths(network, (start, end), shares)]
-    whole = sum((share for _, share in found), Fraction(0))
-    loads = dict.fromkeys(problem.links, Fraction(0))
-    for links, share in found:
-        for link in (*first, *links, *last):
-            loads[link] += share / whole
-    flow = [loads[link] for link in problem.links]
-    drop_circulations(problem, flow)
-    return problem.route(f"smore:{paths}", flow)
+    shares[[*first, *last]] = 1.0
+    return exact_route(problem, f"smore:{paths}", shares[list(problem.links)].tolist(), least=NOTHING)
 
 
 def _paths(network: Network, source: str, sink: str, most: int) -> PathSet:

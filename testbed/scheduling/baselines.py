@@ -111,18 +111,3 @@ def dsatur_frames(paths: Sequence[Sequence[int]]) -> Frames:
                 degrees[near] -= 1
                 heapq.heappush(queue, (-seen[near].bit_count(), -degrees[near], near))
     return tuple(tuple(sorted(frame)) for frame in frames)
-
-
-def networkx_dsatur_frames(paths: Sequence[Sequence[int]]) -> Frames:
-    """DSATUR as networkx has it, whose ties fall otherwise and which is far slower: for comparison."""
-    import networkx
-
-    graph = networkx.Graph()
-    graph.add_nodes_from(range(len(paths)))
-    for i, met in enumerate(Conflicts.of(paths).conflicting):
-        graph.add_edges_from((i, near) for near in transfers_of(met >> (i + 1) << (i + 1)))
-    colours = networkx.greedy_color(graph, strategy="DSATUR")
-    frames: dict[int, list[int]] = defaultdict(list)
-    for i in range(len(paths)):
-        frames[colours[i]].append(i)
-    return tuple(tuple(frames[colour]) for colour in sorted(frames))

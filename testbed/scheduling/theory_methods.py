@@ -10,7 +10,7 @@ from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
 from testbed.scheduling.baselines import Frames, compact_rounds, dsatur_frames, sending_rounds, split_rounds
 from testbed.scheduling.exact.exact_search import ExactResult, search_exactly
-from testbed.scheduling.exact.milp import MilpResult, solve_milp
+from testbed.scheduling.exact.milp import solve_milp
 
 Clock = Callable[[], float]
 Paths = Sequence[Sequence[int]]
@@ -62,7 +62,7 @@ dsatur = _heuristic("dsatur", lambda paths, _: dsatur_frames(paths))
 """The congestion graph coloured greedily (Gabrielyan 2007, Table 3)."""
 
 
-def _bounded(traffic: Traffic, result: ExactResult | MilpResult, method: str, detail: str = "") -> Schedule:
+def _bounded(traffic: Traffic, result: ExactResult, method: str, detail: str = "") -> Schedule:
     frames = result.frames
     if frames is None:
         detail = f"time ran out, frames by DSATUR; {detail}".rstrip("; ")

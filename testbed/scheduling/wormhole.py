@@ -7,9 +7,9 @@ Virtual time. Deadlocks are found and reported as the cycle of transfers that wa
 import heapq
 import itertools
 import random
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from testbed.errors import InputError
@@ -91,10 +91,12 @@ class _Wormhole:
         channels: Sequence[Sequence[Channel]],
         timeout: float | None,
         chance: random.Random,
+        room: int = 1,
     ) -> None:
-        self.channels, self.timeout, self.chance = channels, timeout, chance
-        self.shared = any(number for path in channels for _, number in path)
-        self.holder: dict[Channel, int] = {}
+        """``room``: how many may hold a channel at once."""
+        self.channels, self.timeout, self.chance, self.room = channels, timeout, chance, room
+        self.shared = room > 1 or any(number for path in channels for _, number in path)
+        self.holders: dict[Channel, list[int]] = defaultdict(list)
         self.queues: dict[Channel, deque[int]] = {}
         self.occupied = [0] * len(channels)
         self.left = [1.0] * len(channels)
@@ -123,7 +125,7 @@ class _Wormhole:
         return self._result(())
 
     def _result(self, deadlock: tuple[Wait, ...]) -> WormholeRun:
-        channels = 1 + max((number for path in self.channels for _, number in path), default=0)
+        channels = self.room + max((number for path in self.channels for _, number in path), default=0)
         return WormholeRun(
             duration=self.now,
             finished=tuple(self.finished),
@@ -153,7 +155,7 @@ class _Wormhole:
         path = self.channels[i]
         if self.occupied[i] < len(path):
             channel = path[self.occupied[i]]
-            if channel in self.holder:
+            if len(self.holders[channel]) == self.room:
                 self.queues.setdefault(channel, deque()).append(i)
                 if self.timeout is not None and self.occupied[i]:
                     self._at(self.now + self.timeout, "gives-up", i)
@@ -169,7 +171,7 @@ class _Wormhole:
         self._redistribute(i)
 
     def _grant(self, channel: Channel, i: int) -> None:
-        self.holder[channel] = i
+        self.holders[channel].append(i)
         self.occupied[i] += 1
         self.version[i] += 1
         self._at(self.now, "asks", i)
@@ -208,10 +210,10 @@ class _Wormhole:
         freed = self.channels[i][: self.occupied[i]]
         self.occupied[i] = 0
         for channel in freed:
-            del self.holder[channel]
+            self.holders[channel].remove(i)
         for channel in freed:
             queue = self.queues.get(channel)
-            if queue and channel not in self.holder:
+            if queue and len(self.holders[channel]) < self.room:
                 self._grant(channel, queue.popleft())
 
     def _circle(self, wave: Sequence[int]) -> tuple[Wait, ...]:
@@ -222,64 +224,15 @@ class _Wormhole:
         while at not in met:
             met[at] = len(waits)
             channel = self.channels[at][self.occupied[at]]
-            waits.append(Wait(transfer=at, link=channel[0], holder=self.holder[channel]))
-            at = self.holder[channel]
+            waits.append(Wait(transfer=at, link=channel[0], holder=self.holders[channel][0]))
+            at = self.holders[channel][0]
         return tuple(waits[met[at] :])
 
 
-class _PartedWormhole(_Wormhole):
-    """Links of several channels, of which a transfer takes whichever is free: (link, -1) in its path until it holds
-    one."""
-
-    def __init__(self, paths: Sequence[Sequence[int]], number: int) -> None:
-        super().__init__([[(link, -1) for link in path] for path in paths], None, random.Random(0))
-        self.shared = True
-        self.free = {link: list(range(number - 1, -1, -1)) for path in paths for link in path}
-        self.occupied_channels: list[list[Channel]] = [[] for _ in paths]
-
-    def _ask(self, i: int) -> None:
-        path = self.channels[i]
-        if self.occupied[i] < len(path):
-            link = path[self.occupied[i]][0]
-            if not self.free[link]:
-                self.queues.setdefault((link, -1), deque()).append(i)
-                return
-            self._take(link, i)
-            return
-        super()._ask(i)
-
-    def _take(self, link: int, i: int) -> None:
-        channel = link, self.free[link].pop()
-        self.occupied_channels[i].append(channel)
-        self._grant(channel, i)
-
-    def _free(self, i: int) -> None:
-        freed, self.occupied_channels[i], self.occupied[i] = self.occupied_channels[i], [], 0
-        for link, number in freed:
-            del self.holder[link, number]
-            self.free[link].append(number)
-        for link, _ in freed:
-            queue = self.queues.get((link, -1))
-            if queue and self.free[link]:
-                self._take(link, queue.popleft())
-
-    def _circle(self, wave: Sequence[int]) -> tuple[Wait, ...]:
-        """Transfers that wait, each for a link and one of those that hold it: no single circle, since any of them may
-        let go."""
-        waiting = (i for i in wave if self.finished[i] is None and self.occupied[i] < len(self.channels[i]))
-        found = []
-        for i in waiting:
-            link = self.channels[i][self.occupied[i]][0]
-            holder = next(j for (occupied, _), j in self.holder.items() if occupied == link)
-            found.append(Wait(transfer=i, link=link, holder=holder))
-        return tuple(found)
-
-
 def shared_wormhole(paths: Sequence[Sequence[int]], order: Sequence[int], number: int) -> WormholeRun:
-    """All transfers at once in that order, over links of ``number`` channels each; see
-    ``switching.run_virtual_links``."""
-    run = _PartedWormhole(paths, number).run([tuple(order)])
-    return replace(run, channels=number)
+    """All transfers at once in that order, over links that so many may hold; see ``switching.run_virtual_links``."""
+    channels = [[(link, 0) for link in path] for path in paths]
+    return _Wormhole(channels, None, random.Random(0), room=number).run([tuple(order)])
 
 
 def virtual_channels(paths: Sequence[Sequence[int]]) -> tuple[tuple[Channel, ...], ...]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from testbed.errors import InputError
-from testbed.scheduling.packing import pack, solve_packing
+from testbed.scheduling.fast.packing import pack, solve_packing
 from testbed.wavelengths.checker import check_wavelength_plan
 from testbed.wavelengths.greedy import GREEDY, greedy_rounds
 from testbed.wavelengths.plan import MAX_WAVELENGTHS, SWITCHINGS, Lightpath, LitPath, Switching, WavelengthPlan
@@ -18,7 +18,6 @@ from topologies.network import LinkId, Network
 from topologies.routing_tables import static_routing
 
 METHODS = ("liquid", *GREEDY)
-_STEPS = 20_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +149,7 @@ def _liquid(paths: Sequence[Sequence[int]], wavelengths: int, switching: Switchi
     while True:
         kinds += [(wavelengths * rounds, 1), (rounds, wavelengths)][: 1 if switching == "wsxc" else 2]
         for bins, capacity in dict.fromkeys(kinds):
-            placed = pack(paths, bins, capacity, seed=effort.seed, steps=_STEPS, go_on=lambda: left_s() > 0)
+            placed = pack(paths, bins, capacity, seed=effort.seed)
             if placed is not None:
                 return _dealt(paths, placed, capacity, wavelengths, bound)
         bins, capacity = kinds[-1]

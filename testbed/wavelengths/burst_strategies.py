@@ -4,78 +4,50 @@ fit.
 A strategy is handed the arrivals and asked, slot by slot, what leaves; it holds no buffers and counts nothing.
 """
 
-from collections import Counter, deque
+import functools
+import math
+import operator
+from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
-from typing import Protocol
 
-from testbed.scheduling.packing import pack
+from testbed.scheduling.fast.packing import pack
 
 
 class Reservations:
-    """Bit k stands for the slot k after the present one; ``advance`` moves on by one slot.
+    """Which wavelengths of each fibre are taken in each slot, as bits.
 
-    ``converting``: a path takes any wavelength on each fibre, so that only the number in use counts; else one on all of
-    them.
+    ``converting``: a path takes any wavelength on each fibre; else one on all of them.
     """
 
     def __init__(self, paths: Sequence[Sequence[int]], wavelengths: int, *, converting: bool) -> None:
-        self._paths = [tuple(path) for path in paths]
-        links = 1 + max(link for path in self._paths for link in path)
-        # Converting: layer w holds the slots in which more than w wavelengths are in use; else those of wavelength w
-        # itself.
-        self._layers = [[0] * links for _ in range(wavelengths)]
-        self._converting = converting
+        self._paths, self._all, self._converting = paths, (1 << wavelengths) - 1, converting
+        self._slots: defaultdict[int, dict[int, int]] = defaultdict(dict)
 
-    def advance(self) -> None:
-        self._layers = [[slots >> 1 for slots in layer] for layer in self._layers]
+    def forget(self, slot: int) -> None:
+        """The slot is over."""
+        self._slots.pop(slot, None)
 
-    def reserve(self, pair: int, earliest: int, *, most_ahead: int | None = None) -> int | None:
-        """Reserve the first slot from ``earliest`` on, the lowest wavelength in it; how many slots ahead it is.
-
-        None, and nothing reserved, where that is more than ``most_ahead``. O(W * length).
-        """
+    def reserve(self, pair: int, slot: int, latest: float = math.inf) -> int | None:
+        """Reserve the first slot from ``slot`` on, the lowest wavelength in it; None where none up to ``latest`` is
+        free."""
         path = self._paths[pair]
-        layers = self._layers[-1:] if self._converting else self._layers
-        best, chosen = -1, layers[0]
-        for layer in layers:
-            taken = 0
-            for link in path:
-                taken |= layer[link]
-            taken >>= earliest
-            first = (~taken & (taken + 1)).bit_length() - 1
-            if best < 0 or first < best:
-                best, chosen = first, layer
-                if not first:
-                    break
-        ahead = earliest + best
-        if most_ahead is not None and ahead > most_ahead:
-            return None
-        bit = 1 << ahead
-        for link in path:
-            if self._converting:
-                layer = next(layer for layer in self._layers if not layer[link] & bit)
-                layer[link] |= bit
-            else:
-                chosen[link] |= bit
-        return ahead
+        while slot <= latest:
+            taken = self._slots[slot]
+            masks = [taken.get(link, 0) for link in path]
+            if not self._converting:
+                masks = [functools.reduce(operator.or_, masks)] * len(path)
+            if self._all not in masks:
+                for link, mask in zip(path, masks, strict=True):
+                    taken[link] = taken.get(link, 0) | (~mask & (mask + 1))
+                return slot
+            slot += 1
+        return None
 
 
 _CYCLE_STEPS, _ROLLING_STEPS = 1_000, 200
 Burst = tuple[int, int]
 """(pair, slot in which it arrived)."""
 Paths = Sequence[Sequence[int]]
-
-
-class Dispatcher(Protocol):
-    """A strategy; a burst that arrives in slot a leaves in slot a + 1 + ``known_after`` at the earliest."""
-
-    cycles: list[int]
-
-    def arrive(self, pair: int, slot: int) -> bool:
-        """A burst of that pair came in that slot; False where the strategy loses it."""
-
-    def leaving(self, slot: int) -> Sequence[Burst]:
-        """The bursts that are sent in this slot; asked once a slot, before the slot's arrivals."""
 
 
 def fewest_rounds(
@@ -181,22 +153,25 @@ class Greedy:
     def __init__(self, paths: Paths, wavelengths: int, *, converting: bool, known_after: int, drops: bool) -> None:
         self._lead, self._drops = 1 + known_after, drops
         self._reservations = Reservations(paths, wavelengths, converting=converting)
-        self._departures: dict[int, list[Burst]] = {}
-        self._slot = 0
+        self._departures: defaultdict[int, list[Burst]] = defaultdict(list)
         self.cycles: list[int] = []
 
     def arrive(self, pair: int, slot: int) -> bool:
-        ahead = self._reservations.reserve(pair, self._lead, most_ahead=self._lead if self._drops else None)
-        if ahead is None:
-            return False
-        self._departures.setdefault(slot + ahead, []).append((pair, slot))
-        return True
+        first = slot + self._lead
+        chosen = self._reservations.reserve(pair, first, first if self._drops else math.inf)
+        if chosen is not None:
+            self._departures[chosen].append((pair, slot))
+        return chosen is not None
 
     def leaving(self, slot: int) -> Sequence[Burst]:
-        for _ in range(self._slot, slot):
-            self._reservations.advance()
-        self._slot = slot
+        self._reservations.forget(slot)
         return self._departures.pop(slot, ())
+
+
+Dispatcher = LiquidCycles | RollingLiquid | Greedy
+"""A strategy. ``arrive``: a burst of that pair came in that slot; False where the strategy loses it. It leaves in slot
+a + 1 + ``known_after`` at the earliest. ``leaving``: the bursts that are sent in this slot; asked once a slot, before
+the slot's arrivals. ``cycles``: rounds of each liquid schedule."""
 
 
 def _take_oldest(bursts: list[Burst], required: Counter[int]) -> list[Burst]:

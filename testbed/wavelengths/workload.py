@@ -9,7 +9,7 @@ from typing import Any
 from testbed.errors import InputError
 from testbed.model.options.planner import planner
 from testbed.model.progress import ReportProgress
-from testbed.model.workload import How, Judgement, Workload
+from testbed.model.workload import How, Workload, lazily
 from testbed.report.column_units import aligned
 from testbed.wavelengths.options import ProbeOptions, WavelengthOptions
 from testbed.wavelengths.plan import RoundMeasurements, WavelengthPlan
@@ -24,10 +24,7 @@ _PLANNED, _MEASURED = ("round", "paths", "fibres", "full"), ("sent", "arrived", 
 Rounds = tuple[RoundMeasurements, ...]
 
 
-def _build(requested: WavelengthOptions) -> WavelengthPlan:
-    from testbed.wavelengths.planning import build_wavelengths
-
-    return build_wavelengths(requested, now=time.monotonic)
+_BUILD = partial(lazily("testbed.wavelengths.planning:build_wavelengths"), now=time.monotonic)
 
 
 def _carry(plan: WavelengthPlan, how: How, report_progress: ReportProgress | None) -> Rounds:
@@ -48,12 +45,6 @@ def _carry(plan: WavelengthPlan, how: How, report_progress: ReportProgress | Non
     return run_wavelengths(
         plan, packets=sent.packets, wrong=sent.wrong, seed=plan.seed, report_progress=report_progress
     )
-
-
-def _judge(plan: WavelengthPlan, run: Rounds) -> Judgement:
-    from testbed.wavelengths.judgement import judge_wavelengths
-
-    return judge_wavelengths(plan, run)
 
 
 def _view(plan: WavelengthPlan) -> tuple[str, Callable[[], Any]]:
@@ -93,7 +84,7 @@ wavelength_plan = planner(
     "wavelength_plan",
     "Lightpaths in rounds; wavelengths a fibre and switching are the network's own (``optical-cloud:wavelengths=8``).",
     WavelengthOptions,
-    _build,
+    _BUILD,
 )
 WAVELENGTHS = Workload(
     name="wavelengths",
@@ -104,10 +95,10 @@ WAVELENGTHS = Workload(
     plan=WavelengthPlan,
     options=WavelengthOptions,
     run_options=ProbeOptions,
-    build=_build,
+    build=_BUILD,
     answer=lambda plan: plan.to_json(),
     carry=_carry,
-    judge=_judge,
+    judge=lazily("testbed.wavelengths.judgement:judge_wavelengths"),
     view=_view,
     shown=_shown,
     example=lambda: wavelength_plan("optical-cloud:graph=ring:4,wavelengths=2"),

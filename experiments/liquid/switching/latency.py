@@ -13,8 +13,6 @@ from experiments.liquid.switching.valid_exchange import ATTEMPTS
 from testbed.errors import InvalidRunError
 from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid, repeated, where
 from testbed.report.drawing.charts import BLUE, ORANGE, chart
-from topologies.builder_values import Draft
-from topologies.network import Network
 
 STOPS = (1, 2, 3, 4, 5, 6)
 MESSAGE_BYTES, LINK_BPS = 250_000, 10e6
@@ -29,19 +27,6 @@ INSENSITIVE, TOLERANCE = 0.1, 0.1
 def points(quick: bool, seed: int) -> Points:
     """Every distance, five times; once with ``quick``, at fewer distances."""
     return grid(repetition=range(1 if quick else 5), stops=STOPS[::2] if quick else STOPS, seed=seed)
-
-
-def line(switches: int) -> Network:
-    """Switches s0, s1, ... in a row, a host on each, every link of the same rate."""
-    draft = Draft(capacity_bps=LINK_BPS)
-    for k in range(switches):
-        draft.switch(f"s{k}", (float(k), 0.0))
-    for k in range(switches):
-        draft.host(f"h{k}", (float(k), 1.0))
-        draft.cable(f"h{k}", f"s{k}")
-    for k in range(1, switches):
-        draft.cable(f"s{k - 1}", f"s{k}")
-    return draft.network(f"line of {switches}")
 
 
 def measure(point: Row) -> Results:
@@ -66,7 +51,7 @@ def _carried(point: Row, way: str, hops: Sequence[tuple[int, int]], fabric: Any)
     pattern = tuple((f"h{a}", f"h{b}") for a, b in hops)
     sizes: Results = {"message_bytes": MESSAGE_BYTES, "inject_packets": 0}
     how: Results = {"scheduling": "identical", "link_rate_bps": LINK_BPS, "pattern": pattern, "seed": point["seed"]}
-    plan = bulk_plan(line(STOPS[-1] + 1), **sizes, **how)
+    plan = bulk_plan(f"mesh:{STOPS[-1] + 1}", **sizes, **how)
     plan = replace(plan, frames=tuple((k,) for k in range(len(hops))))
     run = repeated(lambda: fabric.run(plan), lambda run: run.failure, ATTEMPTS - 1)
     if run.failure is not None:

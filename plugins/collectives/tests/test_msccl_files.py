@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from testbed_collectives import lines
 from testbed_collectives.reader import carry_out, check_all_to_all, read_algorithm
 from testbed_collectives.writer import msccl_algorithm
 
@@ -95,3 +96,9 @@ def test_the_command_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str
     check_all_to_all(carry_out(read_algorithm(file.read_text())))
     assert main(["schedule", "crossbar:4", "--pattern", "h0:h1", "--output", str(tmp_path / "y.xml")]) == 2
     assert not (tmp_path / "y.xml").exists()
+
+
+def test_a_file_of_more_elements_than_any_algorithm_has_is_refused_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MOST_ELEMENTS", 3)
+    with pytest.raises(InputError, match="line 2: more than 3 elements"):
+        read_algorithm("<algo>\n" + "<gpu/>" * 9 + "</algo>")

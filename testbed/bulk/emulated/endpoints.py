@@ -7,11 +7,12 @@ import select
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 
+from testbed.bulk.coordinator import Send
 from testbed.bulk.emulated.agent_process import AgentProcess, PipeEnd, process_groups
 from testbed.bulk.emulated.receiver import Receiver
 from testbed.bulk.emulated.sender import Sender
 from testbed.bulk.measurements import TcpRetransmissions
-from testbed.bulk.messages import Count, Delivered, MessageDone, MessageSet, Retransmitted, SendMessages
+from testbed.bulk.messages import Count, Delivered, MessageDone, MessageSet, Retransmitted
 from testbed.bulk.plan import BulkPlan
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.model.wiring import Wiring
@@ -66,7 +67,7 @@ class BulkEndpoints:
         for process in self._sending:
             own = tuple(one for one in messages if self._ends[one[0]][0] in process.nodes)
             if own:
-                process.order(SendMessages(messages=own))
+                process.order(Send(messages=own))
 
     def completed(self, limit_s: float) -> list[MessageDone]:
         """The next messages that receivers report; empty where none came within the limit."""

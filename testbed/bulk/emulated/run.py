@@ -66,6 +66,10 @@ class BulkRun:
         self._coordinator = BulkCoordinator(plan, on_deadlock=options.on_deadlock, stall_s=stall_s)
         self._messages = _messages(plan, options)
         self._calibration_messages = iter(range(len(plan.transfers), len(self._messages.ends)))
+        self._to_kill = sorted(plan.killed, key=lambda k: k.at_s)
+        self._choice = InjectionChoice(plan)
+        self._to_inject = plan.injected if self._circuits else 0
+        self._injected = 0
 
     def __enter__(self) -> "BulkRun":
         with ExitStack() as stack:
@@ -147,9 +151,8 @@ class BulkRun:
         look = partial(read_counters, meter) if meter.sent else None  # links of other machines cannot be read here
         self._report_progress(Progress(done_s=0, total_s=1, doing="sending", read_local=look))
         with LoadMonitor() as gauge:
-            driven = _DrivenRun(self._platform, self._coordinator, self._switchboard, self._endpoints)
-            driven.run(self._report_progress)
-        driver, records = driven.driver, self._coordinator.records()
+            self._drive()
+        driver, records = self._driver, self._coordinator.records()
         return BulkMeasurements(
             fabric="emulation",
             seconds=max((r.done_s for r in records if r.done_s is not None), default=driver.ended_s),
@@ -158,7 +161,7 @@ class BulkRun:
             goodput=goodput,
             failure=driver.failure,
             deadlocks=tuple(self._coordinator.deadlocks),
-            injected=driven.injected,
+            injected=self._injected,
             retransmitted=retransmitted_since(retransmitted, self._endpoints.retransmitted()),
             lost_links=tuple(dict.fromkeys(driver.lost_links)),
             rule_changes=self._switchboard.changes - changes,
@@ -167,77 +170,60 @@ class BulkRun:
             strain=gauge.strain,
         )
 
-    def deliveries(self) -> dict[int, int]:
-        """Transfer -> how often its receiver delivered a whole and verified message; of receivers that live."""
-        count = len(self._plan.transfers)
-        return {number: times for number, times in self._endpoints.deliveries().items() if number < count}
-
-
-class _DrivenRun:
-    """The run between its first and its last event: what the driver is given to read and to do."""
-
-    def __init__(
-        self,
-        platform: Platform,
-        coordinator: BulkCoordinator,
-        switchboard: CircuitSwitchboard,
-        endpoints: BulkEndpoints,
-    ) -> None:
-        self._platform, self._plan = platform, coordinator.plan
-        self._coordinator, self._switchboard, self._endpoints = coordinator, switchboard, endpoints
+    def _drive(self) -> None:
+        """The run between its first and its last event."""
         self._start_s = time.monotonic()
-        self._to_kill = sorted(self._plan.killed, key=lambda k: k.at_s)
-        self._choice = InjectionChoice(self._plan)
-        self._to_inject = self._plan.injected if self._plan.switching == "circuit" else 0
-        self.injected = 0
-        self.driver = CircuitDriver(coordinator, switchboard, endpoints.send, start_s=self._start_s)
-
-    def run(self, report_progress: ReportProgress) -> None:
+        self._driver = CircuitDriver(self._coordinator, self._switchboard, self._endpoints.send, start_s=self._start_s)
         faults = FaultSchedule(self._platform.network, self._plan.faults, self._start_s)
         readers = {process.fileno(): partial(self._read, process) for process in self._endpoints.processes}
         faults.start()
         try:
-            self.driver.run(readers, partial(self._on_round, faults, report_progress), self._next_kill_s)
+            self._driver.run(readers, partial(self._on_round, faults), self._next_kill_s)
         finally:
             faults.stop()
-        if self.driver.failure is None and not self.injected and self._to_inject:
+        if self._driver.failure is None and not self._injected and self._to_inject:
             self._switchboard.flush_flow_cache()
             self._inject(ended=True)
 
     def _next_kill_s(self) -> float:
         return self._to_kill[0].at_s if self._to_kill else float("inf")
 
-    def _on_round(self, faults: FaultSchedule, report_progress: ReportProgress) -> None:
-        while self._next_kill_s() <= self.driver.now_s:
+    def _on_round(self, faults: FaultSchedule) -> None:
+        while self._next_kill_s() <= self._driver.now_s:
             self._endpoints.kill(self._to_kill.pop(0).node)
-        if not self.injected and self._to_inject:
+        if not self._injected and self._to_inject:
             self._inject()
         done, total = self._coordinator.done, len(self._plan.transfers)
         frame, frames = self._coordinator.frames_open, len(self._plan.frames)
-        reading = CounterReading(at_s=self.driver.now_s, frame=frame, frames=frames, faults=faults.in_force())
+        reading = CounterReading(at_s=self._driver.now_s, frame=frame, frames=frames, faults=faults.in_force())
         words = f"{done} of {total} messages, time frame {frame} of {frames}"
-        report_progress(Progress(done_s=done, total_s=total, doing=words, reading=reading))
+        self._report_progress(Progress(done_s=done, total_s=total, doing=words, reading=reading))
 
     def _read(self, process: PipeEnd) -> None:
         while process.has_report:
             try:
                 report = process.receive()
             except EOFError:
-                self._coordinator.on_endpoint_failed(process.nodes, self.driver.now_s)
+                self._coordinator.on_endpoint_failed(process.nodes, self._driver.now_s)
                 return
             if isinstance(report, MessageDone):
                 self._choice.message_arrived(report.transfer)
                 at_s = report.at_s - self._start_s
                 self._coordinator.message_done(report.transfer, report.attempt, report.intact, at_s)
             elif isinstance(report, ConnectionBroke):
-                self._coordinator.connection_broke(report.transfer, report.attempt, self.driver.now_s)
+                self._coordinator.connection_broke(report.transfer, report.attempt, self._driver.now_s)
 
     def _inject(self, *, ended: bool = False) -> None:
-        pair = self._choice.pair(self.driver.now_s, self._coordinator.has_circuit, ended=ended)
+        pair = self._choice.pair(self._driver.now_s, self._coordinator.has_circuit, ended=ended)
         if pair is not None:
             where = self._platform.machine_of(pair[0])
             path = next(t.path for t in self._plan.transfers if (t.source, t.sink) == pair)
-            self.injected = int(self._platform.call(where, inject, pair, path, self._to_inject).result(30))
+            self._injected = int(self._platform.call(where, inject, pair, path, self._to_inject).result(30))
+
+    def deliveries(self) -> dict[int, int]:
+        """Transfer -> how often its receiver delivered a whole and verified message; of receivers that live."""
+        count = len(self._plan.transfers)
+        return {number: times for number, times in self._endpoints.deliveries().items() if number < count}
 
 
 def _messages(plan: BulkPlan, options: RunOptions) -> MessageSet:

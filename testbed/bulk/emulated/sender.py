@@ -16,6 +16,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
 from testbed.bulk.circuit_rules import BULK_PORT
+from testbed.bulk.coordinator import Send
 from testbed.bulk.emulated.agent_process import ANSWER_S, AgentPort, reset_on_close
 from testbed.bulk.measurements import TcpRetransmissions
 from testbed.bulk.messages import (
@@ -24,7 +25,6 @@ from testbed.bulk.messages import (
     MessageSet,
     Ready,
     Retransmitted,
-    SendMessages,
     trailer,
 )
 from testbed.bulk.plan import Ends
@@ -73,7 +73,7 @@ class Sender:
 
     def _execute(self, port: AgentPort) -> None:
         order = port.receive_order()
-        if isinstance(order, SendMessages):
+        if isinstance(order, Send):
             for number, attempt in order.messages:
                 self._send(number, attempt)
         else:

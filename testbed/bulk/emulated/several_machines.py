@@ -4,21 +4,19 @@ link."""
 import math
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import Connection
 
-from testbed.bulk.coordinator import OnDeadlock
 from testbed.bulk.emulated.agent_process import ANSWER_S, PipeEnd, process_groups
 from testbed.bulk.emulated.endpoints import StartAgents
-from testbed.bulk.emulated.fabric import MTU_BYTES, run_on
 from testbed.bulk.emulated.machine_ends import kill_agent, start_agent, stop_agent
+from testbed.bulk.emulated.measured_run import MTU_BYTES, run_on
 from testbed.bulk.emulated.run import RunOptions
 from testbed.bulk.measurements import BulkMeasurements
 from testbed.bulk.messages import MessageDone, MessageSet, Order, Report
 from testbed.bulk.plan import BulkPlan
-from testbed.machines.adapters.cluster import Machines, machines_up
+from testbed.machines.adapters.cluster import Machines
 from testbed.machines.adapters.distributed_network import (
     DistributedNetwork,
     distributed_network,
@@ -33,44 +31,26 @@ from testbed.model.wiring import wire
 _OFFSET_FOR_S = 1.0
 
 
-class SeveralMachinesBulk:
-    """``EmulatedBulkFabric`` over the machines that are requested; they stay up between runs. A context manager."""
-
-    name = "emulation"
-
-    def __init__(
-        self, requested: MachinesRequest, *, on_deadlock: OnDeadlock = "retreat", calibrate: bool = True
-    ) -> None:
-        self._requested = requested
-        self._options = RunOptions(on_deadlock=on_deadlock, calibrate=calibrate)
-        self._stack = ExitStack()
-        self._machines: Machines | None = None
-
-    def __enter__(self) -> "SeveralMachinesBulk":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def run(self, plan: BulkPlan, report_progress: ReportProgress | None = None) -> BulkMeasurements:
-        """Run the plan. Errors as of ``EmulatedBulkFabric.run``; MachineDiedError where a machine dies."""
-        report = report_progress or (lambda _: None)
-        if self._machines is None:
-            report(Progress(done_s=0, total_s=1, doing="starting the machines"))
-            self._machines = self._stack.enter_context(machines_up(self._requested))
-        machines = self._machines
-        wiring = wire(plan.network)
-        mtu = min(MTU_BYTES, machines.widest_mtu)
-        report(Progress(done_s=0, total_s=1, doing="building the network"))
-        placement = placement_of(machines, wiring, self._requested)
-        with distributed_network(machines, wiring, placement, mtu=mtu, controlled=False) as network:
-            last = LastProgress(report, network.reading)
-            start_s = time.monotonic()
-            with naming_dead_machine(machines, last.to_json):
-                measured = run_on(network, plan, last, self._options, partial(agents_over, network))
-            found = machines_report(network, start_s, plan.link_rate_bps / 8 / mtu)
-            found.require_for(measured.seconds)
-            return replace(measured, machines=found)
+def run_over(
+    machines: Machines,
+    requested: MachinesRequest,
+    plan: BulkPlan,
+    report_progress: ReportProgress,
+    options: RunOptions,
+) -> BulkMeasurements:
+    """The plan over these machines, on a network of its own. Errors as of ``EmulatedBulkFabric.run``."""
+    wiring = wire(plan.network)
+    mtu = min(MTU_BYTES, machines.widest_mtu)
+    report_progress(Progress(done_s=0, total_s=1, doing="building the network"))
+    placement = placement_of(machines, wiring, requested)
+    with distributed_network(machines, wiring, placement, mtu=mtu, controlled=False) as network:
+        last = LastProgress(report_progress, network.reading)
+        start_s = time.monotonic()
+        with naming_dead_machine(machines, last.to_json):
+            measured = run_on(network, plan, last, options, partial(agents_over, network))
+        found = machines_report(network, start_s, plan.link_rate_bps / 8 / mtu)
+        found.require_for(measured.seconds)
+        return replace(measured, machines=found)
 
 
 class LastProgress:

@@ -40,22 +40,24 @@ def _codes() -> None:
 
 
 def _routes() -> None:
-    from testbed.routing.capillary.kernel import capillary_loads
+    from testbed.routing.capillary.kernel import FloatRouter
     from testbed.routing.capillary.recursion import LinkArrays, final_loads
     from topologies import load_network
 
-    capillary_loads(load_network("torus:4x4"), [("s0_0", "s2_2")])
+    FloatRouter(load_network("torus:4x4")).loads("s0_0", "s2_2")
     final_loads(LinkArrays(nodes=3, tail=[0, 0, 1], head=[1, 2, 2], weight=[1, 1, 1]), 0, 2)
 
 
 def _schedules() -> None:
     from testbed.conformance.schedulers import traffics
+    from testbed.scheduling.fast.packing import pack
     from testbed.scheduling.fast.portfolio import liquid_schedule
     from testbed.scheduling.traffic.patterns import all_to_all
     from topologies import load_network
 
     for traffic in (*traffics().values(), all_to_all(load_network("torus:3x3"))):
         liquid_schedule(traffic, time_limit_s=2.0)
+    pack([(0, 1), (1, 2)], 2, 1)
 
 
 def _router_simulator(routing: str) -> None:

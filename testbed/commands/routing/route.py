@@ -89,16 +89,16 @@ def run(args: argparse.Namespace) -> int:
 
 def _float_documents(network: Network, pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
     """The objects of ``testbed route --float --json``, one a pair: loads in floats, no layers."""
-    from testbed.routing.capillary.kernel import capillary_loads
+    from testbed.routing.capillary.kernel import FloatRouter
     from topologies.network import link_fields
 
     largest = max((link.capacity_bps for link in network.links), default=1.0)
-    documents = []
-    for (source, sink), loads in zip(pairs, capillary_loads(network, pairs).tolist(), strict=True):
+    router, documents = FloatRouter(network), []
+    for source, sink in pairs:
         links = [
             link_fields(link.id)
             | {"load": repr(load), "load_float": load, "utilisation": load * largest / link.capacity_bps, "layer": 0}
-            for link, load in zip(network.links, loads, strict=True)
+            for link, load in zip(network.links, router.loads(source, sink).tolist(), strict=True)
             if load > 0
         ]
         ends = {"network": network.name, "source": source, "sink": sink, "method": "capillary"}

@@ -21,7 +21,7 @@ There are two ways to find the bottlenecks, and each judges the other:
   *piece* (``pieces``). The load of a piece is found by cuts (Dinkelbach 1967): try the load that the worst cut so far
   asks for; what cannot be sent at it shows a worse cut. All is exact, in integers; for large networks ``kernel`` does
   the same in compiled floats, for all pieces of a wave at once, and its answer is taken over only where its cuts
-  balance exactly. ``float_route`` keeps to floats.
+  balance exactly. ``FloatRouter`` keeps to floats.
 
 ``certificate`` shares no code with either: it takes loads of any origin and says whether they are the capillary route.
 """

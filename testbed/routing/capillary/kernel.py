@@ -1,7 +1,7 @@
 """The capillary recursion's steps compiled by numba, for all pieces of a wave in one call.
 
 Imported only when a network is large enough to need it; what it returns is checked exactly by its caller.
-``FloatRouter`` and ``capillary_loads`` do without the exact check: many times faster, where nine digits suffice.
+``FloatRouter`` does without the exact check: many times faster, where nine digits suffice.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from testbed.errors import InputError
+from testbed.arrays import BoolArray, FloatArray
 from testbed.jit import compiled_entry
 from testbed.routing.capillary.pieces import Piece, Split
 from testbed.routing.flows.end_points import flow_problem
@@ -232,26 +231,6 @@ class CompiledSolver:
         return found
 
 
-def float_loads(
-    nodes: int, ends: tuple[NDArray[np.int32], NDArray[np.int32]], weight: NDArray[np.float64], source: int, sink: int
-) -> NDArray[np.float64] | None:
-    """Capillary loads of one unit in floats, one a link (``ends``: tails and heads, ``weight``: capacities, shape
-    (links,)).
-
-    None where the sink cannot be reached. Loads below some 1e-12 of the load of the layer above may be lost.
-    """
-    links = len(weight)
-    graph = _empty_residual(nodes, links)
-    graph.weight[:] = weight / weight.max()
-    graph.order[:] = np.arange(nodes)
-    graph.demand[source], graph.demand[sink] = 1.0, -1.0
-    steps = compiled_steps()
-    steps.index_arcs(graph, *ends)
-    loads = np.zeros(links)
-    found = steps.solve_all(graph, loads, np.zeros(2 * nodes + 2, np.int32), np.zeros(nodes + 1, np.int32))
-    return loads if found else None
-
-
 class FloatRouter:
     """A network made ready once for many pairs of end points.
 
@@ -271,7 +250,7 @@ class FloatRouter:
         self._capacity = np.array([link.capacity_bps for link in network.links], dtype=np.float64)
         self._silent = np.array([not node.forwards for node in network.nodes], dtype=bool)
 
-    def loads(self, source: str, sink: str) -> NDArray[np.float64]:
+    def loads(self, source: str, sink: str) -> FloatArray:
         """Fraction of the flow on each link, shape (links,): the full capillary route to some nine digits.
 
         Loads below some 1e-12 of the layer above may be lost. Hosts that do not forward are ends only. Raises
@@ -284,18 +263,20 @@ class FloatRouter:
         silent = self._silent.copy()
         silent[[start, end]] = False
         usable = ~(silent[self._tail] | silent[self._head] | (self._tail == end) | (self._head == start))
-        ends = (self._tail[usable], self._head[usable])
-        found = float_loads(len(index), ends, self._capacity[usable], start, end) if usable.any() else None
-        if found is None:
-            raise flow_problem(self._network, source, sink).no_path()
         loads = np.zeros(len(self._capacity))
-        loads[usable] = found
+        if not usable.any() or not self._fill(loads, usable, start, end):
+            raise flow_problem(self._network, source, sink).no_path()
         return loads
 
-
-def capillary_loads(network: Network, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
-    """Float loads of many flows, each of one unit on its own: shape (pairs, links), rows in the order of ``pairs``."""
-    if not pairs:
-        raise InputError("capillary loads: give at least one pair of end points")
-    router = FloatRouter(network)
-    return np.array([router.loads(source, sink) for source, sink in pairs])
+    def _fill(self, loads: FloatArray, usable: BoolArray, source: int, sink: int) -> bool:
+        """The capillary loads of one unit over the ``usable`` links; False where the sink cannot be reached."""
+        weight, nodes = self._capacity[usable], len(self._silent)
+        graph, found = _empty_residual(nodes, len(weight)), np.zeros(len(weight))
+        graph.weight[:] = weight / weight.max()
+        graph.order[:] = np.arange(nodes)
+        graph.demand[source], graph.demand[sink] = 1.0, -1.0
+        steps = compiled_steps()
+        steps.index_arcs(graph, self._tail[usable], self._head[usable])
+        reached = steps.solve_all(graph, found, np.zeros(2 * nodes + 2, np.int32), np.zeros(nodes + 1, np.int32))
+        loads[usable] = found
+        return bool(reached)

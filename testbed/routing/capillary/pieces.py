@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from testbed.routing.flows.flow_steps import (
     MET,
@@ -47,18 +47,9 @@ class Split(NamedTuple):
     full: list[int]
 
 
-class PieceSolver(Protocol):
-    """Splits the pieces of one network into components, wave after wave."""
-
-    def finish(self, links: Sequence[int]) -> None:
-        """The load of these links is final: they leave the network."""
-
-    def split(self, pieces: Sequence[Piece]) -> list[Split | None]:
-        """Components and crossing links of each piece; None where no links lead to where flow is wanted."""
-
-
 class IntegerSolver:
-    """Splits pieces in plain integers: slow on large networks, exact on all."""
+    """Splits the pieces of one network into components, wave after wave, in plain integers: exact, and slow on large
+    networks."""
 
     def __init__(self, nodes: int, tail: Sequence[int], head: Sequence[int], weight: Sequence[int]) -> None:
         self._graph = build_residual(nodes, len(tail), integer_zeros, integer_zeros)

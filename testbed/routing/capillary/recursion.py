@@ -4,12 +4,18 @@ Which links are full comes from a solver, in integers or in compiled floats; lev
 and a piece that the floats do not balance to zero is solved again in integers.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from testbed.routing.capillary.pieces import IntegerSolver, Piece, PieceSolver, Split
+from testbed.routing.capillary.pieces import IntegerSolver, Piece, Split
+
+if TYPE_CHECKING:
+    from testbed.routing.capillary.kernel import CompiledSolver
 
 COMPILE_FROM_LINKS = 3000
 """Links solved in integers by this process before it turns to numba, which takes about as long to import."""
@@ -86,7 +92,7 @@ class _Recursion:
 
     def __init__(self, links: LinkArrays) -> None:
         self._links = links
-        self._solvers: dict[bool, PieceSolver] = {}
+        self._solvers: dict[bool, IntegerSolver | CompiledSolver] = {}
         self._level_number: dict[Fraction, int] = {}
         self._final = [-1] * len(links.tail)  # the number of its level, a link
         self._saturated = [False] * len(links.tail)
@@ -102,16 +108,17 @@ class _Recursion:
             if settled is None or split is None:
                 following.append(_again(piece))
                 continue
-            number = self._level_number.setdefault(settled.level, len(self._level_number))
+            level, children = settled
+            number = self._level_number.setdefault(level, len(self._level_number))
             for link, full in zip(split.crossing, split.full, strict=True):
                 self._final[link], self._saturated[link] = number, full == 1
             finished += split.crossing
-            following += settled.children
+            following += children
         for solver in self._solvers.values():
             solver.finish(finished)
         return following
 
-    def _solver(self, in_integers: bool) -> PieceSolver:
+    def _solver(self, in_integers: bool) -> IntegerSolver | CompiledSolver:
         if in_integers not in self._solvers:
             links = self._links
             weight = [w if number < 0 else 0 for number, w in zip(self._final, links.weight, strict=True)]
@@ -140,17 +147,9 @@ def _again(piece: Piece) -> Piece:
     return replace(piece, in_integers=True)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Settled:
-    """A piece's exact level, and the pieces that are left inside its components."""
-
-    level: Fraction
-    children: list[Piece]
-
-
-def settle(piece: Piece, split: Split | None, links: LinkArrays) -> Settled | None:
-    """Exact level and remaining demands; None where the split does not balance exactly or its level is not below the
-    bound.
+def settle(piece: Piece, split: Split | None, links: LinkArrays) -> tuple[Fraction, list[Piece]] | None:
+    """A piece's exact level and what is left inside its components; None where the split does not balance exactly or
+    its level is not below the bound.
 
     A component A sends out level * (weight of full links out of A less into A) = its demand: the smallest such A gives
     the level, and that every other component then balances to zero proves that the full links are full, the rest empty.
@@ -175,7 +174,7 @@ def settle(piece: Piece, split: Split | None, links: LinkArrays) -> Settled | No
     if level <= 0 or (piece.bound is not None and level >= piece.bound):
         return None
     children = _children(piece, inside, net, ratio, level)
-    return None if children is None else Settled(level=level, children=children)
+    return None if children is None else (level, children)
 
 
 def _children(

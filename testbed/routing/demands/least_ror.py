@@ -20,9 +20,8 @@ from testbed.routing.demands.link_graph import LinkGraph
 from testbed.routing.demands.matrix import DemandMatrix
 from testbed.routing.demands.routed_demands import RoutedDemands, sparse_shares
 from testbed.routing.flows.linear_programs import UnsolvedError, balance_matrix, solve_lp
+from testbed.routing.redundancy.least_fec import SHARE_CAP, overhead
 
-SHARE_CAP = 0.999
-"""Of a link that a pair could avoid: eq. 29 has a pole at 1."""
 TANGENTS = (0.12, 0.19, 0.26, 0.33, 0.4, 0.48, 0.56, 0.64, 0.72, 0.8, 0.87, 0.92, 0.955, 0.975, 0.99, 0.997)
 """Shares at which eq. 29 is touched, besides the tolerance."""
 SHORTER = 1e-6
@@ -74,11 +73,6 @@ def least_ror_demands(
     ror = float(np.where(must, 0.0, overhead(shares, tolerance)).sum())
     routed = RoutedDemands(matrix=matrix, method="least-ror", shares=sparse_shares(list(shares), 1e-9))
     return LeastRor(routed=routed, ror=ror, bound=min(ror, max(0.0, least - SHORTER * float(x.sum()))))
-
-
-def overhead(share: FloatArray, tolerance: float) -> FloatArray:
-    """A link's term of eq. 29; below the tolerance 0, where it continues convexly."""
-    return np.asarray(np.maximum((1 - tolerance) / (1 - np.minimum(share, SHARE_CAP)) - 1, 0.0))
 
 
 def segments(tolerance: float) -> tuple[FloatArray, FloatArray]:

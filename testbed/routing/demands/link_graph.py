@@ -18,10 +18,20 @@ Ints = NDArray[np.int64]
 
 class ShortestPaths(NamedTuple):
     """``distance`` (nodes, nodes), infinite where no path leads; ``before[a, b]``: the node before b on the way from
-    a."""
+    a; ``link[a, b]``: the lightest of the links from a to b, the first of equals."""
 
     distance: FloatArray
     before: Ints
+    link: Ints
+
+    def way(self, start: int, end: int) -> list[int]:
+        """The links of the path."""
+        links, node = [], end
+        while node != start:
+            earlier = int(self.before[start, node])
+            links.append(int(self.link[earlier, node]))
+            node = earlier
+        return links[::-1]
 
 
 class LinkGraph:
@@ -52,15 +62,15 @@ class LinkGraph:
         barrier = 1e3 * float(weights.sum()) + 1.0
         cost = weights + barrier * self.silent[self.tail]
         order = np.argsort(cost, kind="stable")[::-1]  # of parallel links the lightest is written last
-        lightest = dict(zip(zip(self.tail[order].tolist(), self.head[order].tolist(), strict=True), order, strict=True))
-        ends = np.array(list(lightest), dtype=np.int64).reshape(-1, 2)
-        retained = cost[np.array(list(lightest.values()), dtype=np.int64)]
-        graph = csr_array((retained, (ends[:, 0], ends[:, 1])), shape=(self.nodes, self.nodes))
+        link = np.full((self.nodes, self.nodes), -1, dtype=np.int64)
+        link[self.tail[order], self.head[order]] = order
+        tail, head = np.nonzero(link >= 0)
+        graph = csr_array((cost[link[tail, head]], (tail, head)), shape=(self.nodes, self.nodes))
         distance, before = dijkstra(graph, return_predecessors=True)
         distance -= np.where(self.silent, barrier, 0.0)[:, None]
         np.fill_diagonal(distance, 0.0)
         distance[distance >= barrier / 2] = np.inf
-        return ShortestPaths(distance, before)
+        return ShortestPaths(distance, before, link)
 
     def hops(self, pairs: Iterable[tuple[str, str]] = ()) -> FloatArray:
         """Links on the shortest path, shape (nodes, nodes), infinite where there is none; NoPathError where one of
@@ -71,14 +81,6 @@ class LinkGraph:
                 raise NoPathError(
                     f"network {self.network.name!r}: no path leads from {source!r} to {sink!r}; leave the pair out"
                 )
-        return found
-
-    def lightest_links(self, weights: FloatArray) -> dict[tuple[int, int], int]:
-        """(tail, head) -> the lightest link between them, the first of equals."""
-        found: dict[tuple[int, int], int] = {}
-        for link, ends in enumerate(zip(self.tail.tolist(), self.head.tolist(), strict=True)):
-            if ends not in found or weights[link] < weights[found[ends]]:
-                found[ends] = link
         return found
 
     def positions(self, nodes: Sequence[str]) -> Ints:

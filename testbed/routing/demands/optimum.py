@@ -13,20 +13,19 @@ the programme gives prices for which the two are equal; whoever doubts it needs 
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array, hstack, vstack
-from scipy.sparse.csgraph import shortest_path
+from scipy.sparse import coo_array, csr_array, vstack
 
 from testbed.arrays import FloatArray
 from testbed.routing.demands.link_graph import LinkGraph
 from testbed.routing.demands.matrix import DemandMatrix
 from testbed.routing.demands.routed_demands import RoutedDemands, sparse_shares
 from testbed.routing.flows.exact_flow import drop_circulations
-from testbed.routing.flows.linear_programs import solve_lp, solving
+from testbed.routing.flows.linear_programs import emptiest, solving
 
 NOTHING = 1e-6
 """Of a source's demand: a flow below it is the solver's rounding."""
@@ -112,15 +111,13 @@ class DemandProgramme:
     def solve(self, level: FloatArray, free: NDArray[np.bool_]) -> tuple[FloatArray, float, FloatArray]:
         """(flow, utilisation, prices): the least utilisation of the ``free`` links while the others keep to their
         ``level``."""
-        greatest = np.where(free, self.capacity, 0.0)
-        loads = hstack([self.loads, csr_array(-greatest[:, None])], format="csr")
-        cost = np.zeros(self.columns + 1)
-        cost[-1] = 1.0
-        upper = np.full(self.columns + 1, np.inf)
-        limit = np.where(free, 0.0, level * self.capacity)
-        with solving(f"network {self.matrix.network.name!r}, demands {self.matrix.name!r}: no optimum found"):
-            x, least, prices = solve_lp(cost, (self.balance, self.required), upper, (loads, limit))
-        return x[:-1], least, prices
+        greatest, limit = np.where(free, self.capacity, 0.0), np.where(free, 0.0, level * self.capacity)
+        with self.solving():
+            return emptiest(self.loads, greatest, (self.balance, self.required), limit)
+
+    def solving(self) -> AbstractContextManager[None]:
+        """Around a programme: InputError where it has no solution."""
+        return solving(f"network {self.matrix.network.name!r}, demands {self.matrix.name!r}: no optimum found")
 
     def scaled(self, prices: FloatArray | None) -> FloatArray | None:
         """Prices whose sum times the capacities in bits a second is 1."""
@@ -132,25 +129,16 @@ class DemandProgramme:
         """The shares of every pair that the flows of their sources come to. A pair of so small a demand that its flow
         cannot be distinguished from the solver's rounding takes a shortest path, which loads no link by more than that
         rounding."""
-        found = []
+        found, direct = [], self.graph.shortest_paths(np.ones(len(self.capacity)))
         for one in self.commodities:
             amounts = flow[one.first : one.first + len(one.links)]
             amounts = np.where(amounts > NOTHING * sum(one.amounts), amounts, 0.0)
             rows = sink_shares(self.graph, one, amounts)
-            pairs = zip(rows, one.sinks, strict=True)
-            found.append(sparse_shares([row if row.any() else self._shortest(one, sink) for row, sink in pairs]))
+            for row, sink in zip(rows, one.sinks, strict=True):
+                if not row.any():
+                    row[direct.way(one.source, sink)] = 1.0
+            found.append(sparse_shares(list(rows)))
         return vstack(found, format="csr")[np.argsort([pair for one in self.commodities for pair in one.pairs])]
-
-    def _shortest(self, one: Commodity, sink: int) -> FloatArray:
-        """1 on each link of a path of fewest links, 0 on all others."""
-        tails, heads, nodes = self.graph.tail[one.links], self.graph.head[one.links], self.graph.nodes
-        arcs = csr_array((np.ones(len(one.links)), (tails, heads)), shape=(nodes, nodes))
-        _, before = shortest_path(arcs, unweighted=True, indices=one.source, return_predecessors=True)
-        row, node = np.zeros(len(self.graph.tail)), sink
-        while node != one.source:
-            row[one.links[np.flatnonzero((tails == before[node]) & (heads == node))[0]]] = 1.0
-            node = int(before[node])
-        return row
 
     def _commodities(self) -> list[Commodity]:
         self.graph.hops(self.matrix.pairs)
@@ -168,7 +156,7 @@ class DemandProgramme:
             first += len(links)
         return found
 
-    def _conservation(self) -> tuple[object, FloatArray]:
+    def _conservation(self) -> tuple[csr_array, FloatArray]:
         """Row (commodity, node): what leaves less what enters; one row of each commodity follows from the others and
         stays."""
         nodes = self.graph.nodes
@@ -181,7 +169,7 @@ class DemandProgramme:
             signs += [np.ones(len(own)), -np.ones(len(own))]
             required[at * nodes + one.source] = sum(one.amounts)
             required[at * nodes + np.array(one.sinks)] -= np.array(one.amounts)
-        shape = (len(required), self.columns + 1)
+        shape = (len(required), self.columns)
         entries = (np.concatenate(signs), (np.concatenate(rows), np.concatenate(columns)))
         return csr_array(coo_array(entries, shape=shape)), required
 
@@ -209,12 +197,10 @@ def flow_by_trees(problem: DemandProgramme) -> tuple[FloatArray, FloatArray]:
     watched, proof, bound, stalled = full > full.max() / 2, prices, 0.0, 0
     while stalled < MAX_STALLED:
         loads = vstack(trees, format="csc").T
-        cost = np.append(np.zeros(loads.shape[1]), 1.0)
-        equal = csr_array(np.column_stack([np.tile(np.eye(sources), len(trees)), np.zeros(sources)])), np.ones(sources)
-        some = hstack([loads, csr_array(-capacity[:, None])], format="csr")[watched]
-        with solving(f"network {problem.graph.network.name!r}, demands {problem.matrix.name!r}: no optimum found"):
-            parts, least, dual = solve_lp(cost, equal, np.full(len(cost), np.inf), (some, np.zeros(watched.sum())))
-        over = loads @ parts[:-1] > least * (1 + TIE) * capacity
+        equal = csr_array(np.tile(np.eye(sources), len(trees))), np.ones(sources)
+        with problem.solving():
+            parts, least, dual = emptiest(loads.tocsr()[watched], capacity[watched], equal)
+        over = loads @ parts > least * (1 + TIE) * capacity
         prices = np.zeros(links)
         prices[watched] = dual
         trees.append(_shortest_trees(problem, amounts, prices))
@@ -226,7 +212,7 @@ def flow_by_trees(problem: DemandProgramme) -> tuple[FloatArray, FloatArray]:
             break
         watched |= over
     mixed = np.zeros((sources, links))
-    for part, tree in zip(parts[:-1].reshape(-1, sources), trees, strict=False):  # the last trees are in no mixture
+    for part, tree in zip(parts.reshape(-1, sources), trees, strict=False):  # the last trees are in no mixture
         mixed += part[:, None] * tree.toarray()
     return np.concatenate([row[one.links] for row, one in zip(mixed, problem.commodities, strict=True)]), proof
 
@@ -236,10 +222,7 @@ def _shortest_trees(problem: DemandProgramme, amounts: FloatArray, prices: Float
     (sources, nodes)."""
     graph = problem.graph
     weights = prices / float(prices @ problem.capacity) + TIE / (problem.capacity * problem.capacity.sum())
-    distance, before = graph.shortest_paths(weights)
-    link = np.zeros((graph.nodes, graph.nodes), dtype=np.int64)
-    order = np.argsort(-weights)  # of parallel links the lightest is written last
-    link[graph.tail[order], graph.head[order]] = order
+    distance, before, link = graph.shortest_paths(weights)
     sources = np.array([one.source for one in problem.commodities])
     farthest = np.argsort(-distance[sources], axis=1)
     loads, passing, row = np.zeros((len(sources), len(weights))), amounts.copy(), np.arange(len(sources))
@@ -251,14 +234,6 @@ def _shortest_trees(problem: DemandProgramme, amounts: FloatArray, prices: Float
     return csr_array(loads)
 
 
-class _Ends(NamedTuple):
-    """Of the links that one source's flow may take."""
-
-    nodes: int
-    tail: list[int]
-    head: list[int]
-
-
 def sink_shares(graph: LinkGraph, sent: Commodity, flow: FloatArray) -> FloatArray:
     """The share on each link of what each sink is sent, shape (sinks, links of the network), by the flow of one source.
 
@@ -268,44 +243,43 @@ def sink_shares(graph: LinkGraph, sent: Commodity, flow: FloatArray) -> FloatArr
     sink's arrive whole whatever was rounded.
     """
     links, sinks, amounts = sent.links, sent.sinks, flow.tolist()
-    ends = _Ends(graph.nodes, graph.tail[links].tolist(), graph.head[links].tolist())
-    drop_circulations(ends, amounts)
-    _drop_unreached(ends, sent.source, amounts)
+    tail, head = graph.tail[links].tolist(), graph.head[links].tolist()
+    drop_circulations(graph.nodes, tail, head, amounts)
+    _drop_unreached(tail, head, sent.source, amounts)
     shares = np.zeros((len(sinks), len(graph.tail)))
     passing = np.zeros((len(sinks), graph.nodes))
     passing[np.arange(len(sinks)), sinks] = 1.0
     entering: dict[int, list[int]] = {}
     waiting = np.zeros(graph.nodes, dtype=np.int64)  # links out of each node that have not been walked yet
     for at in (at for at, amount in enumerate(amounts) if amount):
-        entering.setdefault(int(graph.head[links[at]]), []).append(at)
-        waiting[graph.tail[links[at]]] += 1
+        entering.setdefault(head[at], []).append(at)
+        waiting[tail[at]] += 1
     ready = np.flatnonzero(waiting == 0).tolist()
     while ready:
         node = ready.pop()
         own = entering.get(node, [])
         total = sum(amounts[at] for at in own)
         for at in own:
-            tail = int(graph.tail[links[at]])
             shares[:, links[at]] = passing[:, node] * (amounts[at] / total)
-            passing[:, tail] += shares[:, links[at]]
-            waiting[tail] -= 1
-            if not waiting[tail]:
-                ready.append(tail)
+            passing[:, tail[at]] += shares[:, links[at]]
+            waiting[tail[at]] -= 1
+            if not waiting[tail[at]]:
+                ready.append(tail[at])
     return shares
 
 
-def _drop_unreached(ends: _Ends, source: int, amounts: list[float]) -> None:
+def _drop_unreached(tail: list[int], head: list[int], source: int, amounts: list[float]) -> None:
     """Set to 0 what leaves nodes to which no flow leads from the source (changed in place)."""
     leaving: dict[int, list[int]] = {}
     for at, amount in enumerate(amounts):
         if amount:
-            leaving.setdefault(ends.tail[at], []).append(at)
+            leaving.setdefault(tail[at], []).append(at)
     reached, waiting = {source}, [source]
     while waiting:
         for at in leaving.get(waiting.pop(), ()):
-            if ends.head[at] not in reached:
-                reached.add(ends.head[at])
-                waiting.append(ends.head[at])
+            if head[at] not in reached:
+                reached.add(head[at])
+                waiting.append(head[at])
     for node, links in leaving.items():
         if node not in reached:
             for at in links:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, hstack
+from scipy.sparse import csr_array
 from scipy.sparse.csgraph import yen
 
 from testbed.arrays import FloatArray
@@ -14,7 +14,7 @@ from testbed.errors import InputError
 from testbed.routing.demands.link_graph import LinkGraph
 from testbed.routing.demands.matrix import DemandMatrix
 from testbed.routing.demands.routed_demands import RoutedDemands
-from testbed.routing.flows.linear_programs import solve_lp, solving
+from testbed.routing.flows.linear_programs import emptiest, solving
 from topologies.errors import NoPathError
 
 Path = tuple[int, ...]
@@ -134,17 +134,10 @@ def best_rates(paths: PathSet, method: str) -> RoutedDemands:
     matrix, count = paths.matrix, len(paths.pair_of_path)
     rates = matrix.rates / (matrix.total_bps / len(matrix.pairs))
     capacity = np.array([link.capacity_bps for link in matrix.network.links])
-    capacity = capacity / capacity.max()
-    own = rates[paths.pair_of_path]
-    loads = csr_array((paths.on_links() * own[:, None]).T)
-    at_most = hstack([loads, csr_array(-capacity[:, None])], format="csr")
-    ones = np.ones(count)
-    one = csr_array((ones, (paths.pair_of_path, np.arange(count))), shape=(len(paths.paths), count + 1))
-    cost = np.zeros(count + 1)
-    cost[-1] = 1.0
-    upper = np.concatenate([ones, [np.inf]])
+    loads = csr_array((paths.on_links() * rates[paths.pair_of_path][:, None]).T)
+    one = csr_array((np.ones(count), (paths.pair_of_path, np.arange(count))), shape=(len(paths.paths), count))
     with solving(f"network {matrix.network.name!r}: no rates found for the paths of {method}"):
-        x, _, _ = solve_lp(cost, (one, np.ones(len(paths.paths))), upper, (at_most, np.zeros(len(capacity))))
-    weights = np.maximum(x[:-1], 0.0)
+        x, _, _ = emptiest(loads, capacity / capacity.max(), (one, np.ones(len(paths.paths))))
+    weights = np.maximum(x, 0.0)
     weights /= np.bincount(paths.pair_of_path, weights=weights)[paths.pair_of_path]
     return routed_by_paths(paths, method, weights)

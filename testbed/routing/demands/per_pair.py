@@ -12,7 +12,7 @@ from topologies.network import Network, reverse_of
 
 
 def capillary_demands(matrix: DemandMatrix) -> RoutedDemands:
-    """The full capillary route of every pair, to some nine digits (``float_route``).
+    """The full capillary route of every pair, to some nine digits (``FloatRouter``).
 
     The route is unique, so where each link has a twin the other way of the same capacity, the route back is the mirror
     image of the route there, and half of the pairs need not be computed. Cost: 0.5 ms a pair at 50 nodes and 176 links.

@@ -110,7 +110,6 @@ class _TreePaths:
     def __init__(self, graph: LinkGraph, members: Sequence[int], weights: FloatArray, rng: random.Random) -> None:
         self._graph = graph
         self._shortest: ShortestPaths = graph.shortest_paths(weights)
-        self._link_at = graph.lightest_links(weights)
         distance = self._shortest.distance
         self._metric = (distance + distance.T) / 2
         self._hubs = [node for node in members if not graph.silent[node]] or list(members)
@@ -153,7 +152,7 @@ class _TreePaths:
                 inside = np.zeros(graph.nodes, dtype=bool)
                 inside[list(part.members)] = True
                 leaving = float(graph.capacity[inside[graph.tail] & ~inside[graph.head]].sum())
-                for link in self._way(part.centre, cluster.centre):
+                for link in self._shortest.way(part.centre, cluster.centre):
                     for each in {link, twin[link]}:
                         load[each] += leaving
         return np.asarray(load / graph.capacity)
@@ -165,16 +164,8 @@ class _TreePaths:
         stops = [*(cluster.centre for cluster in reversed(up[common - 1 :])), *(c.centre for c in down[common:])]
         links: list[int] = []
         for here, there in pairwise(stops):
-            links += self._way(here, there)
+            links += self._shortest.way(here, there)
         return _without_loops(self._graph, source, links)
-
-    def _way(self, start: int, end: int) -> list[int]:
-        links, node = [], end
-        while node != start:
-            earlier = int(self._shortest.before[start, node])
-            links.append(self._link_at[earlier, node])
-            node = earlier
-        return links[::-1]
 
 
 def _without_loops(graph: LinkGraph, source: int, links: Sequence[int]) -> Path:

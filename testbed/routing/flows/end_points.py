@@ -6,29 +6,14 @@ on.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
 
 from testbed.errors import InputError, require_type
 from testbed.model.naming.names import no_node
 from testbed.model.routes import Layer, SplitRoute
 from topologies.errors import NoPathError
 from topologies.network import Network
-
-
-class LinkEnds(Protocol):
-    """``nodes``: how many; ``tail[i]`` and ``head[i]``: the ends of link i, from 0."""
-
-    @property
-    def nodes(self) -> int: ...
-
-    @property
-    def tail(self) -> Sequence[int]: ...
-
-    @property
-    def head(self) -> Sequence[int]: ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,30 +9,30 @@ from typing import Any
 
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
-from testbed.routing.flows.end_points import FlowProblem, LinkEnds
+from testbed.routing.flows.end_points import FlowProblem
 
 
-def drop_circulations(problem: LinkEnds, flow: list[Any]) -> None:
-    """Take circulations out of the flow (numbers of any kind, one a usable link; changed in place), link by link.
+def drop_circulations(nodes: int, tail: Sequence[int], head: Sequence[int], flow: list[Any]) -> None:
+    """Take circulations out of the flow (numbers of any kind, one a link; changed in place), link by link.
 
     Walk along loaded links; where the walk meets itself, take the least load off that circle and start again."""
-    leaving: list[list[int]] = [[] for _ in range(problem.nodes)]
-    for link, tail in enumerate(problem.tail):
-        leaving[tail].append(link)
+    leaving: list[list[int]] = [[] for _ in range(nodes)]
+    for link, node in enumerate(tail):
+        leaving[node].append(link)
     clear: set[int] = set()  # nodes from which no circle can be reached
-    for start in range(problem.nodes):
+    for start in range(nodes):
         walk: list[int] = []
         place = {start: 0}
         node = start
         while node not in clear:
-            onward = [i for i in leaving[node] if flow[i] and problem.head[i] not in clear]
+            onward = [i for i in leaving[node] if flow[i] and head[i] not in clear]
             if not onward:
                 clear.add(node)
                 del place[node]
-                node = problem.tail[walk.pop()] if walk else node
+                node = tail[walk.pop()] if walk else node
                 continue
             walk.append(onward[0])
-            node = problem.head[onward[0]]
+            node = head[onward[0]]
             if node in place:
                 circle = walk[place[node] :]
                 least = min(flow[i] for i in circle)
@@ -54,7 +54,7 @@ def exact_route(problem: FlowProblem, method: str, flow: Sequence[float], least:
     InputError where it ends at a node from which nothing goes on (it was no flow).
     """
     amounts = [float(x) if x > least else 0.0 for x in flow]
-    drop_circulations(problem, amounts)
+    drop_circulations(problem.nodes, problem.tail, problem.head, amounts)
     leaving: list[list[int]] = [[] for _ in range(problem.nodes)]
     waiting = [0] * problem.nodes
     for link, amount in enumerate(amounts):

@@ -52,26 +52,12 @@ def build_residual(
     ``index(n)`` gives zeros for what is never negative, since it only says where to look (default: ``number``).
     """
     index = index or number
-    return Residual(
-        order=index(nodes),
-        first=index(nodes),
-        last=index(nodes),
-        arc_link=index(2 * links),
-        arc_node=index(2 * links),
-        arc_out=number(2 * links),
-        weight=amount(links),
-        capacity=amount(links),
-        flow=amount(links),
-        demand=amount(nodes),
-        need=amount(nodes),
-        component=number(nodes),
-        level=number(nodes),
-        lowest=number(nodes),
-        cursor=index(nodes),
-        queue=index(nodes),
-        path_arc=index(nodes),
-        path_node=index(nodes + 1),
-    )
+    fields = {name: index(nodes) for name in ("order", "first", "last", "cursor", "queue", "path_arc")}
+    fields |= {name: number(nodes) for name in ("component", "level", "lowest")}
+    fields |= {name: amount(nodes) for name in ("demand", "need")}
+    fields |= {name: amount(links) for name in ("weight", "capacity", "flow")}
+    fields |= {name: index(2 * links) for name in ("arc_link", "arc_node")}
+    return Residual(**fields, arc_out=number(2 * links), path_node=index(nodes + 1))
 
 
 def integer_residual(nodes: int, tail: Numbers, head: Numbers, capacity: Numbers) -> Residual:

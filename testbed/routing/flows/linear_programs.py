@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import OptimizeWarning, linprog
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
 
 from testbed.arrays import FloatArray
 from testbed.errors import InputError
@@ -46,6 +46,21 @@ def solving(what: str) -> Iterator[None]:
         yield
     except UnsolvedError as error:
         raise InputError(f"{what} ({error})") from None
+
+
+def emptiest(
+    loads: csr_array,
+    capacity: FloatArray,
+    equal: tuple[csr_array, FloatArray],
+    limit: FloatArray | None = None,
+) -> tuple[FloatArray, float, FloatArray]:
+    """(x, t, prices) of the least t with ``loads @ x <= t * capacity + limit`` and ``equal[0] @ x == equal[1]``, x
+    from 0 on. Raises UnsolvedError."""
+    rows, columns = loads.shape
+    at_most = (hstack([loads, csr_array(-capacity[:, None])], format="csr"), np.zeros(rows) if limit is None else limit)
+    wide = (hstack([equal[0], csr_array((equal[0].shape[0], 1))], format="csr"), equal[1])
+    x, least, prices = solve_lp(np.append(np.zeros(columns), 1.0), wide, np.full(columns + 1, np.inf), at_most)
+    return x[:-1], least, prices
 
 
 def solve_lp(

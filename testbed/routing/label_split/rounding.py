@@ -5,6 +5,7 @@ Pure and exact; which of the possible roundings comes out depends on the order o
 
 import math
 from collections.abc import Mapping
+from itertools import pairwise
 
 from testbed.model.label_split import LABELS
 from testbed.model.routes import SplitRoute
@@ -89,29 +90,19 @@ def _keep_small_loads(network: Network, units: Units, floors: Mapping[int, int])
 
 
 def _gaining_cycle(network: Network, units: Units, floors: Mapping[int, int]) -> list[Step]:
-    """A cycle of positive gain in the residual network (Bellman and Ford), or nothing."""
-    arcs: list[tuple[str, str, Step, int]] = []
+    """A cycle of positive gain in the residual network, or nothing."""
+    import networkx  # rarely needed
+
+    graph = networkx.DiGraph()
     for i, floor in floors.items():
-        link, gain = network.links[i], int(floor == 0)
-        if units[i] == floor:
-            arcs.append((link.source, link.target, (i, True), gain))
-        else:
-            arcs.append((link.target, link.source, (i, False), -gain))
-    best = dict.fromkeys([arc[0] for arc in arcs] + [arc[1] for arc in arcs], 0)
-    arrived: dict[str, tuple[str, Step]] = {}
-    risen = ""
-    for _ in range(len(best)):
-        risen = ""
-        for a, b, step, gain in arcs:
-            if best[a] + gain > best[b]:
-                best[b], arrived[b], risen = best[a] + gain, (a, step), b
-        if not risen:
-            return []
-    node = risen
-    for _ in range(len(best)):  # back into the cycle that kept the gains rising
-        node = arrived[node][0]
-    cycle, start = list[Step](), node
-    while not cycle or node != start:
-        node, step = arrived[node]
-        cycle.append(step)
-    return cycle[::-1]
+        link, rises = network.links[i], units[i] == floor
+        ends = (link.source, link.target) if rises else (link.target, link.source)
+        cost = (-1 if rises else 1) * (floor == 0)
+        if not graph.has_edge(*ends) or cost < graph.edges[ends]["weight"]:
+            graph.add_edge(*ends, weight=cost, step=(i, rises))
+    graph.add_weighted_edges_from([("", node, 0) for node in graph])
+    try:
+        cycle = networkx.find_negative_cycle(graph, "")
+    except networkx.NetworkXError:
+        return []
+    return [graph.edges[ends]["step"] for ends in pairwise(cycle)]

@@ -14,16 +14,14 @@ from fec.redundancy.ror import ror
 from testbed.arrays import FloatArray
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
-from testbed.routing.baselines import max_flow
 from testbed.routing.capillary.route import capillary_route
 from testbed.routing.flows.end_points import FlowProblem, flow_problem
 from testbed.routing.flows.exact_flow import exact_route
 from testbed.routing.flows.linear_programs import balance_matrix, solve_lp, solving
-from topologies.errors import NoPathError
 from topologies.network import Network
 
-LOAD_CAP = 0.999
-"""No link that need not carry everything carries more than this: its overhead would be beyond any use."""
+SHARE_CAP = 0.999
+"""Of a link that a pair could avoid: eq. 29 has a pole at 1."""
 SHORTER = 1e-7
 """Cost of a unit of load on any link: of routes of one ROR the one with fewer loaded links, and no circulations."""
 
@@ -52,12 +50,15 @@ def least_fec_route(network: Network, source: str, sink: str, tolerance: float, 
     >>> round(least_fec_route(pair, "a", "b", 0.05).ror, 4)
     1.8
     """
-    problem = _checked(network, source, sink, tolerance)
-    forced = _forced_links(problem)
+    if not 0 <= tolerance < 1:
+        raise InputError(f"least FEC: tolerance {tolerance!r} must be 0 or more and below 1")
+    problem = flow_problem(network, source, sink)
+    spread = capillary_route(network, source, sink).loads  # it loads no link fully that need not carry everything
+    forced = frozenset(at for at, link in enumerate(problem.links) if spread[link] == 1)
     links, nodes = len(problem.links), problem.nodes
     free = np.array([i for i in range(links) if i not in forced], dtype=np.int64)
     balance = balance_matrix(nodes, problem.tail, problem.head, 2 * links)
-    upper = np.concatenate([np.where(np.isin(np.arange(links), free), LOAD_CAP, 1.0), np.full(links, math.inf)])
+    upper = np.concatenate([np.where(np.isin(np.arange(links), free), SHARE_CAP, 1.0), np.full(links, math.inf)])
     cost = np.concatenate([np.full(links, SHORTER), np.ones(links)])
     points = [(int(i), tolerance) for i in free] + [(int(i), r) for i in free for r in (0.2, 0.35, 0.5, 0.7)]
     best: FloatArray = np.zeros(links)
@@ -67,41 +68,15 @@ def least_fec_route(network: Network, source: str, sink: str, tolerance: float, 
             x, value, _ = solve_lp(cost, (balance, _unit(problem)), upper, _tangents(points, tolerance, links))
         rounds += 1
         bound = max(bound, value - SHORTER * float(x[:links].sum()))
-        reached = float(_overhead(x[:links][free], tolerance).sum())
+        reached = float(overhead(x[:links][free], tolerance).sum())
         if reached < best_ror:
             best, best_ror = x[:links], reached
-        missed = _overhead(x[:links][free], tolerance) - x[links:][free]
+        missed = overhead(x[:links][free], tolerance) - x[links:][free]
         added = [(int(i), float(x[i])) for i, gap_here in zip(free, missed, strict=True) if gap_here > 1e-7]
         if not added or rounds >= 60:
             break
         points += added
     return _found(problem, best, forced, tolerance, bound, rounds)
-
-
-def _checked(network: Network, source: str, sink: str, tolerance: float) -> FlowProblem:
-    if not 0 <= tolerance < 1:
-        raise InputError(f"least FEC: tolerance {tolerance!r} must be 0 or more and below 1")
-    problem = flow_problem(network, source, sink)
-    max_flow(network, source, sink)  # raises NoPathError
-    return problem
-
-
-def _forced_links(problem: FlowProblem) -> frozenset[int]:
-    """Usable links without which the sink cannot be reached: they carry everything on every route."""
-    network = problem.network
-    ends = [network.nodes[i].id for i in (problem.source, problem.sink)]
-    route = capillary_route(network, ends[0], ends[1], layers=1)
-    found = []
-    for at, link in enumerate(problem.links):
-        if route.loads[link] == 1:
-            rest = Network(
-                name=network.name, nodes=network.nodes, links=network.links[:link] + network.links[link + 1 :]
-            )
-            try:
-                max_flow(rest, ends[0], ends[1])
-            except NoPathError:
-                found.append(at)
-    return frozenset(found)
 
 
 def _unit(problem: FlowProblem) -> FloatArray:
@@ -110,9 +85,9 @@ def _unit(problem: FlowProblem) -> FloatArray:
     return demand
 
 
-def _overhead(load: FloatArray, tolerance: float) -> FloatArray:
-    """The term of Gabrielyan 2007, eq. 29, continued convexly below the tolerance."""
-    return np.asarray(np.maximum((1 - tolerance) / (1 - np.minimum(load, LOAD_CAP)) - 1, 0.0), dtype=np.float64)
+def overhead(share: FloatArray, tolerance: float) -> FloatArray:
+    """A link's term of eq. 29; below the tolerance 0, where it continues convexly."""
+    return np.asarray(np.maximum((1 - tolerance) / (1 - np.minimum(share, SHARE_CAP)) - 1, 0.0))
 
 
 def _tangents(points: Sequence[tuple[int, float]], tolerance: float, links: int) -> tuple[csr_array, FloatArray]:
@@ -123,7 +98,7 @@ def _tangents(points: Sequence[tuple[int, float]], tolerance: float, links: int)
     rows = np.arange(len(points))
     left = csr_array((slope, (rows, at)), shape=(len(points), links))
     right = csr_array((-np.ones(len(points)), (rows, at)), shape=(len(points), links))
-    return csr_array(hstack([left, right])), slope * r - _overhead(r, tolerance)
+    return csr_array(hstack([left, right])), slope * r - overhead(r, tolerance)
 
 
 def _found(

@@ -53,8 +53,8 @@ class ExactResult:
     duration: int
     frames: tuple[tuple[int, ...], ...] | None
     lower_bound: int
-    exhausted: tuple[int, ...]
-    categories: int
+    exhausted: tuple[int, ...] = ()
+    categories: int = 0
 
     @property
     def optimal(self) -> bool:

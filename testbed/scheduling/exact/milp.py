@@ -6,18 +6,10 @@ The only module of this package that calls HiGHS.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from testbed.scheduling.exact.exact_search import ExactResult
 
 _INFEASIBLE = 2
-
-
-@dataclass(frozen=True, kw_only=True)
-class MilpResult:
-    """``frames``: transfer numbers a frame, or None; ``lower_bound``: fewer frames were proved impossible."""
-
-    frames: tuple[tuple[int, ...], ...] | None
-    lower_bound: int
-    duration: int
 
 
 def solve_milp(
@@ -25,7 +17,7 @@ def solve_milp(
     *,
     time_limit_s: float,
     now: Callable[[], float] | None = None,
-) -> MilpResult:
+) -> ExactResult:
     """The fewest time frames T for which A[i, t] in {0, 1} (eq. 31) gives every transfer one frame (eq. 33) and every
     link at most one transfer a frame (eq. 32; Gabrielyan 2007, appendix C); T is tried from the duration up, so each
     trial is a question of feasibility. ``time_limit_s`` is divided by HiGHS' own clock: every trial may take what
@@ -41,11 +33,11 @@ def solve_milp(
             break
         frames, impossible = _solve_for(paths, frames_allowed, left)
         if frames is not None:
-            return MilpResult(frames=frames, lower_bound=frames_allowed, duration=duration)
+            return ExactResult(frames=frames, lower_bound=frames_allowed, duration=duration)
         if not impossible:
             break
         frames_allowed += 1
-    return MilpResult(frames=None, lower_bound=frames_allowed, duration=duration)
+    return ExactResult(frames=None, lower_bound=frames_allowed, duration=duration)
 
 
 def _solve_for(
@@ -54,25 +46,18 @@ def _solve_for(
     """(frames or None, proved impossible)."""
     import numpy as np
     from scipy.optimize import Bounds, LinearConstraint, milp
-    from scipy.sparse import csr_matrix
+    from scipy.sparse import csr_array, eye_array, kron
 
     transfers = len(paths)
-    numbers = {link: at for at, link in enumerate(sorted({link for path in paths for link in path}))}
-    rows: list[int] = []
-    columns: list[int] = []
-    for i, path in enumerate(paths):
-        for t in range(frames):
-            rows.append(i)
-            columns.append(i * frames + t)
-            for link in set(path):
-                rows.append(transfers + numbers[link] * frames + t)
-                columns.append(i * frames + t)
-    height = transfers + len(numbers) * frames
-    matrix = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(height, transfers * frames))
-    low = np.concatenate([np.ones(transfers), np.zeros(height - transfers)])
+    users = np.repeat(np.arange(transfers), [len(set(path)) for path in paths])
+    used = np.array([link for path in paths for link in set(path)])
+    over = csr_array((np.ones(len(used)), (used, users)), shape=(1 + max(used), transfers))
     solution = milp(
         c=np.zeros(transfers * frames),
-        constraints=LinearConstraint(matrix, low, np.ones(height)),
+        constraints=[
+            LinearConstraint(kron(eye_array(transfers), np.ones((1, frames)), format="csr"), 1, 1),
+            LinearConstraint(kron(over, eye_array(frames), format="csr"), 0, 1),
+        ],
         integrality=np.ones(transfers * frames),
         bounds=Bounds(0, 1),
         options={"time_limit": time_limit_s},

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from testbed.scheduling.fast.steps import LARGE, Ints, RandomState, ascending, next_random, seeded_state
+from testbed.scheduling.fast.steps import LARGE, Ints, RandomState, next_random, seeded_state
 
 NONE = -1
 TABU_STEPS = 2
@@ -231,7 +231,7 @@ def class_order(needs: ClassNeeds) -> Ints:
             most = max(most, share)
             everything += share
         key[c] = -(most * 1e6 + everything)
-    return ascending(key)
+    return np.argsort(key, kind="mergesort")
 
 
 def list_units(table: ClassTable) -> UnitList:

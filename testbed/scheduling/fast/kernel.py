@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from testbed.jit import compiled_entry
-from testbed.scheduling.fast import steps, twin_links, unit_ejection
+from testbed.scheduling.fast import class_ejection, steps, twin_links, unit_ejection
 
 _ENTRIES: tuple[Callable[..., Any], ...] = (
     steps.first_fit,
@@ -19,6 +19,7 @@ _ENTRIES: tuple[Callable[..., Any], ...] = (
     unit_ejection.place_greedily,
     unit_ejection.enter_positions,
     twin_links.search_twins,
+    class_ejection.schedule_units,
 )
 
 

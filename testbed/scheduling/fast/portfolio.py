@@ -271,7 +271,7 @@ def cp_sat_schedule(
 ) -> Schedule:
     """CP-SAT on transfers, one number of frames after another from the bottleneck's load; first fit where time runs
     out."""
-    from testbed.scheduling.packing import solve_packing
+    from testbed.scheduling.fast.packing import solve_packing
 
     bound, paths = traffic.bottleneck_load, traffic.paths()
     budget = _Budget(time_limit_s, now)

@@ -125,23 +125,3 @@ def colour_edges(left: Ints, right: Ints, sides: tuple[int, int], colours: int, 
         colour[edge] = a
         at_left[u * colours + a] = edge
         at_right[v * colours + a] = edge
-
-
-def ascending(key: npt.NDArray[Any]) -> Ints:
-    """Indices in ascending order of (key, index): Shell sort, which compiles in no time."""
-    n = len(key)
-    order = np.arange(n)
-    gap = 1
-    while gap < n // 3:
-        gap = 3 * gap + 1
-    while gap >= 1:
-        for i in range(gap, n):
-            item, j = order[i], i
-            while j >= gap and (
-                key[order[j - gap]] > key[item] or (key[order[j - gap]] == key[item] and order[j - gap] > item)
-            ):
-                order[j] = order[j - gap]
-                j -= gap
-            order[j] = item
-        gap //= 3
-    return order

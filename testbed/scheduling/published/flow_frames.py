@@ -73,7 +73,7 @@ def _worthy_frames(
     for number in range(TRIES):
         noise = np.array([1 + 0.4 * number / TRIES * (2 * chance.random() - 1) for _ in paths])
         order = np.argsort(-(worth + 1e-9) * noise, kind="stable")
-        frame = frozenset(_fill(paths, order.tolist(), set())[0])
+        frame = frozenset(_fill(paths, order.tolist())[0])
         if frame not in known and prices[list(frame)].sum() > 1 + 1e-6:
             known.add(frame)
             found.append(frame)
@@ -86,7 +86,7 @@ def _greedy_cover(paths: Sequence[Sequence[int]], worth: FloatArray, chance: ran
     left = sorted(range(len(paths)), key=lambda i: (-max(load[link] for link in paths[i]), chance.random()))
     found = []
     while left:
-        frame, left = _fill(paths, left, set())
+        frame, left = _fill(paths, left)
         found.append(frozenset(frame))
     return found
 
@@ -104,7 +104,7 @@ def _whole_frames(paths: Sequence[Sequence[int]], frames: Sequence[Frame]) -> li
         if frame and len(own) < 0.6 * len(frame):
             continue
         order = own + sorted(left - set(own), key=lambda i: (-max(remaining[link] for link in paths[i]), i))
-        sent, _ = _fill(paths, order, set())
+        sent, _ = _fill(paths, order)
         for i in sent:
             remaining[list(paths[i])] -= 1
         left -= set(sent)
@@ -112,9 +112,9 @@ def _whole_frames(paths: Sequence[Sequence[int]], frames: Sequence[Frame]) -> li
     return found
 
 
-def _fill(paths: Sequence[Sequence[int]], order: Sequence[int], busy: set[int]) -> tuple[list[int], list[int]]:
+def _fill(paths: Sequence[Sequence[int]], order: Sequence[int]) -> tuple[list[int], list[int]]:
     """(transfers that fit together, taken in this order; the others, in this order)."""
-    taken, others = [], []
+    taken, others, busy = [], [], set[int]()
     for i in order:
         if busy.isdisjoint(paths[i]):
             taken.append(i)

@@ -103,18 +103,3 @@ def test_the_outermost_pair_is_the_topmost_and_the_bottommost_switch_with_two_pa
     assert disjoint_paths(network, *pair, 2).method == "disjoint:2"
     apart = Network(name="apart", nodes=tuple(Node(id=n, kind="switch") for n in "ab"), links=())
     assert outermost_pair(apart) is None
-
-
-def test_other_readings_of_the_ends_are_counted_without_a_hunt_and_noted() -> None:
-    points = [point for point in bottleneck_hunting.points(True, 1) if point["kind"] == "farthest apart"][:2]
-    rows = [{**point, **bottleneck_hunting.measure(point)} for point in points]
-    assert all(len(row["bottlenecks"]) == 10 and min(row["bottlenecks"]) >= 1 for row in rows)
-    assert rows[0]["source"] != rows[0]["sink"]
-    hunted = [
-        {**row, "kind": kind, "suspects": [[3, 2]] * 10, "same": 10, "layers": 10}
-        for row in rows
-        for kind in bottleneck_hunting.VERTICES
-    ]
-    inside = [{**rows[0], "kind": "interior", "suspects": [[2, 2]] * 10}]
-    notes = bottleneck_hunting.judge([*hunted, *inside, *rows]).notes
-    assert any(note.startswith("farthest apart, counted without a hunt on 2 networks") for note in notes)

@@ -8,10 +8,11 @@ from contextlib import closing, contextmanager
 
 import pytest
 
+from testbed.bulk.coordinator import Send
 from testbed.bulk.emulated.agent_process import AgentPort, AgentProcess, process_groups
 from testbed.bulk.emulated.run import retransmitted_since
 from testbed.bulk.measurements import TcpRetransmissions
-from testbed.bulk.messages import Count, Delivered, MessageDone, Ready, SendMessages
+from testbed.bulk.messages import Count, Delivered, MessageDone, Ready
 from testbed.errors import CapabilityError
 
 
@@ -25,7 +26,7 @@ def answering(port: AgentPort) -> None:
     port.report(Ready())
     while True:
         order = port.receive_order()
-        if isinstance(order, SendMessages):
+        if isinstance(order, Send):
             for number, attempt in order.messages:
                 port.report(MessageDone(transfer=number, attempt=attempt, intact=True, at_s=0.0))
         else:
@@ -35,7 +36,7 @@ def answering(port: AgentPort) -> None:
 def test_orders_are_carried_out_and_reported_in_their_order() -> None:
     with started(answering) as process:
         assert process.receive() == Ready() and not process.has_report
-        process.order(SendMessages(messages=((7, 1), (8, 2))))
+        process.order(Send(messages=((7, 1), (8, 2))))
         process.order(Count())
         first, second, third = (process.receive() for _ in range(3))
         assert isinstance(first, MessageDone) and (first.transfer, first.attempt) == (7, 1)
@@ -46,7 +47,7 @@ def test_orders_are_carried_out_and_reported_in_their_order() -> None:
 def test_a_process_that_was_killed_is_gone_after_what_it_had_reported() -> None:
     with started(answering) as process:
         process.receive()
-        process.order(SendMessages(messages=((7, 1),)))
+        process.order(Send(messages=((7, 1),)))
         while not process.has_report:
             pass
         process.kill()

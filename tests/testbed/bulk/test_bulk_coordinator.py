@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 
 from testbed.bulk.calibration import concurrent_goodput
 from testbed.bulk.coordinator import BulkCoordinator, ChangeCircuits, Finished, Send
-from testbed.bulk.judgement import analyse, judge
+from testbed.bulk.judgement import judge_bulk
 from testbed.bulk.plan import BulkPlan, Switching
-from testbed.bulk.planning import all_to_all, at_rate, transfers_of
+from testbed.bulk.planning import at_rate, transfers_of
 from testbed.bulk.simulated import SimulatedBulkFabric, max_min_shares
 from testbed.bulk.workload import bulk_plan
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
+from testbed.scheduling.traffic.patterns import other_pairs
 from tests.helpers.drawn import drawn
 from topologies import load_network
 
@@ -31,7 +32,7 @@ UNIT_S = SIZE * 8 / RATE
 @cache
 def transfers(name: str) -> tuple[Any, tuple[Any, ...]]:
     network = at_rate(load_network(name), RATE)
-    return network, transfers_of(network, all_to_all(network))
+    return network, transfers_of(network, other_pairs(network))
 
 
 def plan(name: str, frames: Any, switching: Switching = "circuit", barrier: bool = True, **more: Any) -> BulkPlan:
@@ -150,7 +151,7 @@ def test_a_cut_host_link_strands_its_transfers_and_names_them() -> None:
         run = SimulatedBulkFabric().run(asked)
         assert run.failure is not None and "s1->r1" in run.failure and "->r1" in run.failure
         assert run.delivered == sum(t.sink != "r1" for t in listed)
-        assert not judge(asked, run, analyse(asked, run, 1.0)).passed
+        assert not judge_bulk(asked, run).verdict.passed
 
 
 def test_a_receiver_that_dies_ends_the_run_and_is_named() -> None:

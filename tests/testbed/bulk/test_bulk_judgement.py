@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from testbed.bulk.judgement import analyse, judge
+from testbed.bulk.judgement import judge_bulk
 from testbed.bulk.measurements import BulkMeasurements, Goodput, LinkCount, TcpRetransmissions
 from testbed.bulk.plan import BulkPlan
-from testbed.bulk.prediction import expected_bytes, predicted_ratio
+from testbed.bulk.prediction import expected_bytes
 from testbed.bulk.simulated import SimulatedBulkFabric
 from testbed.bulk.workload import bulk_plan
 from testbed.model.machine.load import MachineLoad
@@ -34,7 +34,7 @@ def judged(plan: BulkPlan, more_bytes: int = 0, slower: float = 1.0, **changes: 
     fields: dict[str, Any] = {"fabric": "emulation", "links": links, "seconds": run.seconds * slower, "strain": CALM}
     injection: dict[str, Any] = {"injected": plan.injected, "dropped": {"s1": plan.injected}}
     measured: BulkMeasurements = replace(run, **{**fields, **injection, **changes})
-    return judge(plan, measured, analyse(plan, measured, predicted_ratio(plan)))
+    return judge_bulk(plan, measured).verdict
 
 
 def failed(verdict: Verdict) -> list[str]:

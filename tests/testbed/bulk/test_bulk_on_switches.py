@@ -19,7 +19,7 @@ NETWORK, SIZE = "swiss-t1:allocation=1-1-0-0-1-0-0-0", 100_000
 def carried(switchings: list[str], store: str | None, options: dict[str, Any]) -> list[dict[str, Any]]:
     """Inside a sandbox: the run of each switching on one network, as its row and what the switches say."""
     from testbed.bulk.emulated.fabric import EmulatedBulkFabric
-    from testbed.bulk.judgement import analyse, judge_bulk
+    from testbed.bulk.judgement import counter_error, judge_bulk
     from testbed.bulk.plan import KilledProcess
     from testbed.bulk.workload import bulk_plan
     from testbed.faults.fault import Fault
@@ -36,7 +36,7 @@ def carried(switchings: list[str], store: str | None, options: dict[str, Any]) -
                 {
                     **judge_bulk(plan, run).rows[0],
                     "by_switch": dict(run.dropped),
-                    "counter_error": analyse(plan, run, 1.0).counter_error,
+                    "counter_error": counter_error(plan, run)[0],
                     "paths": [[f"{a}->{b}" for a, b, _ in r.path] for r in run.transfers],
                     "deliveries": [r.deliveries for r in run.transfers],
                     "lost": [f"{a}->{b}" for a, b, _ in run.lost_links],
@@ -84,7 +84,8 @@ def test_parts_of_a_message_take_routes_of_their_own_in_both_switchings(
 
 def left_behind() -> list[int]:
     """Inside a sandbox: TCP sockets of all hosts in the run and after it (lines of the kernel's table of each)."""
-    from testbed.bulk.emulated import fabric as fabrics
+    from testbed.bulk.emulated import measured_run
+    from testbed.bulk.emulated.fabric import EmulatedBulkFabric
     from testbed.bulk.workload import bulk_plan
 
     counts: list[int] = []
@@ -94,14 +95,14 @@ def left_behind() -> list[int]:
         looks = [net.run_in_host(h.name, ["cat", "/proc/net/tcp"], stdout=subprocess.PIPE) for h in hosts]
         counts.append(sum(len(look.communicate()[0].splitlines()) - 1 for look in looks))
 
-    measured = fabrics._measured
+    measured = measured_run._measured
 
     def counted(platform: Any, plan: Any, run: Any) -> Any:
         count(platform)
         return measured(platform, plan, run)
 
-    fabrics._measured = counted  # type: ignore[assignment]
-    with fabrics.EmulatedBulkFabric(calibrate=False) as fabric:
+    measured_run._measured = counted  # type: ignore[assignment]
+    with EmulatedBulkFabric(calibrate=False) as fabric:
         fabric.run(bulk_plan(NETWORK, message_bytes=SIZE))
         assert fabric._network is not None
         count(fabric._network)

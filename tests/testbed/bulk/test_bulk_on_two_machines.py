@@ -19,7 +19,7 @@ PLACE = {"machines": [["s1", "s4", "s5", "s6"], ["s2", "s3", "s7", "s8"]]}
 def exchanged(how: str, message_bytes: int) -> dict[str, Any]:
     """All to all over both machines; ``how``: "whole", or what the network between them does from the middle on: "loss"
     (5 %), "delay" (30 ms)."""
-    from testbed.bulk.emulated.several_machines import SeveralMachinesBulk
+    from testbed.bulk.emulated.fabric import EmulatedBulkFabric
     from testbed.bulk.judgement import judge_bulk
     from testbed.bulk.workload import bulk_plan
     from testbed.errors import InvalidRunError
@@ -33,7 +33,7 @@ def exchanged(how: str, message_bytes: int) -> dict[str, Any]:
             programs.append(delay(1, 0.03) if how == "delay" else lose_towards(1, 0.05))
 
     plan = bulk_plan(NETWORK, message_bytes=message_bytes, link_rate_bps=10e6)
-    with SeveralMachinesBulk(MachinesRequest(count=2, place=PLACE), calibrate=how == "whole") as fabric:
+    with EmulatedBulkFabric(machines=MachinesRequest(count=2, place=PLACE), calibrate=how == "whole") as fabric:
         try:
             judged = judge_bulk(plan, fabric.run(plan, in_the_middle))
         except InvalidRunError as error:

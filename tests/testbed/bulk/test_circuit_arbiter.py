@@ -15,7 +15,7 @@ PATHS = st.lists(st.lists(st.integers(0, 7), min_size=1, max_size=4, unique=True
 ORDERED = PATHS.map(lambda paths: [sorted(path) for path in paths])
 
 
-def waits(arbiter: CircuitArbiter[int, int], count: int) -> nx.DiGraph:
+def waits(arbiter: CircuitArbiter, count: int) -> nx.DiGraph:
     """Who waits for whom, asked of the arbiter's public face."""
     graph = nx.DiGraph()
     for key in range(count):
@@ -27,7 +27,7 @@ def waits(arbiter: CircuitArbiter[int, int], count: int) -> nx.DiGraph:
 
 @given(ORDERED, st.randoms(use_true_random=False))
 def test_with_ordered_links_everybody_is_served_and_no_circle_is_told(paths: list[list[int]], chance: object) -> None:
-    arbiter: CircuitArbiter[int, int] = CircuitArbiter()
+    arbiter: CircuitArbiter = CircuitArbiter()
     granted, served = list[int](), list[int]()
     for key, path in enumerate(paths):
         outcome = arbiter.request(key, path)
@@ -48,7 +48,7 @@ def test_with_ordered_links_everybody_is_served_and_no_circle_is_told(paths: lis
 
 @given(PATHS)
 def test_a_deadlock_is_told_exactly_when_the_waiting_close_a_circle(paths: list[list[int]]) -> None:
-    arbiter: CircuitArbiter[int, int] = CircuitArbiter()
+    arbiter: CircuitArbiter = CircuitArbiter()
     for key, path in enumerate(paths):
         before = nx.is_directed_acyclic_graph(waits(arbiter, len(paths)))
         outcome = arbiter.request(key, path)
@@ -63,7 +63,7 @@ def test_a_deadlock_is_told_exactly_when_the_waiting_close_a_circle(paths: list[
 
 
 def test_a_link_goes_to_those_who_asked_first() -> None:
-    arbiter: CircuitArbiter[str, str] = CircuitArbiter()
+    arbiter: CircuitArbiter = CircuitArbiter()
     for key in "abc":
         arbiter.request(key, ["x"])
     assert arbiter.release("a").granted == ("b",)
@@ -71,7 +71,7 @@ def test_a_link_goes_to_those_who_asked_first() -> None:
 
 
 def test_who_gives_up_waiting_loses_its_place_and_what_it_holds() -> None:
-    arbiter: CircuitArbiter[str, str] = CircuitArbiter()
+    arbiter: CircuitArbiter = CircuitArbiter()
     arbiter.request("a", ["x"])
     arbiter.request("b", ["y", "x"])
     arbiter.request("c", ["y"])
@@ -83,11 +83,11 @@ def test_who_gives_up_waiting_loses_its_place_and_what_it_holds() -> None:
 @pytest.mark.parametrize("path", [[], ["x", "x"]])
 def test_an_impossible_path_is_refused(path: list[str]) -> None:
     with pytest.raises(InputError, match="its path is empty or takes a link twice"):
-        CircuitArbiter[str, str]().request("a", path)
+        CircuitArbiter().request("a", path)
 
 
 def test_asking_twice_and_releasing_what_one_has_not_are_refused() -> None:
-    arbiter: CircuitArbiter[str, str] = CircuitArbiter()
+    arbiter: CircuitArbiter = CircuitArbiter()
     arbiter.request("a", ["x"])
     with pytest.raises(InputError, match="has already requested"):
         arbiter.request("a", ["y"])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from testbed.bulk.circuit_rules import BULK_PORT, circuit_rules, return_rules, shared_return_rules
-from testbed.bulk.planning import all_to_all, transfers_of
+from testbed.bulk.planning import transfers_of
 from testbed.errors import InputError
 from testbed.model.wiring import wire
 from testbed.openflow.flow_table import RuleWalker
@@ -25,6 +25,7 @@ from testbed.openflow.messages import (
     message,
 )
 from testbed.openflow.rules import FlowRule
+from testbed.scheduling.traffic.patterns import other_pairs
 from topologies import load_network
 from topologies.routing_tables import static_routing
 
@@ -121,7 +122,7 @@ def test_a_path_that_breaks_off_or_leads_elsewhere_is_refused() -> None:
 def test_packets_follow_circuits_and_shared_return_rules_and_nothing_else(name: str) -> None:
     network = load_network(name)
     wiring = wire(network)
-    pairs = all_to_all(network)
+    pairs = other_pairs(network)
     paths = {(t.source, t.sink): t.path for t in transfers_of(network, pairs)}
     backs = shared_return_rules(wiring, paths)
     standing = {pair for index, pair in enumerate(paths) if index % 3 == 0}

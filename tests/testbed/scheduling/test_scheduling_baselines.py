@@ -11,7 +11,6 @@ from testbed.scheduling.baselines import (
     Frames,
     compact_rounds,
     dsatur_frames,
-    networkx_dsatur_frames,
     sending_rounds,
     split_rounds,
 )
@@ -70,7 +69,6 @@ def test_every_order_becomes_a_schedule(paths: list[list[int]], order: str) -> N
 @given(TRAFFICS)
 def test_dsatur_colours_every_congestion_graph(paths: list[list[int]]) -> None:
     assert_schedule(paths, dsatur_frames(paths))
-    assert_schedule(paths, networkx_dsatur_frames(paths))
 
 
 @drawn(20)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import InputError
-from testbed.scheduling.packing import pack, solve_packing
+from testbed.scheduling.fast.packing import pack, solve_packing
 from testbed.wavelengths.burst_strategies import Reservations, fewest_rounds
 from testbed.wavelengths.burst_switching import (
     STRATEGIES,
@@ -101,11 +101,11 @@ def test_first_fit_finds_the_first_slot_that_a_plain_search_finds(
                 if all(free) if converting else shared:
                     break
                 slot += 1
-            assert reservations.reserve(pair, earliest, most_ahead=slot - now - 1) is None
-            assert reservations.reserve(pair, earliest) == slot - now
+            assert reservations.reserve(pair, now + earliest, slot - 1) is None
+            assert reservations.reserve(pair, now + earliest) == slot
             for link, own in zip(paths[pair], free, strict=True):
                 taken.add((link, own[0] if converting else shared[0], slot))
-        reservations.advance()
+        reservations.forget(now)
 
 
 def test_rounds_of_a_buffered_cloud_are_as_few_as_its_bottleneck_needs() -> None:

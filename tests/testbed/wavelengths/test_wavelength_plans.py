@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import InputError
-from testbed.scheduling.packing import pack, solve_packing
+from testbed.scheduling.fast.packing import pack, solve_packing
 from testbed.wavelengths.assignment import (
     METHODS,
     Effort,

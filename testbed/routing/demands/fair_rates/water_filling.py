@@ -82,7 +82,7 @@ class _Filling(DemandProgramme):
                 target, size = (column, amount) if rising[pair] else (required, amount * height[pair])
                 target[at * nodes + one.source] += size
                 target[at * nodes + sink] -= size
-        equal = hstack([csr_array(self.balance)[:, : self.columns], csr_array(-column[:, None])], format="csr")
+        equal = hstack([self.balance, csr_array(-column[:, None])], format="csr")
         loads = hstack([self.loads, csr_array((len(self.capacity), 1))], format="csr")
         cost = np.zeros(self.columns + 1)
         cost[-1] = -1.0

@@ -142,8 +142,9 @@ def test_a_split_that_does_not_balance_is_refused() -> None:
     right = Split(parts=2, component=[1, 0, 0], crossing=[0, 1], full=[1, 1])
     settled = settle(piece, right, links)
     assert settled is not None
-    assert settled.level == Fraction(1, 2)
-    assert [(child.demand, child.denominator) for child in settled.children] == [([1, -1], 2)]
+    level, children = settled
+    assert level == Fraction(1, 2)
+    assert [(child.demand, child.denominator) for child in children] == [([1, -1], 2)]
     assert settle(piece, Split(parts=3, component=[2, 1, 0], crossing=[0, 1, 2], full=[1, 1, 0]), links) is None
     assert settle(piece, Split(parts=2, component=[1, 0, 0], crossing=[0, 1], full=[0, 0]), links) is None
     assert settle(piece, None, links) is None

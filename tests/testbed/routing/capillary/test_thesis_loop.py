@@ -87,7 +87,7 @@ def test_a_programme_that_the_solver_gives_up_is_bad_input_with_the_way_out(monk
     monkeypatch.setattr(thesis_loop, "solve_lp", gives_up)
     words = r"'swiss-t1'.* lost its digits at layer programme 2 \(time limit\).*'capillary' is exact"
     with pytest.raises(InputError, match=words):
-        hunt_layers(load_network("swiss-t1"), "s1", "s6")
+        route_by_name(load_network("swiss-t1"), "s1", "s6", "thesis-loop")
 
 
 def test_an_interior_solution_fills_only_the_bottlenecks_so_that_nothing_is_hunted() -> None:

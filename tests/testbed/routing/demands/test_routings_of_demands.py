@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import InputError
-from testbed.routing.capillary.kernel import capillary_loads
+from testbed.routing.capillary.kernel import FloatRouter
 from testbed.routing.demands import optimum
 from testbed.routing.demands.checker import DemandCheck, check_demands
 from testbed.routing.demands.matrix import DemandMatrix, given_matrix, gravity_matrix, uniform_matrix
@@ -108,7 +108,8 @@ def test_mirrored_capillary_routes_are_those_that_are_computed() -> None:
     network = load_network("topohub:sndlib/abilene")
     matrix = uniform_matrix(network, [node.id for node in network.switches][:7])
     assert mirror_links(network) is not None
-    direct = capillary_loads(network, matrix.pairs)
+    router = FloatRouter(network)
+    direct = np.array([router.loads(*pair) for pair in matrix.pairs])
     assert route_demands(matrix, "capillary").shares.toarray() == pytest.approx(direct, abs=1e-12)
 
 

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from testbed.scheduling.fast.steps import (
     LARGE,
     UNPLACED,
-    ascending,
     colour_edges,
     first_fit,
     seeded_state,
@@ -66,12 +65,6 @@ def test_edges_at_a_vertex_have_different_colours_and_no_more_than_the_degree(ed
     assert all(0 <= c < degree for c in colour)
     for side in (0, 1):
         assert len(set(zip(ends[:, side].tolist(), colour.tolist(), strict=True))) == len(edges)
-
-
-@FEW
-@given(st.lists(st.integers(0, 9), max_size=40))
-def test_ascending_sorts_stably(key) -> None:
-    assert ascending(np.array(key)).tolist() == sorted(range(len(key)), key=lambda i: key[i])
 
 
 @st.composite

@@ -1,0 +1,100 @@
+"""Packing of lightpaths into bins in which every fibre bears so many of them: frames bear one, rounds of converting
+switches W.
+
+``pack``: greedy first fit, then weighted ejection, which proves nothing; ``solve_packing``: CP-SAT, which may.
+"""
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from testbed.scheduling.fast.class_ejection import ClassNeeds
+from testbed.scheduling.fast.kernel import compiled, entries_for
+
+FEW_STEPS = 500
+"""Of a search that need not be compiled."""
+MAX_VARIABLES = 60_000
+
+
+def pack(
+    paths: Sequence[Sequence[int]], bins: int, capacity: int, *, seed: int = 1, steps: int = 20_000
+) -> list[int] | None:
+    """The bin of every path such that each link is in at most ``capacity`` paths of a bin; None where none was found.
+
+    ``paths``: the links (numbers from 0) of each path, each link once. Equal paths are units of one class, bins its
+    frames, links its resources (``class_ejection``). O(steps * bins * length).
+
+    >>> pack([(0, 1), (1, 2), (2, 0)], 2, 1) is None
+    True
+    >>> sorted(pack([(0, 1), (2, 3), (1, 2)], 2, 1))
+    [0, 1, 1]
+    """
+    members: dict[tuple[int, ...], list[int]] = {}
+    for i, path in enumerate(paths):
+        members.setdefault(tuple(path), []).append(i)
+    resources = np.array([link for path in members for link in path], dtype=np.int64)
+    needs = ClassNeeds(
+        own=np.cumsum([0, *map(len, members)], dtype=np.int64),
+        resources=resources,
+        demand=np.array([len(own) for own in members.values()], dtype=np.int64),
+        cap=np.full(1 + max(resources, default=-1), capacity, dtype=np.int64),
+    )
+    left, units = entries_for(len(paths)).schedule_units(needs, bins, min(steps, FEW_STEPS), seed)
+    if left and steps > FEW_STEPS:
+        left, units = compiled().schedule_units(needs, bins, steps, seed)
+    if left:
+        return None
+    placed = dict(zip(chain.from_iterable(members.values()), units.position.tolist(), strict=True))
+    return [placed[i] for i in range(len(paths))]
+
+
+class PackingAnswer(NamedTuple):
+    """``found``: with ``bins`` the bin of each path; ``impossible``: proved; ``unknown``: the time, or the size, was
+    too much."""
+
+    state: Literal["found", "impossible", "unknown"]
+    bins: tuple[int, ...] = ()
+
+
+def solve_packing(
+    paths: Sequence[Sequence[int]], bins: int, capacity: int, *, time_limit_s: float, seed: int = 1
+) -> PackingAnswer:
+    """Whether paths (link numbers, each once) fit into so many bins, every link in at most ``capacity`` paths of a bin.
+
+    Paths over one most loaded link are spread over the first bins in their order, which breaks the bins' symmetry. One
+    worker, so that the same seed gives the same answer unless the time runs out.
+
+    >>> solve_packing([(0, 1), (1, 2), (2, 0)], 2, 1, time_limit_s=10).state
+    'impossible'
+    """
+    users: dict[int, list[int]] = {}
+    for path, links in enumerate(paths):
+        for link in links:
+            users.setdefault(link, []).append(path)
+    crowded = max(users.values(), key=len, default=[])
+    if bins < 1 or len(crowded) > bins * capacity:
+        return PackingAnswer(state="impossible" if paths else "found")
+    if len(paths) * bins > MAX_VARIABLES:
+        return PackingAnswer(state="unknown")
+    from ortools.sat.python import cp_model
+
+    model = cp_model.CpModel()
+    lies = [[model.new_bool_var("") for _ in range(bins)] for _ in paths]
+    for own in lies:
+        model.add_exactly_one(own)
+    for listed in users.values():
+        for number in range(bins) if len(listed) > capacity else ():
+            model.add(sum(lies[path][number] for path in listed) <= capacity)
+    for rank, path in enumerate(crowded):
+        for number in range(rank + 1, bins):
+            model.add(lies[path][number] == 0)
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers, solver.parameters.random_seed = 1, seed
+    solver.parameters.max_time_in_seconds = max(0.0, time_limit_s)
+    status = solver.solve(model)
+    if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        found = tuple(next(b for b in range(bins) if solver.boolean_value(own[b])) for own in lies)
+        return PackingAnswer(state="found", bins=found)
+    return PackingAnswer(state="impossible" if status == cp_model.INFEASIBLE else "unknown")
