@@ -5,8 +5,9 @@ switches W.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -50,7 +51,8 @@ def pack(
     return [placed[i] for i in range(len(paths))]
 
 
-class PackingAnswer(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class PackingAnswer:
     """``found``: with ``bins`` the bin of each path; ``impossible``: proved; ``unknown``: the time, or the size, was
     too much."""
 

@@ -20,9 +20,12 @@ from testbed.scheduling.fast.symmetry import MAX_WASTE, subgroups
 from testbed.scheduling.fast.twin_links import search_twins, twin_pools
 from testbed.scheduling.fast.unit_ejection import eject, place, place_greedily, remove, unit_table
 from testbed.scheduling.methods import SCHEDULING_METHODS, schedule_by_name
-from testbed.scheduling.traffic.patterns import all_to_all
+from testbed.scheduling.traffic.fat_tree_traffic import clos_traffic
+from testbed.scheduling.traffic.patterns import all_to_all, processors, traffic_of
 from tests.helpers.swiss_t1_sweep import sweep
 from topologies.catalog import load_network
+from topologies.network import label_of
+from topologies.routing_tables import static_routing
 from topologies.swiss_t1 import routing_table
 
 NONE_LIQUID = [["t1", "ab", "bc", "r1"], ["t2", "bc", "ca", "r2"], ["t3", "ca", "ab", "r3"]]
@@ -97,6 +100,19 @@ def test_symmetry_is_tried_by_every_subgroup_that_wastes_little() -> None:
     assert len({tuple(map(bytes, group)) for group in groups}) == len(groups)
     lengths = [-(-bound // len(group)) * len(group) for group in groups]
     assert lengths == sorted(lengths)
+
+
+@pytest.mark.parametrize("k", [2, 4, 6])
+def test_arithmetic_gives_the_paths_of_d_mod_k(k: int) -> None:
+    network = load_network(f"clos:{k}")
+    pairs = list(itertools.product(*processors(network)))
+    fast, slow = clos_traffic(network, pairs), traffic_of(network, pairs)
+    assert len(fast) == len(slow) == len(network.hosts) ** 2
+    route = static_routing(network)
+    for i, (source, sink) in enumerate(pairs):
+        assert fast.transfer(i) == slow.transfer(i)
+        if source != sink:
+            assert fast.transfer(i) == tuple(map(label_of, route(source, sink)))
 
 
 def test_the_smallest_traffic_without_a_liquid_schedule_is_proved_to_have_none() -> None:
