@@ -3,7 +3,7 @@
 An engine applies interpolation rows to symbols (``fec.engines.engine.Engine``); which one runs never changes a byte.
 The package ``reedsolo`` is the reference: the generator matrix is by definition what it makes of unit vectors
 (``tests/fec/code/test_erasure_engines.py`` holds the closed form of the others against it). It is a dependency, not
-only a test's oracle, because it is also the engine of a machine on which neither ISA-L nor numba works.
+only a test's oracle, because it is also the engine of a machine on which no other works.
 """
 
 from functools import cache
@@ -15,7 +15,7 @@ from fec.errors import EngineUnavailable, FecError
 
 _MODULES = {
     "isal": "fec.adapters.isal",
-    "numba": "fec.engines.compiled",
+    "numpy": "fec.engines.tables",
     "reedsolo": "fec.engines.reference",
 }
 
