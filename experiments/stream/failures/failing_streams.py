@@ -1,10 +1,9 @@
 """A stream under Poisson failures of its route's cables, and its row of figures: what the studies of failures in time
 share."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 from testbed.faults.schedules import PoissonFaults
-from testbed.model.json_values import json_ready
 from testbed.model.studies.study import Results, Row
 from testbed.stream.judgement.failure_costs import failure_costs
 from testbed.stream.measurements import StreamMeasurements
@@ -35,12 +34,12 @@ def failing_plan(point: Row, stream: StreamParameters | None = None) -> tuple[St
 
 
 def cost_figures(plan: StreamPlan, run: StreamMeasurements) -> Results:
-    """``FailureCosts`` as JSON, how many packets a second are sent at rest (P), and how often the sender had to
+    """``failure_costs``, how many packets a second are sent at rest (P), and how often the sender had to
     estimate."""
     costs = failure_costs(plan, run)
-    at_rest = costs.block_packets * plan.stream.rate_pps / plan.stream.source_packets
+    at_rest = costs["block_packets"] * plan.stream.rate_pps / plan.stream.source_packets
     estimates = sum(event["speaker"] == "estimate" for event in run.counters.get(DIAGNOSES, ()))
-    return {**json_ready(asdict(costs)), "rest_pps": at_rest, "estimates": estimates}
+    return {**costs, "rest_pps": at_rest, "estimates": estimates}
 
 
 def simulated_figures(point: Row) -> tuple[StreamPlan, PoissonFaults, Results]:

@@ -53,7 +53,7 @@ def measure(point: Row, fabric: str = "emulation") -> Results:
     outages = asdict(campaign)["outages"]
     return {
         **costs,
-        "expected": asdict(expected_redundancy(plan, faults)),
+        "expected": expected_redundancy(plan, faults),
         "most_at_once": campaign.most_at_once,
         "packets": campaign.certain,
         "wrong_packets": campaign.wrongly_lost + campaign.wrongly_arrived,

@@ -10,7 +10,6 @@ import math
 import random
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict
 
 import numpy as np
 
@@ -101,7 +100,7 @@ def _packets(point: Row) -> Results:
     plan, faults = failing_plan({**point, **an_hour}, STREAM)
     found = cost_figures(plan, SimulatedStreamFabric().run(plan))
     del found["by_cable"], found["by_down"]
-    return {**found, "expected": asdict(expected_redundancy(plan, faults))}
+    return {**found, "expected": expected_redundancy(plan, faults)}
 
 
 def judge(rows: Rows) -> Verdict:

@@ -11,7 +11,7 @@ cable.
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
@@ -111,7 +111,7 @@ def measure(point: Row) -> Results:
     run = SimulatedStreamFabric(build).run(plan)
     first = np.unique(run.sent.block, return_index=True)[1]
     return {
-        **asdict(stream_outcome(plan, run)),
+        **stream_outcome(plan, run),
         "base": base,
         "worst": worst,
         "answers": answer_range(plan),

@@ -99,7 +99,7 @@ def last_mile_row(plan: StreamPlan, run: StreamMeasurements) -> Results:
     return {
         "lost": float(np.isinf(delays).mean()),
         "not_in_time": float((delays > IN_TIME_S).mean()),
-        "unplayed": stream_outcome(plan, run).late,
+        "unplayed": stream_outcome(plan, run)["late"],
         "median_s": float(np.median(arrived)),
         "p99_s": float(np.quantile(arrived, 0.99)),
         "sent_per_source": len(run.sent.symbol) / len(delays),

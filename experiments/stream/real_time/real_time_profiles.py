@@ -71,7 +71,7 @@ def profile_row(plan: StreamPlan, run: StreamMeasurements) -> dict[str, float]:
     """Source packets lost or late, and packets sent for each source packet."""
     return {
         "lost": float(run.blocks.late_source_packets.sum()),
-        "sent_per_source": 1 + stream_outcome(plan, run).overhead,
+        "sent_per_source": 1 + stream_outcome(plan, run)["overhead"],
     }
 
 
