@@ -73,7 +73,10 @@ def test_reed_solomon_decodes_or_refuses(symbols: Any) -> None:
     [
         (lambda: ReedSolomonBlocks().encoder(bytes(10), 4), "block of 10 bytes: give 1 to 254 symbols of 4 bytes"),
         (lambda: ReedSolomonBlocks().encoder(bytes(8), 0), "symbol_bytes '0': give a whole number from 1 to 65535"),
-        (lambda: ReedSolomonBlocks().decoder(2, 8).add(-1, bytes(8)), "symbol '-1': give a whole number from 0 to 16777215"),
+        (
+            lambda: ReedSolomonBlocks().decoder(2, 8).add(-1, bytes(8)),
+            "symbol '-1': give a whole number from 0 to 16777215",
+        ),
         (lambda: ReedSolomonBlocks().decoder(2, 8).add(0, bytes(7)), "symbol: 7 bytes; give 8"),
         (lambda: ReedSolomonCode(1).decode({"0": b"ab"}), "give a whole number"),
         (lambda: ReedSolomonCode(1).decode({2.5: b"ab"}), "give a whole number"),
