@@ -5,7 +5,7 @@ Pure: the same arguments and seed give the same plan on every machine.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -22,8 +22,8 @@ from testbed.model.label_split import LABELS, LabelSplit
 from testbed.model.naming.names import known_network, read_node
 from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import disjoint_return_split, interval_groups, spray
-from testbed.stream.options import CodingOptions, StreamOptions
 from testbed.stream.options import EachLink as EachLink
+from testbed.stream.options import StreamOptions
 from testbed.stream.path_delays import allowed_reaction_s, delay_to_fault_s, longest_path_delay_s, round_trip_s
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.prediction.active_faults import faulty_links, is_campaign
@@ -67,18 +67,12 @@ def build_stream(requested: StreamOptions) -> StreamPlan:
     options = PlanOptions(
         method=requested.method,
         layers=requested.layers,
-        stream=stream_parameters(requested),
+        stream=requested.parameters,
         faults=_each_link(requested) if requested.faults == "each-link" else made_faults(requested.faults, network),
         duration_s=requested.duration_s,
         seed=requested.seed,
     )
     return build_plan(network, source, sink, options)[0]
-
-
-def stream_parameters(requested: CodingOptions) -> StreamParameters:
-    """Coding and pacing, as requested."""
-    values = {one.name: getattr(requested, one.name) for one in fields(StreamParameters)}
-    return StreamParameters(**{name: value for name, value in values.items() if value is not None})
 
 
 def _each_link(requested: StreamOptions) -> EachLink:

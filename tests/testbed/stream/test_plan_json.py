@@ -40,7 +40,7 @@ def test_plan_comes_back_equal_and_is_written_the_same_again(plan: StreamPlan) -
         ({"format": 2}, "plan: format 2 is not 1"),
         ({"network": None}, "plan: network: a node-link document is a JSON object"),
         ({"stream": {"rate_pps": "fast"}}, "plan: stream: rate_pps: 'fast' is not a finite number"),
-        ({"stream": {"rate_pps": 0}}, "plan: stream: stream: rate 0 packets/s"),
+        ({"stream": {"rate_pps": 0}}, "plan: stream: rate_pps 0: give packets a second"),
         ({"faults": [{"kind": "down"}]}, r"plan: faults\[0\]: link is missing"),
         ({"faults": [{"link": ["s1", "s99", 0]}]}, "plan: plan: fault on s1->s99, which is no link"),
         ({"forward": {"source": "s1", "sink": "s6", "paths": []}}, "plan: forward: label split: labels from 0"),
