@@ -112,15 +112,8 @@ def last_mile_row(plan: StreamPlan, run: StreamMeasurements) -> Results:
 def source_delays(plan: StreamPlan, run: StreamMeasurements) -> FloatArray:
     """Shape (source packets,): from sending to first arrival, seconds; inf where it never came. Recovery by the code is
     not counted."""
-    sent = run.sent.symbol < plan.stream.source_packets
-    key = run.sent.block[sent] * 256 + run.sent.symbol[sent]
-    order = np.argsort(run.received.time_s, kind="stable")
-    got, first = np.unique((run.received.block * 256 + run.received.symbol)[order], return_index=True)
-    at = np.full(len(key), np.inf)
-    place = np.minimum(np.searchsorted(got, key), len(got) - 1)
-    there = got[place] == key
-    at[there] = run.received.time_s[order][first[place[there]]]
-    return np.asarray(at - run.sent.time_s[sent], dtype=np.float64)
+    transit_s = run.deliveries.transit_s[run.sent.symbol < plan.stream.source_packets]
+    return np.where(np.isnan(transit_s), np.inf, transit_s)
 
 
 def judge(rows: Rows) -> Verdict:

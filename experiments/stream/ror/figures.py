@@ -5,9 +5,9 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from experiments.stream.ror.layer_checks import FULL, layer_means, layer_name, whole_networks
+from experiments.stream.ror.layer_checks import layer_means, layer_name, whole_networks
 from experiments.stream.ror.measured_routes import LABELS, allowed, route_ror
-from experiments.stream.ror.method_checks import MEASURE, METHODS, pairs
+from experiments.stream.ror.method_checks import MEASURE, METHODS
 from testbed.model.studies.study import Results, Rows, where
 from testbed.report.drawing.charts import BLUE, INK, ORANGE, Axes, panels
 
@@ -17,13 +17,11 @@ SHOWN = {"fmt": "o", "color": MEASURED, "capsize": 3}
 
 
 def layer_figures(rows: Rows) -> Results:
-    """``mean_ror_by_layer`` and ``fall_of_each_network``, a panel for each order of labels."""
-    means, above = panels(10, 4.4, columns=2)
-    falls, below = panels(10, 4.6, columns=2)
-    for labels, upper, lower in zip(LABELS, above, below, strict=True):
-        _draw_means(upper, rows, labels)
-        _draw_falls(lower, rows, labels)
-    return {"mean_ror_by_layer": means, "fall_of_each_network": falls}
+    """``mean_ror_by_layer``, a panel for each order of labels."""
+    figure, every = panels(10, 4.4, columns=2)
+    for labels, axes in zip(LABELS, every, strict=True):
+        _draw_means(axes, rows, labels)
+    return {"mean_ror_by_layer": figure}
 
 
 def _draw_means(axes: Axes, rows: Rows, labels: str) -> None:
@@ -45,31 +43,13 @@ def _draw_means(axes: Axes, rows: Rows, labels: str) -> None:
     axes.legend(loc="lower left")
 
 
-def _draw_falls(axes: Axes, rows: Rows, labels: str) -> None:
-    """From layer 1 to the full route: measured over predicted, a point a network."""
-    ends = [
-        (route_ror(one[1]), route_ror(one[FULL])) for one in whole_networks(rows, labels) if {1, FULL} <= one.keys()
-    ]
-    x = [first.predicted - last.predicted for first, last in ends]
-    y = [first.measured - last.measured for first, last in ends]
-    span = [min([*x, 0.0]), max([*x, 0.1])]
-    axes.plot(span, span, "--", color=PREDICTED, label="as predicted")
-    axes.axhline(0, color=RIVAL, linestyle=":", label="rival: no fall")
-    bars = [math.hypot(first.uncertainty, last.uncertainty) for first, last in ends]
-    axes.errorbar(x, y, yerr=bars, label="a network, 95 % interval", **SHOWN)
-    axes.set(xlabel="predicted fall of ROR, layer 1 to full", ylabel="measured fall", title=f"{labels} labels")
-    axes.legend(loc="upper left")
-
-
 def method_figures(rows: Rows) -> Results:
-    """``methods_beside_capillary`` and ``order_of_pairs``, a panel for each order of labels that was measured."""
+    """``methods_beside_capillary``, a panel for each order of labels that was measured."""
     orders = [labels for labels in LABELS if where(rows, labels=labels)]
-    comparison, above = panels(5.2 * len(orders), 4.6, columns=len(orders))
-    order, below = panels(5.2 * len(orders), 4.8, columns=len(orders))
-    for labels, upper, lower in zip(orders, above, below, strict=True):
-        _draw_side_by_side(upper, rows, labels)
-        _draw_pairs(lower, rows, labels)
-    return {"methods_beside_capillary": comparison, "order_of_pairs": order}
+    figure, every = panels(5.2 * len(orders), 4.6, columns=len(orders))
+    for labels, axes in zip(orders, every, strict=True):
+        _draw_side_by_side(axes, rows, labels)
+    return {"methods_beside_capillary": figure}
 
 
 def _draw_side_by_side(axes: Axes, rows: Rows, labels: str) -> None:
@@ -101,20 +81,3 @@ def _draw_mean(axes: Axes, at: float, values: Sequence[float], marker: str, colo
     spread = 1.96 * statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
     style = {"fillstyle": "none" if marker == "s" else "full", "color": colour, "capsize": 3}
     axes.errorbar([at], [statistics.fmean(values)], yerr=[spread], fmt=marker, **style)
-
-
-def _draw_pairs(axes: Axes, rows: Rows, labels: str) -> None:
-    """Two methods on one network, a point: measured difference over predicted one, those infinite left out."""
-    found = [pair for pair in pairs(rows, labels) if math.isfinite(pair.predicted) and math.isfinite(pair.measured)]
-    # each pair once, the way round in which a difference above zero is predicted
-    dots = [(abs(pair.predicted), math.copysign(1, pair.predicted) * pair.measured, pair) for pair in found]
-    span = [0.0, max([*(x for x, _, _ in dots), 0.1])]
-    axes.axhspan(-0.12 * span[1], 0, color=RIVAL, alpha=0.12, label="rival: the order swapped")
-    axes.plot(span, span, "--", color=PREDICTED, label="as predicted")
-    for judged, colour, words in ((True, MEASURED, "judged"), (False, "0.6", "too near to be judged")):
-        chosen = [(x, y, pair.uncertainty) for x, y, pair in dots if pair.judged == judged]
-        x, y, bars = ([one[k] for one in chosen] for k in range(3))
-        label = f"{words}: {len(chosen)}"
-        axes.errorbar(x, y, yerr=bars, fmt="o", markersize=4, color=colour, label=label)
-    axes.set(xlabel="predicted difference of ROR", ylabel="measured difference", title=f"{labels} labels, finite pairs")
-    axes.legend(loc="upper left")

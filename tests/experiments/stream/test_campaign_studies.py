@@ -18,7 +18,7 @@ def test_every_quick_point_of_the_walk_is_as_predicted() -> None:
     verdict = mobility_manet.judge(rows)
     assert verdict.passed, [c for c in verdict.checks if not c.passed]
     assert not mobility_manet.judge([rows[0] | {"failed": ["frames"]}]).passed
-    assert list(mobility_manet.figures(rows)) == ["loss", "changes"]
+    assert list(mobility_manet.figures(rows)) == ["loss"]
 
 
 def test_equation_45_holds_where_failures_are_rare_and_falls_short_where_they_are_not() -> None:
