@@ -71,16 +71,14 @@ class StreamReceiver:
     b'two'
     """
 
-    _new_schedule = Schedule
+    _new_schedule, _new_reader = Schedule, PacketReader
 
     def __init__(self, parameters: ReceiverParameters, code: ReedSolomonCode) -> None:
         if code.source_packets != parameters.source_packets:
             raise FecError(f"a code of {code.source_packets} packets for a stream of {parameters.source_packets}")
         self.parameters = parameters
         m = parameters.source_packets
-        self._reader = PacketReader(
-            stream_id=parameters.stream_id, source_packets=m, symbol_bytes=parameters.symbol_bytes, key=parameters.key
-        )
+        self._reader = self._new_reader(parameters)
         self.rejected = self._reader.rejected
         self.worst_reordering_s = 0.0
         """How much later than a packet that was already there another one was sent that came after it, at most."""
