@@ -8,11 +8,11 @@ from testbed.model.studies.study import Results, Row
 from testbed.stream.judgement.failure_costs import failure_costs
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import PlanOptions, build_plan, random_faults
+from testbed.stream.planning import random_faults
 from testbed.stream.prediction.expected_redundancy import loaded_cables
 from testbed.stream.prediction.failure_candidates import DIAGNOSES
 from testbed.stream.simulated import SimulatedStreamFabric
-from topologies import load_network
+from testbed.stream.workload import stream_plan
 
 PLAYBACK_S = 1.0
 SIMULATED_PPS = 100.0
@@ -25,8 +25,8 @@ def failing_plan(point: Row, stream: StreamParameters | None = None) -> tuple[St
     Symbols are small where none are requested, as the simulator carries them all the same.
     """
     stream = stream or StreamParameters(rate_pps=SIMULATED_PPS, playback_s=PLAYBACK_S, symbol_bytes=16)
-    options = PlanOptions(layers=point.get("layers") or None, stream=stream, seed=point["seed"])
-    plan, _ = build_plan(load_network(point["network"]), point["source"], point["sink"], options)
+    settings = vars(stream) | {"layers": point.get("layers") or None, "faults": (), "seed": point["seed"]}
+    plan = stream_plan(point["network"], point["source"], point["sink"], **settings)
     rate_per_s = point["failures_an_hour"] / 3600 / len(loaded_cables(plan))
     faults = PoissonFaults(rate_per_s=rate_per_s, lasts_s=point["lasts_s"], most=MOST_FAILURES)
     plan = replace(plan, duration_s=point["duration_s"])

@@ -19,8 +19,7 @@ from testbed.model.code_description import describe_code
 from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grouped, mean_of, sum_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import panels, ticks
-from testbed.stream.plan import StreamParameters
-from testbed.stream.planning import PlanOptions, build_plan
+from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.prediction.expected_redundancy import (
     StateCosts,
     expected_redundancy,
@@ -28,7 +27,7 @@ from testbed.stream.prediction.expected_redundancy import (
     redundancy_means,
 )
 from testbed.stream.simulated import SimulatedStreamFabric
-from topologies import load_network
+from testbed.stream.workload import stream_plan
 
 FULL = 0
 """Stands for all layers."""
@@ -71,10 +70,14 @@ def measure(point: Row) -> Results:
     return _states(point) if point["kind"] == "states" else _packets(point)
 
 
+def route_plan(point: Row) -> StreamPlan:
+    """The stream of a point, without failures."""
+    settings = vars(STREAM) | {"layers": point["layers"] or None, "faults": ()}
+    return stream_plan(point["network"], point["source"], point["sink"], **settings)
+
+
 def _states(point: Row) -> Results:
-    options = PlanOptions(layers=point["layers"] or None, stream=STREAM)
-    plan, _ = build_plan(load_network(point["network"]), point["source"], point["sink"], options)
-    costs = StateCosts(plan, reports=False)
+    costs = StateCosts(route_plan(point), reports=False)
     draws = [np.random.default_rng(_number(point["seed"], cable)).random(STATES) for cable in costs.cables]
     means = redundancy_means(costs, UNAVAILABLE, np.array(draws).transpose())
     ror = costs.redundancies(costs.singles())
@@ -94,9 +97,7 @@ def _number(seed: int, cable: tuple[str, str, int]) -> int:
 
 def _packets(point: Row) -> Results:
     rate_per_s = -math.log1p(-point["unavailable"]) / point["lasts_s"]
-    options = PlanOptions(layers=point["layers"] or None, stream=STREAM)
-    route, _ = build_plan(load_network(point["network"]), point["source"], point["sink"], options)
-    an_hour = {"failures_an_hour": rate_per_s * 3600 * len(loaded_cables(route))}
+    an_hour = {"failures_an_hour": rate_per_s * 3600 * len(loaded_cables(route_plan(point)))}
     plan, faults = failing_plan({**point, **an_hour}, STREAM)
     found = cost_figures(plan, SimulatedStreamFabric().run(plan))
     del found["by_cable"], found["by_down"]

@@ -25,12 +25,11 @@ from testbed.stream.endpoints import build_sender
 from testbed.stream.judgement.fault_results import size_range
 from testbed.stream.options import LabelOrder
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import PlanOptions, build_plan
 from testbed.stream.prediction.active_faults import planned_epochs
 from testbed.stream.prediction.block_size_policy import block_size_policy
 from testbed.stream.prediction.clairvoyant import clairvoyant_block_sizes, needed_size, stream_outcome
 from testbed.stream.simulated import SimulatedStreamFabric
-from topologies import load_network
+from testbed.stream.workload import stream_plan
 
 NETWORK, SOURCE, SINK = "swiss-t1", "s1", "s6"
 LINK = ("s1", "s2", 0)
@@ -94,8 +93,8 @@ def sender_plan(point: Row) -> tuple[StreamPlan, int, int]:
         rate_pps=RATE_PPS, playback_s=PLAYBACK_S, labels=labels, hold_s=hold_s, diagnosis=diagnosis
     )
     faults = changing_faults(point["pattern"], point["at"], lasts_s)
-    options = PlanOptions(stream=stream, faults=faults, duration_s=lasts_s, seed=point["seed"])
-    plan, _ = build_plan(load_network(NETWORK), SOURCE, SINK, options)
+    settings = vars(stream) | {"faults": faults, "duration_s": lasts_s, "seed": point["seed"]}
+    plan = stream_plan(NETWORK, SOURCE, SINK, **settings)
     policy = block_size_policy(plan)
     worst = max(needed_size(plan, policy, epoch.loss, epoch.needed) for epoch in planned_epochs(plan))
     sizes = {"none": stream.source_packets, "fixed, at rest": policy.base, "fixed, for the worst": worst}

@@ -17,8 +17,9 @@ from testbed.stream.judgement.timing_errors import MAX_LAG
 from testbed.stream.measurements import FloatArray, StreamMeasurements
 from testbed.stream.options import PROFILES
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import HEADERS_BYTES, PlanOptions, build_plan
+from testbed.stream.planning import HEADERS_BYTES
 from testbed.stream.prediction.clairvoyant import stream_outcome
+from testbed.stream.workload import stream_plan
 from topologies import load_network
 
 NETWORK, SOURCE, EDGE = "swiss-t1", "s1", "s6"
@@ -63,8 +64,8 @@ def last_mile_plan(point: Row) -> StreamPlan:
     network, last = with_last_kilometre(load_network(NETWORK), EDGE, LAST_BPS)
     stream = StreamParameters(**profile, block_size=profile["source_packets"] if redundancy == "none" else None)
     faults = (FAULT,) if outage else ()
-    options = PlanOptions(stream=stream, faults=faults, duration_s=LASTS_S, seed=point["seed"])
-    return build_plan(network, SOURCE, last[1], options)[0]
+    settings = vars(stream) | {"faults": faults, "duration_s": LASTS_S, "seed": point["seed"]}
+    return stream_plan(network, SOURCE, last[1], **settings)
 
 
 def measure(point: Row) -> Results:

@@ -8,8 +8,8 @@ import pytest
 
 from experiments.stream import mobility_manet
 from testbed.faults.schedules import PoissonFaults
-from testbed.stream.planning import build_plan
 from testbed.stream.prediction.expected_redundancy import expected_redundancy
+from tests.helpers.stream_plans import planned
 from topologies import load_network
 
 
@@ -22,7 +22,7 @@ def test_every_quick_point_of_the_walk_is_as_predicted() -> None:
 
 
 def test_equation_45_holds_where_failures_are_rare_and_falls_short_where_they_are_not() -> None:
-    plan, _ = build_plan(load_network("swiss-t1"), "s1", "s6")
+    plan = planned(load_network("swiss-t1"), "s1", "s6")
     plan = replace(plan, duration_s=1e5)
     rare = expected_redundancy(plan, PoissonFaults(rate_per_s=0.005, lasts_s=1.0))
     often = expected_redundancy(plan, PoissonFaults(rate_per_s=0.3, lasts_s=1.0))

@@ -14,10 +14,10 @@ from testbed.faults.fault import Fault
 from testbed.stream.endpoints import build_sender
 from testbed.stream.judgement.failure_costs import failure_costs
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import PlanOptions, build_plan
 from testbed.stream.prediction.expected_redundancy import StateCosts
 from testbed.stream.prediction.failure_candidates import DIAGNOSES
 from testbed.stream.simulated import SimulatedStreamFabric
+from tests.helpers.stream_plans import planned
 from topologies import load_network
 
 STREAM = StreamParameters(rate_pps=100, playback_s=1.0, symbol_bytes=16)
@@ -25,8 +25,7 @@ STREAM = StreamParameters(rate_pps=100, playback_s=1.0, symbol_bytes=16)
 
 def swiss_plan(*cuts: tuple[str, str, float, float]) -> StreamPlan:
     faults = [Fault(link=(a, b, 0), kind="down", start_s=start, stop_s=stop) for a, b, start, stop in cuts]
-    options = PlanOptions(stream=STREAM, faults=faults, duration_s=40.0)
-    return build_plan(load_network("swiss-t1"), "s1", "s6", options)[0]
+    return planned(load_network("swiss-t1"), "s1", "s6", stream=STREAM, faults=faults, duration_s=40.0)
 
 
 def costs_of(plan: StreamPlan, size: int | None = None) -> dict[str, Any]:

@@ -18,10 +18,10 @@ from testbed.faults.fault import Fault
 from testbed.model.json_values import json_ready
 from testbed.stream.endpoints import build_sender
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import PlanOptions, build_plan
 from testbed.stream.prediction.block_size_policy import block_size_policy
 from testbed.stream.prediction.clairvoyant import clairvoyant_block_sizes, stream_outcome
 from testbed.stream.simulated import SimulatedStreamFabric
+from tests.helpers.stream_plans import planned
 from topologies import load_network
 
 DEAD = Fault(link=("s1", "s2", 0), start_s=1.0, stop_s=2.0)
@@ -29,9 +29,7 @@ DEAD = Fault(link=("s1", "s2", 0), start_s=1.0, stop_s=2.0)
 
 def swiss_plan(*faults: Fault, **changes: Any) -> StreamPlan:
     stream = replace(StreamParameters(rate_pps=400.0), **changes)
-    plan, _ = build_plan(
-        load_network("swiss-t1"), "s1", "s6", PlanOptions(stream=stream, faults=faults, duration_s=3.4)
-    )
+    plan = planned(load_network("swiss-t1"), "s1", "s6", stream=stream, faults=faults, duration_s=3.4)
     return plan
 
 
