@@ -102,12 +102,11 @@ class _Run:
         )
 
     def _reading(self, now: float) -> CounterReading:
-        sizes = self.sent.block_size
         return CounterReading(
             at_s=now,
-            sent=len(sizes),
-            received=len(self.received.block),
-            block_size=sizes[-1] if sizes else None,
+            sent=len(self.sent),
+            received=len(self.received),
+            block_size=int(self.sent.values[-1]) if self.sent else None,
             faults=tuple(describe(f) for f in self.plan.faults if f.start_s <= now < f.stop_s),
         )
 
