@@ -6,6 +6,8 @@ The package ``reedsolo`` is the reference: the generator matrix is by definition
 only a test's oracle, because it is also the engine of a machine on which no other works.
 """
 
+from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import cast
@@ -32,6 +34,13 @@ def load_engine(name: str) -> Engine:
     return cast(Engine, module.build_engine())
 
 
+def _working() -> Iterator[Engine]:
+    """Those that this machine has, fastest first; each is loaded when its turn comes."""
+    for name in _MODULES:
+        with suppress(EngineUnavailable):
+            yield load_engine(name)
+
+
 @cache
 def available_engines() -> tuple[str, ...]:
     """Names of the engines that work on this machine, fastest first.
@@ -39,22 +48,10 @@ def available_engines() -> tuple[str, ...]:
     >>> "reedsolo" in available_engines()
     True
     """
-    found = []
-    for name in _MODULES:
-        try:
-            load_engine(name)
-        except EngineUnavailable:
-            continue
-        found.append(name)
-    return tuple(found)
+    return tuple(engine.name for engine in _working())
 
 
 @cache
 def best_engine() -> Engine:
     """The fastest engine here, without loading slower ones."""
-    for name in _MODULES:
-        try:
-            return load_engine(name)
-        except EngineUnavailable:
-            continue
-    raise EngineUnavailable("no Reed-Solomon engine works here: pip install reedsolo")
+    return next(_working())

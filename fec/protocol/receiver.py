@@ -103,13 +103,7 @@ class StreamReceiver:
         self._newest_at_s = 0.0
         self._alive_s = self._window_s = -math.inf
         self._offset_s = self._least_s = self._usual_s = self._closing_s = math.inf
-        self._reporter = LossReporter(
-            stream_id=parameters.stream_id,
-            interval_s=parameters.report_interval_s,
-            most_packets=parameters.report_packets,
-            urgent_s=parameters.urgent_s,
-        )
-        self._reporter.session, self._reporter.seal = session, self._reader.seal
+        self._reporter = LossReporter(parameters, session, self._reader.seal)
         self._recent = self._reporter.recent
 
     @property
