@@ -1,12 +1,12 @@
 """Figures of the block sizes that were counted: link by link, and as often as equation 25 says."""
 
-from experiments.stream.ror.counting_checks import RATES, links_of
+from experiments.stream.ror.counting_checks import links_of
 from testbed.model.studies.study import Results, Rows, where
-from testbed.report.drawing.charts import BLUE, INK, ORANGE, Figure, panels
+from testbed.report.drawing.charts import BLUE, INK, ORANGE, panels
 
 
 def counting_figures(rows: Rows) -> Results:
-    """``counted_block_sizes`` (stratified labels) and ``short_blocks`` (random labels)."""
+    """``counted_block_sizes``, of stratified labels."""
     sizes, (one, two) = panels(10, 4.4, columns=2)
     links = list(links_of(where(rows, labels="stratified")))
     claimed = [link["claimed"] for link in links]
@@ -21,22 +21,4 @@ def counting_figures(rows: Rows) -> Results:
         two.plot(range(1, len(shares) + 1), shares, ".", color=colour, label=label)
     two.set(xlabel="failed links, in order", ylabel="share of blocks not decodable", title="stratified labels")
     two.legend(loc="center left")
-    return {"counted_block_sizes": sizes, "short_blocks": _short_blocks(rows)}
-
-
-def _short_blocks(rows: Rows) -> Figure:
-    figure, (axes,) = panels(5.4, 4.6, columns=1)
-    for rate, colour in zip(RATES, (BLUE, ORANGE, INK), strict=True):
-        links = list(links_of(where(rows, labels="random"), RATES.index(rate)))
-        found = [
-            (link["allowed"][less] / link["blocks"][less], link["short"][less] / link["blocks"][less])
-            for link in links
-            for less in range(len(link["short"]))
-            if link["short"][less]
-        ]
-        axes.plot([x for x, _ in found], [y for _, y in found], ".", color=colour, label=f"N of error rate {rate:g}")
-    axes.plot([1e-4, 1], [1e-4, 1], "--", color=INK, label="as equation 25 says")
-    axes.set(xscale="log", yscale="log", xlabel="share short by equation 25", ylabel="share short, counted")
-    axes.set(title="random labels; N, N - 1, N - 2")
-    axes.legend(loc="upper left")
-    return figure
+    return {"counted_block_sizes": sizes}

@@ -13,7 +13,7 @@ import numpy as np
 from testbed.model.verdict import Check
 from testbed.stream.judgement.link_traversals import LinkTraversal, link_traversals
 from testbed.stream.judgement.trace_checks import trace_checks
-from testbed.stream.measurements import BoolArray, FloatArray, IntArray, PacketDeliveries, StreamMeasurements
+from testbed.stream.measurements import IntArray, PacketDeliveries, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import ImpairedSpan
 from testbed.stream.prediction.burst_loss import (
@@ -25,7 +25,7 @@ from testbed.stream.prediction.burst_loss import (
     share_error,
     survival_covariance,
 )
-from testbed.stream.prediction.delay_spread import predicted_delay_spread
+from testbed.stream.prediction.delay_spread import overtaken_packets, predicted_delay_spread
 from topologies.impairments import Duplication, ExtraDelay, GilbertElliott, RateTrace, Reordering, to_text
 from topologies.network import label_of
 
@@ -216,15 +216,6 @@ def _waiting_checks(
             detail="packets that came after one sent later (RFC 4737); "
             "predicted by drawing waits for the times of sending",
         )
-
-
-def overtaken_packets(arrivals_s: FloatArray) -> BoolArray:
-    """Shape (packets,), in the order of sending: which came after a packet that was sent later (RFC 4737's reordered
-    packets)."""
-    order = np.argsort(arrivals_s, kind="stable")
-    late = np.zeros(len(arrivals_s), dtype=np.bool_)
-    late[order] = order < np.maximum.accumulate(order)
-    return late
 
 
 def _block_checks(

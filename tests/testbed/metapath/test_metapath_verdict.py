@@ -335,7 +335,7 @@ def test_the_study_passes_on_good_rows_and_is_drawn() -> None:
     verdict = STUDY.judge(rows)
     assert verdict.passed, [c.name for c in verdict.checks if not c.passed]
     drawings = drawn(STUDY, rows)
-    assert set(drawings) == {"carrier_lost", "silent_blackhole", "packets_lost_in_every_run", "beside_tcp"}
+    assert set(drawings) == {"carrier_lost", "silent_blackhole"}
     assert len(CROWDED) + 2 * len(NAMES) - 1 == len(rows)
 
 
