@@ -164,7 +164,7 @@ def judge(rows: Rows) -> Verdict:
         _decode_check(times, min(long) / 2),
         _no_code_check(table, cases),
     ]
-    return Verdict.of(checks, _notes(table, cases))
+    return Verdict.of(checks)
 
 
 Table = Mapping[tuple[str, float, str], Row]
@@ -248,15 +248,6 @@ def _no_code_check(table: Table, cases: Sequence[tuple[str, float]]) -> Check:
         .equal(1.0, sum_of(own, "late") / lost, 0.03)
         .against(sum_of(rival, "late") / lost, "the diagnosing sender")
     )
-
-
-def _notes(table: Table, cases: Sequence[tuple[str, float]]) -> list[str]:
-    def said(pattern: str, at: float) -> str:
-        found = {sender: table[pattern, at, sender] for sender in SENDERS if (pattern, at, sender) in table}
-        words = (f"{who} {100 * row['overhead']:.0f} %, {100 * row['late']:.2f} % late" for who, row in found.items())
-        return f"{pattern}, {at:g}: {'; '.join(words)}"
-
-    return [said(*case) for case in cases]
 
 
 def _decode_check(times: Sequence[float | None], repaired_s: float) -> Check:

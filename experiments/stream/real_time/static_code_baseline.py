@@ -127,7 +127,7 @@ def judge(rows: Rows) -> Verdict:
         .against(static["lost"] / LONGEST, "RS(30,23) over two paths")
         .noting(f"{adaptive['cables']} cables instead of {static['cables']}; {_sent(adaptive)}"),
     ]
-    return Verdict.of(checks, _notes(rows))
+    return Verdict.of(checks)
 
 
 def _sent(row: Row) -> str:
@@ -144,17 +144,6 @@ def _prediction_check(sender: str, rows: Rows) -> Check:
         .against(uncoded / total, "without a code")
         .noting(f"{total:.0f} predicted over {len(own)} lengths")
     )
-
-
-def _notes(rows: Rows) -> list[str]:
-    found = []
-    for sender in SENDERS:
-        own = where(rows, sender=sender)
-        shares = ", ".join(f"{1000 * row['packets'] / RATE_PPS:g} ms {row['lost'] / row['packets']:.2f}" for row in own)
-        found.append(
-            f"{sender}, {own[0]['cables']} cables: lost of what is sent meanwhile, summed over the cables: {shares}"
-        )
-    return found
 
 
 def longest_without_loss(rows: Rows) -> float:
