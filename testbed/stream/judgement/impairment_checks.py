@@ -276,12 +276,10 @@ class _Blocks:
                 places = np.flatnonzero((block == number) & planned)
                 met.setdefault(number, []).append((chain, places))
                 counts.append(len(places))
-        first = np.unique(sent.block, return_index=True)
-        sizes = dict(zip(first[0].tolist(), sent.block_size[first[1]].tolist(), strict=True))
-        received = np.bincount(
-            np.searchsorted(first[0], sent.block), weights=(deliveries.copies > 0) & (sent.symbol < sent.block_size)
-        )
-        arrived = dict(zip(first[0].tolist(), received.tolist(), strict=True))
+        planned = (deliveries.copies > 0) & (sent.symbol < sent.block_size)
+        numbers = run.blocks.block.tolist()
+        sizes = dict(zip(numbers, run.size_begun.tolist(), strict=True))
+        arrived = dict(zip(numbers, np.bincount(run.place_of_block, weights=planned).tolist(), strict=True))
         chosen = [number for number in sorted(met) if number not in barred]
         self.predicted = np.array([_short(met[k], sizes[k] - m, burst=True) for k in chosen])
         self.independent = np.array([_short(met[k], sizes[k] - m, burst=False) for k in chosen])

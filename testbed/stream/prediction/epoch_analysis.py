@@ -149,14 +149,9 @@ def transits_s(run: StreamMeasurements) -> FloatArray:
     at = run.sent.time_s
     if not len(at):
         return np.zeros(0)
-    sent, order = np.unique(run.sent.key, return_index=True)
-    got = run.received.key
-    place = np.minimum(np.searchsorted(sent, got), len(sent) - 1)
-    known = sent[place] == got
-    left = order[place[known]]
     bins = np.maximum(0, at / _BIN_S).astype(np.int64)
     longest = np.zeros(int(bins.max()) + 1)
-    np.maximum.at(longest, bins[left], np.maximum(0.0, run.received.time_s[known] - at[left]))
+    np.maximum.at(longest, bins, np.nan_to_num(run.deliveries.transit_s))
     around = np.pad(longest, _BINS_AROUND)
     widest = np.max([around[k : k + len(longest)] for k in range(2 * _BINS_AROUND + 1)], axis=0)
     return np.asarray(widest[bins], dtype=np.float64)
