@@ -1,10 +1,11 @@
 """A stream under Poisson failures of its route's cables, and its row of figures: what the studies of failures in time
 share."""
 
+import math
 from dataclasses import replace
 
 from testbed.faults.schedules import PoissonFaults
-from testbed.model.studies.study import Results, Row
+from testbed.model.studies import Results, Row, Rows, mean_of
 from testbed.stream.judgement.failure_costs import failure_costs
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
@@ -46,3 +47,13 @@ def simulated_figures(point: Row) -> tuple[StreamPlan, PoissonFaults, Results]:
     """The point run in virtual time."""
     plan, faults = failing_plan(point)
     return plan, faults, cost_figures(plan, SimulatedStreamFabric().run(plan))
+
+
+def expected_mean(rows: Rows, key: str) -> float:
+    """Of what ``expected_redundancy`` said, over the rows."""
+    return mean_of([row["expected"] for row in rows], key)
+
+
+def chance_spread(rows: Rows) -> float:
+    """Standard deviation of the mean of what is expected, by chance."""
+    return math.sqrt(sum(row["expected"]["spread"] ** 2 for row in rows)) / len(rows)

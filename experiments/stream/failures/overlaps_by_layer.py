@@ -13,7 +13,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from experiments.stream.failures.failing_streams import PLAYBACK_S, SIMULATED_PPS, cost_figures, failing_plan
+from experiments.stream.failures.failing_streams import (
+    PLAYBACK_S,
+    SIMULATED_PPS,
+    chance_spread,
+    cost_figures,
+    expected_mean,
+    failing_plan,
+)
 from experiments.stream.networks import points_over
 from testbed.model.code_description import describe_code
 from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grouped, mean_of, sum_of, where
@@ -177,11 +184,10 @@ def _order(unavailable: float, rows: Rows) -> Check:
     that hours would be needed by the dozen.
     """
     of = {layers: where(rows, layers=layers) for layers in (1, FULL)}
-    sent, came, expected = (
-        {layers: sum(map(read, own)) / len(own) for layers, own in of.items()} for read in (_sent, _arrived, _expected)
-    )
+    sent, came = ({k: mean_of(own, key) for k, own in of.items()} for key in ("redundancy", "redundancy_states"))
+    expected = {k: expected_mean(own, "mean") for k, own in of.items()}
     known = {k: sent[k] - came[k] + expected[k] for k in of}
-    spread = math.hypot(*map(_spread, of.values()))
+    spread = math.hypot(*map(chance_spread, of.values()))
     raw = sent[FULL] - sent[1]
     return (
         Claim(
@@ -195,24 +201,6 @@ def _order(unavailable: float, rows: Rows) -> Check:
             f"with the chance of which failures came left in {raw:.4f} ± {1.96 * spread:.4f}"
         )
     )
-
-
-def _sent(row: Row) -> float:
-    return float(row["redundancy"])
-
-
-def _arrived(row: Row) -> float:
-    """What the failures of the run call for."""
-    return float(row["redundancy_states"])
-
-
-def _expected(row: Row) -> float:
-    return float(row["expected"]["mean"])
-
-
-def _spread(rows: Rows) -> float:
-    """Standard deviation of the mean of what is expected, by chance."""
-    return math.sqrt(sum(row["expected"]["spread"] ** 2 for row in rows)) / len(rows)
 
 
 def _streams(unavailable: float, rows: Rows) -> list[Check]:
@@ -250,9 +238,9 @@ def figures(rows: Rows) -> Figures:
     packets = where(rows, kind="packets")
     for layers, colour, aside in ((1, "C0", 0.96), (FULL, f"C{len(LAYERS) - 1}", 1.04)):
         for u, own in sorted(grouped(where(packets, layers=layers), "unavailable").items()):
-            spread, mean = _spread(own), sum(map(_sent, own)) / len(own)
+            spread, mean = chance_spread(own), mean_of(own, "redundancy")
             place, style = 100 * u * aside, {"color": colour, "fillstyle": "none"}
-            right.plot(place, sum(map(_expected, own)) / len(own) / u, "_", color=colour, markersize=14)
+            right.plot(place, expected_mean(own, "mean") / u, "_", color=colour, markersize=14)
             right.errorbar(place, mean / u, yerr=1.96 * spread / u, fmt="o", **style)
     right.set(title=SHOWN[0], ylabel="mean redundancy, over unavailability")
     right.plot([], [], "k_", markersize=14, label="expected of packets: no answer without reports")
