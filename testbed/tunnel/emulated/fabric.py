@@ -75,15 +75,10 @@ class _Trial:
             if tunnel is None:
                 return RivalRun(rival=rival, programs=measured, faults=faults, lag_s=lag_s)
             ends = tunnel.results()
-        there, back = ends[self._plan.source], ends[self._plan.sink]
         return RivalRun(
             rival=rival,
-            counters={**there["counters"], **{f"sink_{name}": n for name, n in back["counters"].items()}},
-            offered=there["offered"],
-            delivered=back["delivered"],
-            offered_back=back["offered"],
-            delivered_back=there["delivered"],
-            wire_bytes_back=back["counters"]["wire_bytes"],
+            source=ends[self._plan.source],
+            sink=ends[self._plan.sink],
             programs=measured,
             faults=faults,
             lag_s=max(lag_s, *(end["counters"]["worst_receive_lag_s"] for end in ends.values())),
