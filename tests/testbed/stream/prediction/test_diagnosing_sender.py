@@ -17,7 +17,8 @@ from testbed.model.verdict import Verdict
 from testbed.stream.endpoints import block_size_control, build_sender
 from testbed.stream.judgement.analysis import SessionAnalysis, analyse
 from testbed.stream.judgement.verdict import judge
-from testbed.stream.plan import LabelOrder, StreamParameters, StreamPlan
+from testbed.stream.options import LabelOrder
+from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import EachLink
 from testbed.stream.prediction.block_size_policy import block_size_policy
 from testbed.stream.prediction.failure_candidates import DIAGNOSES, cable_name, candidate_table
