@@ -160,8 +160,8 @@ def sockets(symbol_bytes: int, packets: int, repeats: int) -> Iterator[tuple[str
     yield "send ready packets: label patched, one a call", best(lambda: wire.sending(wire.one_by_one), repeats)
     yield "send: the whole sender", best(lambda: wire.sending(wire.whole_sender), repeats)
     yield "receive: recv_into, one a call", best(lambda: wire.receiving(wire.drain_one_by_one), repeats)
-    yield "receive: recvmmsg, a bytes object each", best(lambda: wire.receiving(wire.drain_many), repeats)
-    yield "receive: recvmmsg and the whole receiver", best(lambda: wire.receiving(wire.drain_into_receiver), repeats)
+    yield "receive: recvmsg, a bytes object each", best(lambda: wire.receiving(wire.drain_many), repeats)
+    yield "receive: recvmsg and the whole receiver", best(lambda: wire.receiving(wire.drain_into_receiver), repeats)
 
 
 def enter_namespace() -> None:

@@ -83,15 +83,14 @@ def planned(size: int, folder: Path) -> Path:
     """Network, ends and rules of the stream over it, in a file."""
     from testbed.model.wiring import wire
     from testbed.stream.emulated.fabric import plan_rules
-    from testbed.stream.plan import StreamParameters
-    from testbed.stream.planning import PlanOptions, build_plan
+    from testbed.stream.workload import stream_plan
     from topologies import load_network
 
     path = folder / f"manet-3-{size}.pickle"
     if not path.exists():
         network = load_network(f"manet:seed=3,nodes={size}")
         ends, began = farthest(network), time.process_time()
-        plan, _ = build_plan(network, *ends, PlanOptions(stream=StreamParameters(rate_pps=200), duration_s=4.0))
+        plan = stream_plan(network, *ends, rate_pps=200, faults=(), duration_s=4.0)
         rules = plan_rules(plan, wire(network, ends))
         path.write_bytes(pickle.dumps((f"manet:seed=3,nodes={size}", ends, rules, time.process_time() - began)))
     return path

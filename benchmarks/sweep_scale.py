@@ -102,16 +102,13 @@ def measure(name: str) -> int:
     from testbed.emulation.network.emulated_network import EmulatedNetwork
     from testbed.model.wiring import wire
     from testbed.stream.emulated.fabric import plan_rules
-    from testbed.stream.plan import StreamParameters
-    from testbed.stream.planning import PlanOptions, build_plan
+    from testbed.stream.workload import stream_plan
     from topologies import load_network
 
     network = load_network(name)
     source, sink = farthest(network)
     with step("plan"):
-        plan, _ = build_plan(
-            network, source, sink, PlanOptions(stream=StreamParameters(rate_pps=RATE_PPS), duration_s=STREAM_S)
-        )
+        plan = stream_plan(network, source, sink, rate_pps=RATE_PPS, faults=(), duration_s=STREAM_S)
     wiring = wire(network, [source, sink])
     say(hosts=len(wiring.hosts), switches=len(wiring.switches), cables=len(wiring.cables), links=len(network.links))
     controller = ControllerLink()

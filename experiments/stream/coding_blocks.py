@@ -9,19 +9,14 @@ import math
 import random
 from dataclasses import replace
 
-from fec.adapters.raptorq_blocks import RaptorQBlocks
-from fec.code.block_codes import ReedSolomonBlocks
 from fec.redundancy.block_size import fec_block_size
+from testbed.download.codes import block_code
 from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, where
 from testbed.report.drawing.charts import BLUE, INK, ORANGE, chart, ticks
 from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import spray
 from topologies.catalog import load_network
 
-CODES: dict[str, type[ReedSolomonBlocks] | type[RaptorQBlocks]] = {
-    "reed-solomon": ReedSolomonBlocks,
-    "raptorq": RaptorQBlocks,
-}
 SYMBOL_BYTES = 16
 RATE = 0.01
 """Share of blocks that may stay undecoded: thousands of blocks tell one per cent, not 1e-5."""
@@ -42,7 +37,7 @@ def measure(point: Row) -> Results:
     dead = split.intervals(link)
     loss = float(split.load(link))
     chance = random.Random(f"{point['seed']} {point['code']} {point['m']}")
-    code, m = CODES[point["code"]](), point["m"]
+    code, m = block_code(point["code"]), point["m"]
     data = chance.randbytes(m * SYMBOL_BYTES)
     encoder = code.encoder(data, SYMBOL_BYTES)
     sent, excess, wrong = [], 0, 0

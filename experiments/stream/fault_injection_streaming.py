@@ -9,6 +9,7 @@ from testbed.stream.options import EachLink
 from testbed.stream.run_in_turn import SessionStudy, Titled
 from testbed.stream.workload import stream_plan
 
+TITLES = ("Swiss-T1", "Optical cloud", "Mobile network")
 KINDS: tuple[tuple[FaultKind, float, str], ...] = (
     ("down", 1.0, "links down"),
     ("blackhole", 1.0, "silent blackholes"),
@@ -23,8 +24,8 @@ def sessions(quick: bool, seed: int) -> Titled:
         (words, EachLink(kind=kind, loss_fraction=loss, precision=precision, most=most)) for kind, loss, words in KINDS
     ]
     return [
-        (f"{network.title}: {words}", stream_plan(*network.ends, hold_s=1.0, faults=faults, seed=seed))
-        for network in NETWORKS
+        (f"{title}: {words}", stream_plan(*ends, hold_s=1.0, faults=faults, seed=seed))
+        for title, ends in zip(TITLES, NETWORKS, strict=True)
         for words, faults in failing
     ]
 

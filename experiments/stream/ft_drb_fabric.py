@@ -20,7 +20,6 @@ from testbed.metapath.plan import SLACK_S, MetapathRun
 from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, sum_of, verdict_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.model.workload import How, Judgement
-from testbed.report.drawing.charts import BELOW, INK, Figure, chart, panels
 from topologies.network import label_of
 
 NETWORK, SOURCE, SINK, LINK = "torus:4x4", "s0_0", "s2_0", ("s1_0", "s2_0", 0)
@@ -257,7 +256,7 @@ def _less(name: str, measured: float | None, than: float | None) -> Check:
 
 
 def figures(rows: Rows) -> Figures:
-    """The first repetition around both faults, and the packets lost in every run."""
+    """The first repetition around both faults."""
     from testbed.metapath.figures import fault_figure
 
     drawings = {}
@@ -268,47 +267,7 @@ def figures(rows: Rows) -> Figures:
         chosen = [row for routing in NAMES for row in _of(rows, routing, kind)[:1]]
         title = f"Link {label_of(LINK)} of a 4x4 torus: {words}"
         drawings[caption] = fault_figure(chosen, [NAMES[row["routing"]] for row in chosen], title)
-    return {**drawings, "packets_lost_in_every_run": _lost_figure(rows), "beside_tcp": _crowded_figure(rows)}
-
-
-def _crowded_figure(rows: Rows) -> Figure:
-    figure, (left, right) = panels(9.5, 3.8, columns=2)
-    spread = _of(rows, "ft-drb, four paths", "crowded")
-    for number, row in enumerate(spread):
-        at = [path["path"] + 0.06 * number for path in row["paths"]]
-        left.plot(at, [path["share"] for path in row["paths"]], "o", color="C0", label="" if number else "measured")
-        predicted = [path["predicted_share"] for path in row["paths"]]
-        left.plot(at, predicted, "x", color="k", label="" if number else "1 / latency, as a share (equation 3.8)")
-    left.set(xlabel="path of the metapath (0: the crowded minimal one)", ylabel="share of the packets")
-    left.set(xticks=range(4), ylim=(0, 1))
-    for place, name in enumerate(CROWDED):
-        for row in _of(rows, name, "crowded"):
-            middle, slow = row["latency_during_ms"]
-            right.plot([middle, slow], [place, place], "-", color="0.7", zorder=0)
-            right.plot(middle, place, "o", color="C0", label="median" if not place and not row["repeat"] else "")
-            right.plot(slow, place, "s", color="C1", label="95th percentile" if not place and not row["repeat"] else "")
-    right.set_yticks(range(len(CROWDED)), [name.replace(", ", ",\n") for name in CROWDED.values()])
-    right.set(xscale="log", xlabel="latency beside TCP, ms", ylim=(2.4, -0.4))
-    for axes in (left, right):
-        axes.legend(**BELOW)
-    return figure
-
-
-def _lost_figure(rows: Rows) -> Figure:
-    x = f"packets lost in a fault of {LASTS_S:g} s, ms of the stream ({RATE_PPS:g} packets/s)"
-    figure, axes = chart(size=(7.5, 3.8), xlabel=x)
-    kinds = (-0.12, "down", "C0o", "carrier lost"), (0.12, "blackhole", "C1s", "silent blackhole")
-    for shift, kind, mark, words in kinds:
-        for place, routing in enumerate(NAMES):
-            lost = [1e3 * row["lost_s"] for row in _of(rows, routing, kind)]
-            axes.plot(lost, [place + shift] * len(lost), mark, alpha=0.6, label=words if place == 0 else None)
-    axes.axvline(1e3 * MAX_LOST_S, color=INK, linestyle="--", linewidth=1, label="50 ms, the bound for FT-DRB at a cut")
-    axes.set_xscale("symlog", linthresh=1)
-    axes.set_xlim(left=-0.2)
-    axes.set_yticks(range(len(NAMES)), list(NAMES.values()))
-    axes.invert_yaxis()
-    axes.legend(**BELOW | {"ncols": 3})
-    return figure
+    return drawings
 
 
 STUDY = Study.of_module(

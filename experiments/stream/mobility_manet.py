@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from testbed.faults.schedules import PoissonFaults
 from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, verdict_of, where
-from testbed.report.drawing.charts import BELOW, INK, chart
+from testbed.report.drawing.charts import BELOW, chart
 
 
 def points(quick: bool, seed: int) -> Points:
@@ -94,25 +94,18 @@ def _frame_checks(row: Row, name: str) -> list[Check]:
 
 
 def figures(rows: Rows) -> Figures:
-    """Loss frame by frame, and how long each change took."""
+    """Loss frame by frame."""
     title = f"{rows[0]['nodes']} nodes, a frame every {rows[0]['frame_s']:g} s"
     x = "frame (links that vanish at its end are counted in it)"
     loss, axes = chart(title, size=(7.0, 4.2), xlabel=x, ylabel="packets lost, %")
-    title = "From the links' change to the last switch that follows the new plan"
-    change, below = chart(title, size=(7.0, 3.4), xlabel="frame", ylabel="change of the plan, s")
     for k, row in enumerate(rows):
         measured = row["frames_measured"]
         for name, style, words in (("predicted", "-", f"predicted, {_name(row)}"), ("measured", "o", "measured")):
             lost = [100 * frame[f"{name}_loss"] for frame in measured]
             axes.plot([frame["frame"] for frame in measured], lost, f"C{k}{style}", fillstyle="none", label=words)
-        frames = [frame for frame in measured if frame["change_s"] is not None]
-        below.plot([f["frame"] for f in frames], [f["change_s"] for f in frames], f"C{k}o-", label=_name(row))
-    below.axhline(1.0, color=INK, linestyle="--", label="1 s, the bound")
-    below.set_ylim(bottom=0)
-    for each in (axes, below):
-        each.xaxis.get_major_locator().set_params(integer=True)
-        each.legend(**BELOW | {"ncols": 1})
-    return {"loss": loss, "changes": change}
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.legend(**BELOW | {"ncols": 1})
+    return {"loss": loss}
 
 
 def _name(row: Row) -> str:

@@ -9,6 +9,7 @@ from collections import Counter
 from fec.protocol.framing import BLOCK_NUMBERS, Seal, signed
 from fec.protocol.loss_report import MAX_BLOCKS, LossReport, most_blocks
 from fec.protocol.path_counts import PathArrivals
+from fec.protocol.receiver_types import ReceiverParameters
 
 _ALERT_S = 0.3
 """After a block that its own packets could not repair, reports come at the urgent rate for so long."""
@@ -19,14 +20,14 @@ _WORD = STAMPS - 1
 
 
 class LossReporter:
-    """Due every ``interval_s`` or ``most_packets`` packets, and ``urgent_s`` after the last one once an alarm was
-    given.
+    """Due every ``report_interval_s`` or ``report_packets`` packets, and ``urgent_s`` after the last one once an alarm
+    was given.
 
     The receiver itself counts ``waiting``, the packets since the last report, and writes into ``recent``, the bitmap of
     symbols of each of the latest blocks: that is done for every packet. ``blocks_apart``: so many more blocks are
     listed than usual, those of which packets on slower paths may still come.
 
-    >>> reporter = LossReporter(stream_id=1, interval_s=0.1, most_packets=100, urgent_s=0.02)
+    >>> reporter = LossReporter(ReceiverParameters(source_packets=20, symbol_bytes=256))
     >>> reporter.waiting, reporter.due(5.0)
     (0, False)
     >>> reporter.waiting = 1
@@ -37,11 +38,8 @@ class LossReporter:
     (0, inf)
     """
 
-    def __init__(self, *, stream_id: int, interval_s: float, most_packets: int, urgent_s: float) -> None:
-        self._stream_id = stream_id
-        self.session = 0
-        self.seal: Seal | None = None
-        self._interval_s, self._most_packets, self._urgent_s = interval_s, most_packets, urgent_s
+    def __init__(self, parameters: ReceiverParameters, session: int = 0, seal: Seal | None = None) -> None:
+        self._parameters, self._session, self._seal = parameters, session, seal
         self.recent: dict[int, int] = {}
         self.paths = PathArrivals()
         self.waiting = self.blocks_apart = 0
@@ -70,7 +68,7 @@ class LossReporter:
     def due(self, now_s: float) -> bool:
         """Whether one is due now."""
         early = self._last_s <= now_s < self._last_s + self._after_s()  # the clock may have been set back
-        return bool(self.waiting) and (self.waiting >= self._most_packets or not early)
+        return bool(self.waiting) and (self.waiting >= self._parameters.report_packets or not early)
 
     def report(
         self, now_s: float, *, newest_us: int, newest_at_s: float, highest: int, received: int, totals: Counter[str]
@@ -82,7 +80,7 @@ class LossReporter:
         totals["reports"] += 1
         most = min(USUAL_BLOCKS + self.blocks_apart, most_blocks(self.recent.values()))
         report = LossReport(
-            stream_id=self._stream_id,
+            stream_id=self._parameters.stream_id,
             number=self._next_number(newest_us),
             newest_us=newest_us % STAMPS,
             newest_age_us=min(_WORD, max(0, int((now_s - newest_at_s) * 1e6))),
@@ -93,10 +91,10 @@ class LossReporter:
             unused_parity=totals["unused_parity"] & _WORD,
             blocks=tuple((number % BLOCK_NUMBERS, bitmap) for number, bitmap in sorted(self.recent.items())[-most:]),
             paths=self.paths.entries(),
-            session=self.session,
+            session=self._session,
         )
         self.waiting, self._last_s, self.urgent = 0, now_s, False
-        return report.encode(self.seal)
+        return report.encode(self._seal)
 
     def _next_number(self, newest_us: int) -> int:
         """The newest time stamp, or one more than the last number: the sender's clock goes on when a receiver starts
@@ -110,5 +108,5 @@ class LossReporter:
     def _after_s(self) -> float:
         """Time from one report to the next, as things are."""
         if self.urgent or self._last_s < self._alert_until_s:
-            return min(self._urgent_s, self._interval_s)
-        return self._interval_s
+            return min(self._parameters.urgent_s, self._parameters.report_interval_s)
+        return self._parameters.report_interval_s

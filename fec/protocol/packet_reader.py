@@ -7,6 +7,7 @@ from zlib import crc32
 
 from fec.errors import MalformedPacket
 from fec.protocol.framing import KEYED_FLAG, MAX_SYMBOL_ID, NO_SEAL, VERSION, PacketType, checksum, sealed_with
+from fec.protocol.receiver_types import ReceiverParameters
 from fec.protocol.wire import CRC_OFFSET, HEADER, HEADER_BYTES, decode_header
 
 FIRST_BYTES = (VERSION << 4 | PacketType.PARITY, VERSION << 4 | PacketType.DATA)
@@ -34,15 +35,17 @@ class PacketReader:
     """``read`` gives a packet's fields, or None and one more in ``rejected``; nothing is raised, whatever the bytes
     are.
 
-    ``key``: with which packets must be sealed (None: with none). FecError for a key that is too short.
+    FecError for a key that is too short.
     """
 
-    def __init__(self, *, stream_id: int, source_packets: int, symbol_bytes: int, key: bytes | None) -> None:
+    def __init__(self, parameters: ReceiverParameters) -> None:
+        key = parameters.key
         self.rejected: Counter[str] = Counter()
         self.seal = sealed_with(key) if key is not None else None
         self._flags = 0 if key is None else KEYED_FLAG
-        self._stream_id, self._m, self._symbol_bytes = stream_id, source_packets, symbol_bytes
-        self._packet_bytes = HEADER_BYTES + symbol_bytes
+        self._stream_id, self._m = parameters.stream_id, parameters.source_packets
+        self._symbol_bytes = parameters.symbol_bytes
+        self._packet_bytes = HEADER_BYTES + parameters.symbol_bytes
 
     def read(self, data: bytes) -> Fields | None:
         if len(data) == self._packet_bytes:

@@ -107,23 +107,20 @@ class PathReports:
     """
 
     def __init__(self) -> None:
-        self._before: dict[int, tuple[int, int]] = {}
         self._last: dict[int, tuple[int, int]] = {}
+        self._totals: dict[int, tuple[int, int]] = {}
 
     def add(self, entries: Iterable[Entry]) -> None:
         """The entries of a report newer than all before it."""
         for path, lost, arrived in entries:
             old_lost, old_arrived = self._last.get(path, (0, 0))
             if arrived < old_arrived and old_arrived - arrived < _WORD // 2:
-                done = self._before.get(path, (0, 0))
-                self._before[path] = (done[0] + old_lost, done[1] + old_arrived)
-            self._last[path] = (lost, arrived)
+                old_lost = old_arrived = 0  # a receiver of its own counts again
+            sums = self._totals.get(path, (0, 0))
+            self._totals[path] = sums[0] + lost - old_lost, sums[1] + arrived - old_arrived
+            self._last[path] = lost, arrived
 
     @property
     def totals(self) -> dict[int, tuple[int, int]]:
         """Path -> (lost, came)."""
-        found = {}
-        for path, (lost, arrived) in sorted(self._last.items()):
-            done = self._before.get(path, (0, 0))
-            found[path] = (lost + done[0], arrived + done[1])
-        return found
+        return dict(sorted(self._totals.items()))

@@ -71,16 +71,14 @@ class StreamReceiver:
     b'two'
     """
 
-    _new_schedule = Schedule
+    _new_schedule, _new_reader = Schedule, PacketReader
 
     def __init__(self, parameters: ReceiverParameters, code: ReedSolomonCode) -> None:
         if code.source_packets != parameters.source_packets:
             raise FecError(f"a code of {code.source_packets} packets for a stream of {parameters.source_packets}")
         self.parameters = parameters
         m = parameters.source_packets
-        self._reader = PacketReader(
-            stream_id=parameters.stream_id, source_packets=m, symbol_bytes=parameters.symbol_bytes, key=parameters.key
-        )
+        self._reader = self._new_reader(parameters)
         self.rejected = self._reader.rejected
         self.worst_reordering_s = 0.0
         """How much later than a packet that was already there another one was sent that came after it, at most."""
@@ -105,13 +103,7 @@ class StreamReceiver:
         self._newest_at_s = 0.0
         self._alive_s = self._window_s = -math.inf
         self._offset_s = self._least_s = self._usual_s = self._closing_s = math.inf
-        self._reporter = LossReporter(
-            stream_id=parameters.stream_id,
-            interval_s=parameters.report_interval_s,
-            most_packets=parameters.report_packets,
-            urgent_s=parameters.urgent_s,
-        )
-        self._reporter.session, self._reporter.seal = session, self._reader.seal
+        self._reporter = LossReporter(parameters, session, self._reader.seal)
         self._recent = self._reporter.recent
 
     @property

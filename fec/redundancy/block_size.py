@@ -116,7 +116,7 @@ def stratified_tolerance_block_size(
     if not 0 <= share < 1:
         raise FecError(f"tolerance {tolerance!r}: give a fraction of the packets, from 0 to below 1")
     _check_source_packets(source_packets)
-    return _tolerance_block_size(math.ceil(share * LABELS), source_packets, multiplier)
+    return stratified_block_size([(0, math.ceil(share * LABELS))], source_packets, multiplier)
 
 
 def window_share_error(intervals: Sequence[Interval], window: int, rule: LabelRule = WEYL_MULTIPLIER) -> float:
@@ -303,8 +303,3 @@ def _running_excess(lost: NDArray[np.bool_]) -> NDArray[np.float64]:
 def _worst_excess(excess: NDArray[np.float64], window: int) -> float:
     """Largest |losses in a window - share * window| over all offsets."""
     return float(np.abs(np.roll(excess, -(window % len(excess))) - excess).max())
-
-
-@lru_cache(maxsize=4096)
-def _tolerance_block_size(width: int, source_packets: int, multiplier: int) -> int:
-    return stratified_block_size([(0, width)], source_packets, multiplier)

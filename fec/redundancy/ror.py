@@ -105,7 +105,8 @@ def ror_breakdown(
     """
     fractions, t = _checked_loads(loads, tolerance)
     if large_blocks:
-        return RorBreakdown(base_block_size=None, per_load=tuple(_large_block_term(r, t) for r in fractions))
+        terms = tuple(_term(r, t, (1 - t) / (1 - r) - 1 if r < 1 else None) for r in fractions)
+        return RorBreakdown(base_block_size=None, per_load=terms)
     base = fec_block_size(source_packets, t, decoding_error_rate)
     sizes = [fec_block_size(source_packets, r, decoding_error_rate) if t <= r < 1 else None for r in fractions]
     terms = tuple(_block_term(r, t, size, base) for r, size in zip(fractions, sizes, strict=True))
@@ -163,15 +164,13 @@ def _checked_sizes(
 
 
 def _block_term(load: Fraction, t: Fraction, size: int | None, base: int) -> LoadOverhead:
+    return _term(load, t, None if size is None else Fraction(size, base) - 1, size)
+
+
+def _term(load: Fraction, t: Fraction, overhead: Fraction | None, size: int | None = None) -> LoadOverhead:
+    """Of a load that counts, that size and overhead; ``overhead`` None: it does not."""
     if load == 1:
         return LoadOverhead(load=load, block_size=None, overhead=None)
-    if load < t or size is None:
+    if load < t or overhead is None:
         return LoadOverhead(load=load, block_size=None, overhead=Fraction(0))
-    return LoadOverhead(load=load, block_size=size, overhead=Fraction(size, base) - 1)
-
-
-def _large_block_term(load: Fraction, t: Fraction) -> LoadOverhead:
-    if load == 1:
-        return LoadOverhead(load=load, block_size=None, overhead=None)
-    overhead = (1 - t) / (1 - load) - 1 if load >= t else Fraction(0)
-    return LoadOverhead(load=load, block_size=None, overhead=overhead)
+    return LoadOverhead(load=load, block_size=size, overhead=overhead)

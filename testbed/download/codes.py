@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from fec.adapters.raptorq_blocks import RaptorQBlocks
 from fec.code.block_codes import ReedSolomonBlocks
-from fec.code.sliding_window import RlcBlocks
 from fec.errors import FecError
 from fec.protocol.large_blocks import BlockCode
 from testbed.errors import InputError, TestbedError
@@ -18,7 +17,6 @@ CODES: Registry[Callable[[], BlockCode]] = Registry(
 )
 CODES.register("raptorq", RaptorQBlocks)
 CODES.register("reed-solomon", ReedSolomonBlocks)
-CODES.register("rlc", RlcBlocks)
 
 
 def block_code(name: str) -> BlockCode:

@@ -27,7 +27,7 @@ class DownloadOptions:
         help="the rival: a sender that never raises its rate; judged against what a sender that does would take",
     )
     routing: str = routed(former=("method",), default="capillary", metavar="METHOD", help="as of testbed route")
-    code: str = coded(default="raptorq", help="raptorq, reed-solomon or rlc, or a plug-in's")
+    code: str = coded(default="raptorq", help="raptorq or reed-solomon, or a plug-in's")
     block_symbols: int | None = coded(
         default=None,
         kind=kinds.large_block_packets,

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeVar
 
 from testbed.errors import InputError
 
@@ -19,7 +18,6 @@ PNNL_UNTIL = datetime(2007, 10, 1, tzinfo=UTC)
 """The thesis' trace of MPP2 ends in September 2007; the public table goes on to July 2008."""
 
 _LANL_COLUMNS = ("System", "nodenum", "Prob Started", "Prob Fixed", "Hardware", "Network")
-Number = TypeVar("Number", int, float)
 _PNNL_COLUMNS = ("Date", "Hardware Identifier", "What Failed")
 
 
@@ -51,10 +49,6 @@ class FailureTrace:
     @property
     def span_s(self) -> float:
         return self.end_s - self.start_s
-
-
-class _Broken(Exception):
-    """A row that cannot be read; the text says why."""
 
 
 def parse_lanl_table(
@@ -104,23 +98,17 @@ def parse_fta_events(lines: Iterable[str], system: str, *, skip_bad_rows: bool =
             continue
         with collected.row(number):
             if len(words) != 9:
-                raise _Broken(f"{len(words)} columns instead of 9")
+                raise ValueError(f"{len(words)} columns instead of 9")
             machine, _, node = words[4].partition(".")
             collected.seen.add(machine)
             if machine != required:
                 continue
-            kind, reason = (
-                _number(words[at], name, int, "whole number")
-                for at, name in ((5, "event_type"), (8, "event_end_reason"))
-            )
-            start, stop = (
-                _number(words[at], f"event_{name}_time", float, "number of seconds")
-                for at, name in ((6, "start"), (7, "stop"))
-            )
+            kind, reason = int(words[5]), int(words[8])
+            start, stop = float(words[6]), float(words[7])
             if kind not in (0, 1):
-                raise _Broken(f"event_type {kind} is neither 0 nor 1")
+                raise ValueError(f"event_type {kind} is neither 0 nor 1")
             if stop < start:
-                raise _Broken("it stops before it starts")
+                raise ValueError("it stops before it starts")
             if kind == 1 and reason in FTA_NETWORK_REASONS:
                 broken_by.setdefault(node, []).append(number)
             if kind == 0:
@@ -165,7 +153,7 @@ class _Collector:
         """A row is read: one that is broken is skipped, or InputError."""
         try:
             yield
-        except _Broken as why:
+        except ValueError as why:
             if not self.skip_bad_rows:
                 raise InputError(f"{self.kind}, row {number}: {why}; correct the row, or skip bad rows") from None
             self.bad_rows.append(number)
@@ -173,7 +161,7 @@ class _Collector:
     def take(self, number: int, start: float, end: float | None, component: str | None) -> None:
         """The moments of a row and, where a ``component`` of the network failed, its failure."""
         if end is not None and end < start:
-            raise _Broken("it is repaired before it fails")
+            raise ValueError("it is repaired before it fails")
         self.moments += [start] if end is None else [start, end]
         if component is not None:
             self.failures.append(NetworkFailure(component=component, start_s=start, end_s=end, row=number))
@@ -206,7 +194,7 @@ def _rows(lines: Iterable[str], columns: tuple[str, ...], kind: str) -> Iterator
 def _complete(row: Mapping[str, str | None], columns: tuple[str, ...]) -> None:
     for name in columns:
         if row[name] is None:
-            raise _Broken(f"it ends before the column {name!r}")
+            raise ValueError(f"it ends before the column {name!r}")
 
 
 def _moment(text: str, column: str) -> float:
@@ -215,11 +203,4 @@ def _moment(text: str, column: str) -> float:
             return datetime.strptime(text.strip(), form).replace(tzinfo=UTC).timestamp()
         except ValueError:
             continue
-    raise _Broken(f"{column} {text.strip()!r} is no date like 6/21/2005 10:54")
-
-
-def _number(text: str, column: str, kind: type[Number], what: str) -> Number:
-    try:
-        return kind(text)
-    except ValueError:
-        raise _Broken(f"{column} {text!r} is no {what}") from None
+    raise ValueError(f"{column} {text.strip()!r} is no date like 6/21/2005 10:54")

@@ -3,6 +3,7 @@
 Each expands to plain faults, by a seed where chance has a part. Faults may overlap, on one link too.
 """
 
+import itertools
 import math
 import random
 from collections.abc import Iterable, Sequence
@@ -131,9 +132,5 @@ def cables_of(links: Iterable[LinkId]) -> tuple[LinkId, ...]:
 def overlapping(faults: Sequence[Fault]) -> bool:
     """Whether any two faults are in force at one time."""
     ordered = sorted(faults, key=lambda f: f.start_s)
-    latest = -math.inf
-    for fault in ordered:
-        if fault.start_s < latest:
-            return True
-        latest = max(latest, fault.stop_s)
-    return False
+    latest_s = itertools.accumulate((fault.stop_s for fault in ordered), max)
+    return any(fault.start_s < until_s for fault, until_s in zip(ordered[1:], latest_s, strict=False))

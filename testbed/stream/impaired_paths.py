@@ -1,6 +1,7 @@
-"""Ways over impaired links in virtual time: packets come to each link in the order of their times, whatever path they
-take."""
+"""Ways over links in virtual time, with their delays, impairments and breaks: packets come to each impaired link in the
+order of their times, whatever path they take."""
 
+import bisect
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -40,9 +41,21 @@ class Break(NamedTuple):
     stop_s: float
     loss: float
 
-    def takes(self, at_s: float, chance: random.Random) -> bool:
-        """A packet that comes to the link then."""
-        return self.start_s <= at_s < self.stop_s and (self.loss == 1 or chance.random() < self.loss)
+
+class _BreaksInTime:
+    """Of one link, by the times between which none begins or ends."""
+
+    def __init__(self, breaks: Sequence[Break]) -> None:
+        self._edges = sorted({at_s for one in breaks for at_s in (one.start_s, one.stop_s)})
+        self._losses: list[list[float]] = [[] for _ in range(len(self._edges) + 1)]
+        for one in breaks:
+            for place in range(*(bisect.bisect_right(self._edges, at_s) for at_s in (one.start_s, one.stop_s))):
+                self._losses[place].append(one.loss)
+
+    def take(self, at_s: float, chance: random.Random) -> bool:
+        """Whether a packet that comes to the link then is lost."""
+        losses = self._losses[bisect.bisect_right(self._edges, at_s)]
+        return any(loss == 1 or chance.random() < loss for loss in losses)
 
 
 def breaks_by_faults(network: Network, faults: Sequence[Fault]) -> dict[int, list[Break]]:
@@ -56,7 +69,7 @@ def breaks_by_faults(network: Network, faults: Sequence[Fault]) -> dict[int, lis
 
 
 class ImpairedPaths:
-    """Paths over the links that the network, or its faults, impair; ``breaks`` of links (by index) take packets."""
+    """Paths over the network's links, what the network and its faults impair, and ``breaks`` of links (by index)."""
 
     def __init__(
         self,
@@ -67,7 +80,7 @@ class ImpairedPaths:
         chance: random.Random,
     ) -> None:
         self._delays = [link.delay_s for link in network.links]
-        self._breaks, self._chance = breaks, chance
+        self._breaks, self._chance = {link: _BreaksInTime(ones) for link, ones in breaks.items()}, chance
         self._met: dict[int, list[_InForce]] = {}
         for number, span in enumerate(impaired_spans(network, faults)):
             link = network.links[span.link]
@@ -80,19 +93,22 @@ class ImpairedPaths:
     ) -> Iterator[tuple[float, PacketInTransit]]:
         """Where the packet is next, and when: at the first impaired link that it comes to later than now, or at its
         end; nowhere where it is lost, several times where it is duplicated."""
-        if journey.arrived:
-            yield at_s, journey
-            return
-        link = journey.links[journey.place]
-        met = [one for one in self._met.get(link, ()) if one.start_s <= at_s < one.stop_s]
-        if met and at_s > now:
-            yield at_s, journey
-            return
-        if any(one.takes(at_s, self._chance) for one in self._breaks.get(link, ())):
-            return
-        further = journey._replace(place=journey.place + 1)
-        for leaves in _through(met, at_s, journey.frame_bytes):
-            yield from self.next_hop_times(further, leaves + self._delays[link], now)
+        links, first, frame_bytes = journey
+        for place in range(first, len(links)):
+            link = links[place]
+            met = [one for one in self._met[link] if one.start_s <= at_s < one.stop_s] if link in self._met else []
+            if met and at_s > now:
+                yield at_s, PacketInTransit(links, place, frame_bytes)
+                return
+            if link in self._breaks and self._breaks[link].take(at_s, self._chance):
+                return
+            if met:
+                further = PacketInTransit(links, place + 1, frame_bytes)
+                for leaves in _through(met, at_s, frame_bytes):
+                    yield from self.next_hop_times(further, leaves + self._delays[link], now)
+                return
+            at_s += self._delays[link]
+        yield at_s, PacketInTransit(links, len(links), frame_bytes)
 
 
 def _through(met: Sequence[_InForce], at_s: float, frame_bytes: int) -> list[float]:

@@ -15,21 +15,15 @@ from testbed.model.naming.names import NetworkLike, known_network, read_node
 from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import disjoint_return_split, spray
 from testbed.stream.options import HANDOVERS, EachLink, MobilityOptions
-from testbed.stream.plan import LEAST_PLAYBACK_S, RouteChange, StreamPlan
+from testbed.stream.plan import RouteChange, StreamPlan
 from testbed.stream.planning import (
     check_plan,
     made_faults,
     random_faults,
-    stream_parameters,
 )
 from topologies.errors import TopologyError
 from topologies.network import Link, LinkId, Network
 
-USUAL_RATE_PPS = 1000.0
-"""At this rate the playback buffer is the stream's usual one; it is told in blocks, and grows as the rate falls."""
-LATE_PER_SOURCE = 3
-"""Late parity goes out so many times as fast as the source: a hundred switches in user space carry a few hundred
-packets a second."""
 SEARCH = 300
 """Changes tried for fewer intervals (``spray``'s budget): a frame must be answered in tens of milliseconds."""
 
@@ -56,7 +50,7 @@ def build_mobility(requested: MobilityOptions) -> StreamPlan:
     source, sink = read_node(requested.source, frames[0]), read_node(requested.sink, frames[0])
     method, begin = requested.method, requested.warm_up_s
     layers = requested.layers or None if method == "capillary" else None
-    stream = stream_parameters(_paced(requested))
+    stream = requested.parameters
     switched = [switches_only(frame) for frame in frames]
     union = union_network(switched)
     present = [frozenset(link.id for link in frame.links) for frame in switched]
@@ -93,14 +87,6 @@ def build_mobility(requested: MobilityOptions) -> StreamPlan:
     plan = replace(plan, faults=scheduled)
     check_plan(plan)
     return plan
-
-
-def _paced(requested: MobilityOptions) -> MobilityOptions:
-    """Playback buffer and late parity by the rate, where they are not given."""
-    playback_s, late_pps, rate_pps = requested.playback_s, requested.late_pps, requested.rate_pps
-    if playback_s is None:
-        playback_s = LEAST_PLAYBACK_S * max(1.0, USUAL_RATE_PPS / rate_pps)
-    return replace(requested, playback_s=playback_s, late_pps=late_pps or LATE_PER_SOURCE * rate_pps)
 
 
 def union_network(frames: Sequence[Network]) -> Network:

@@ -4,15 +4,20 @@ nodes move."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal
 
+from fec.errors import FecError
+from testbed.errors import InputError
 from testbed.faults.fault import Direction, FaultKind
 from testbed.faults.reading import FAULT_WORDS, FaultsLike
 from testbed.faults.schedules import PoissonFaults
 from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
 from testbed.model.options.option import Only, coded, ends, failing, option, options, routed, running, sent
+
+if TYPE_CHECKING:
+    from fec.redundancy.labels import LabelRule
 
 LabelOrder = Literal["stratified", "random"]
 Handover = Literal["after", "before"]
@@ -23,6 +28,14 @@ PROFILES: Mapping[str, Mapping[str, Any]] = {
 """Parameters of what people stream. voip: a packet of 160 bytes (G.711) every 20 ms, blocks of 0.4 s. video: 2 Mbit/s,
 blocks of 0.16 s, two seconds of buffer. Source: Gabrielyan 2007, section 4.3 (VOIP packets of 20 ms allow 20 to 25 a
 block; packetized TV can wait for large ones)."""
+LEAST_PLAYBACK_S, LEAST_PLAYBACK_BLOCKS = 0.4, 4
+"""The playback buffer where none is given: so long, and never shorter than so many blocks take to be sent."""
+USUAL_RATE_PPS = 1000.0
+"""While nodes move, at this rate the playback buffer is the usual one; it is told in blocks, and grows as the rate
+falls."""
+LATE_PER_SOURCE = 3
+"""While nodes move, late parity goes out so many times as fast as the source: a hundred switches in user space carry a
+few hundred packets a second."""
 UNCODED = ("ft-drb", "recomputed")
 """Methods of ``--routing`` whose streams have no code (``testbed.metapath``)."""
 
@@ -74,16 +87,22 @@ _CAPILLARY = Only(when=_capillary, needs="--routing capillary")
 
 
 @options
-class CodingOptions:
-    """How a stream is coded, paced and reported; see ``StreamParameters``."""
+class StreamParameters:
+    """How a stream is coded, paced and reported.
 
-    profile: str | None = coded(
-        default=None,
-        choices=tuple(PROFILES),
-        presets=PROFILES,
-        only=(CODED,),
-        help="voip, video: rate, M, symbol size, playback buffer",
-    )
+    ``rate_pps``: source packets a second (the wire carries rate * N / M). ``symbol_bytes``: bytes of one coded symbol.
+    ``playback_s``: a source packet is late when it is not there this long after it was sent (None: 0.4 s, or the time
+    of four blocks where that is longer). ``hold_s``: how long a lower loss must last before redundancy is lowered.
+
+    ``block_size``: N fixed for the whole run (no adaptation), or None. ``most_overhead``: N - M is never more than so
+    many times M, whatever the losses (None: what the plan's links can call for): a sender that answered the losses of
+    its own congestion with more packets would never stop. ``late_pps``: late parity packets a second (None: eight times
+    the rate, 1000 at least), fewer where the switches are slow. ``diagnosis``: the sender finds out what failed from
+    the labels that are lost; without it, it only estimates the share that is. ``label_multiplier``: of the stratified
+    order of labels, or ``label_slots``: the order of equal slots of the label space that makes it
+    (``fec.redundancy.labels.SlottedLabels``).
+    """
+
     rate_pps: float = coded(
         flag="--packet-rate", default="1000", kind=kinds.rate_pps, help="source packets a second (default {default})"
     )
@@ -119,7 +138,7 @@ class CodingOptions:
         help="order of the labels (default {default})",
     )
     symbol_bytes: int = coded(default=256, kind=kinds.symbol_bytes, help="bytes of a coded symbol (default {default})")
-    playback_s: float | None = coded(
+    playback_s: float = coded(
         default=None,
         flag="--playback-buffer",
         kind=kinds.buffering,
@@ -145,8 +164,66 @@ class CodingOptions:
     block_size: int | None = option(default=None, listed=False, help="N, fixed for the whole run")
     late_pps: float | None = option(default=None, listed=False, help="late parity packets a second")
     diagnosis: bool = option(default=True, listed=False, help="the sender finds out what failed")
-    label_multiplier: int | None = option(default=None, listed=False, help="of the stratified order of labels")
+    label_multiplier: int = option(default=None, listed=False, help="of the stratified order of labels")
     label_slots: tuple[int, ...] = option(default=(), listed=False, help="the order of equal slots of the label space")
+
+    @property
+    def label_rule(self) -> LabelRule:
+        """What makes the stratified order of labels."""
+        return self.label_slots or self.label_multiplier
+
+    @property
+    def block_s(self) -> float:
+        """How long the source packets of a block take to be sent."""
+        return self.source_packets / self.rate_pps
+
+    @property
+    def recovery_s(self) -> float:
+        """Time after a repair until the stream is at rest again: hold, two reports, four blocks."""
+        if self.block_size is not None:
+            return 2 * self.report_interval_s
+        return self.hold_s + 2 * self.report_interval_s + 4 * self.block_s
+
+    @property
+    def usual_playback_s(self) -> float:
+        """The playback buffer where none is given."""
+        return max(LEAST_PLAYBACK_S, LEAST_PLAYBACK_BLOCKS * self.block_s)
+
+    def __post_init__(self) -> None:
+        from fec.redundancy.labels import WEYL_MULTIPLIER, stratified_labels
+
+        if self.playback_s is None:
+            object.__setattr__(self, "playback_s", self.usual_playback_s)
+        if self.label_multiplier is None:
+            object.__setattr__(self, "label_multiplier", WEYL_MULTIPLIER)
+        if not (self.report_interval_s > 0 and self.report_packets > 0):
+            raise InputError("stream: report interval and packets must be above 0")
+        if self.late_pps is not None and not self.late_pps > 0:
+            raise InputError(f"stream: late parity at {self.late_pps} packets/s; give more than 0")
+        if self.block_size is not None and not self.source_packets <= self.block_size <= 255:
+            raise InputError(f"stream: block size {self.block_size}; give M to 255")
+        try:
+            stratified_labels(self.label_rule)
+        except FecError as error:
+            raise InputError(f"stream: {error}") from None
+
+
+@options
+class CodingOptions(StreamParameters):
+    """How a stream is coded, paced and reported, and the profile that stands for some of it."""
+
+    profile: str | None = coded(
+        default=None,
+        choices=tuple(PROFILES),
+        presets=PROFILES,
+        only=(CODED,),
+        help="voip, video: rate, M, symbol size, playback buffer",
+    )
+
+    @property
+    def parameters(self) -> StreamParameters:
+        """What a plan keeps of them."""
+        return StreamParameters(**{one.name: getattr(self, one.name) for one in fields(StreamParameters)})
 
 
 @options
@@ -310,3 +387,12 @@ class MobilityOptions(CodingOptions):
         default="none", metavar="none|poisson:rate=R,lasts=S", help="random failures in addition (default {default})"
     )
     seed: int = running(default=1, kind=kinds.seed, help="seed of labels, faults and content (default {default})")
+
+    @property
+    def usual_playback_s(self) -> float:
+        return LEAST_PLAYBACK_S * max(1.0, USUAL_RATE_PPS / self.rate_pps)
+
+    def __post_init__(self) -> None:
+        if self.late_pps is None:
+            object.__setattr__(self, "late_pps", LATE_PER_SOURCE * self.rate_pps)
+        super().__post_init__()

@@ -5,7 +5,7 @@ Pure: the same arguments and seed give the same plan on every machine.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,10 +20,9 @@ from testbed.faults.reading import FaultsLike, read_faults
 from testbed.faults.schedules import PoissonFaults, outlasting, overlapping, poisson_faults
 from testbed.model.label_split import LABELS, LabelSplit
 from testbed.model.naming.names import known_network, read_node
-from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import disjoint_return_split, interval_groups, spray
-from testbed.stream.options import CodingOptions, StreamOptions
 from testbed.stream.options import EachLink as EachLink
+from testbed.stream.options import StreamOptions
 from testbed.stream.path_delays import allowed_reaction_s, delay_to_fault_s, longest_path_delay_s, round_trip_s
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.prediction.active_faults import faulty_links, is_campaign
@@ -45,40 +44,42 @@ HEADERS_BYTES = 14 + 20 + 8 + HEADER_BYTES
 """Ethernet, IPv4, UDP and stream header around each symbol."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlanOptions:
-    """How a stream is routed, coded and disturbed. ``layers``: of capillary routing, the first so many (None: all).
-
-    ``duration_s``: None for as long as the faults take.
-    """
-
-    method: str = "capillary"
-    layers: int | None = None
-    stream: StreamParameters = field(default_factory=StreamParameters)
-    faults: EachLink | PoissonFaults | Sequence[Fault] = ()
-    duration_s: float | None = None
-    seed: int = 1
-
-
 def build_stream(requested: StreamOptions) -> StreamPlan:
-    """The plan of one stream. Raises as ``build_plan`` does, and for what names no network, node or fault."""
+    """Route, split and schedule one stream.
+
+    Raises InputError or TopologyError where network, nodes, method, faults or rates cannot be used.
+    """
+    from testbed.routing import route_by_name  # networks that only carry given splits never need the solvers
+
     network = known_network(requested.network)
     source, sink = read_node(requested.source, network), read_node(requested.sink, network)
-    options = PlanOptions(
+    faults = _each_link(requested) if requested.faults == "each-link" else made_faults(requested.faults, network)
+    parameters, duration_s = requested.parameters, requested.duration_s
+    route = route_by_name(network, source, sink, requested.method, layers=requested.layers)
+    plan = StreamPlan(
+        network=network,
         method=requested.method,
-        layers=requested.layers,
-        stream=stream_parameters(requested),
-        faults=_each_link(requested) if requested.faults == "each-link" else made_faults(requested.faults, network),
-        duration_s=requested.duration_s,
+        forward=spray(route),
+        backward=disjoint_return_split(network, source, sink),
+        stream=parameters,
+        duration_s=1.0,
         seed=requested.seed,
     )
-    return build_plan(network, source, sink, options)[0]
-
-
-def stream_parameters(requested: CodingOptions) -> StreamParameters:
-    """Coding and pacing, as requested."""
-    values = {one.name: getattr(requested, one.name) for one in fields(StreamParameters)}
-    return StreamParameters(**{name: value for name, value in values.items() if value is not None})
+    one_by_one = isinstance(faults, EachLink) or not (isinstance(faults, PoissonFaults) or overlapping(faults))
+    if one_by_one and parameters.labels == "stratified":
+        parameters = ordered_for_route(plan.forward, parameters)
+        plan = replace(plan, stream=parameters)
+    if isinstance(faults, PoissonFaults):
+        scheduled = random_faults(replace(plan, duration_s=duration_s or DEFAULT_CAMPAIGN_S), faults)
+    else:
+        scheduled = schedule_each_link(plan, faults) if isinstance(faults, EachLink) else faults
+    without = max(WARM_UP_S + 1.0 + round_trip_s(plan), 4 * parameters.block_s)
+    ends = [f.start_s + FOR_GOOD_S if f.permanent else f.stop_s for f in scheduled]
+    length_s = duration_s or max(ends, default=without) + parameters.playback_s + 0.4
+    plan = replace(plan, faults=outlasting(scheduled, length_s), duration_s=length_s, route=route)
+    check_plan(plan)
+    check_parity_comes(plan)
+    return plan
 
 
 def _each_link(requested: StreamOptions) -> EachLink:
@@ -112,45 +113,6 @@ def build_together(requests: Sequence[StreamOptions]) -> tuple[StreamPlan, ...]:
     plans = (first, *others)
     check_concurrent(plans)
     return plans
-
-
-def build_plan(
-    network: Network, source: str, sink: str, options: PlanOptions | None = None
-) -> tuple[StreamPlan, SplitRoute]:
-    """Route, split and schedule; returns the plan and the exact route that its predictions come from.
-
-    Raises InputError or TopologyError where the nodes, the method or the rates cannot be used.
-    """
-    from testbed.routing import route_by_name  # networks that only carry given splits never need the solvers
-
-    options = options or PlanOptions()
-    parameters, faults, duration_s = options.stream, options.faults, options.duration_s
-    route = route_by_name(network, source, sink, options.method, layers=options.layers)
-    forward, backward = spray(route), disjoint_return_split(network, source, sink)
-    plan = StreamPlan(
-        network=network,
-        method=options.method,
-        forward=forward,
-        backward=backward,
-        stream=parameters,
-        duration_s=1.0,
-        seed=options.seed,
-    )
-    one_by_one = isinstance(faults, EachLink) or not (isinstance(faults, PoissonFaults) or overlapping(faults))
-    if one_by_one and parameters.labels == "stratified":
-        parameters = ordered_for_route(forward, parameters)
-        plan = replace(plan, stream=parameters)
-    if isinstance(faults, PoissonFaults):
-        scheduled = random_faults(replace(plan, duration_s=duration_s or DEFAULT_CAMPAIGN_S), faults)
-    else:
-        scheduled = schedule_each_link(plan, faults) if isinstance(faults, EachLink) else tuple(faults)
-    without = max(WARM_UP_S + 1.0 + round_trip_s(plan), 4 * parameters.block_s)
-    ends = [f.start_s + FOR_GOOD_S if f.permanent else f.stop_s for f in scheduled]
-    length_s = duration_s or max(ends, default=without) + parameters.playback_s + 0.4
-    plan = replace(plan, faults=outlasting(scheduled, length_s), duration_s=length_s, route=route)
-    check_plan(plan)
-    check_parity_comes(plan)
-    return plan, route
 
 
 def check_plan(plan: StreamPlan) -> None:

@@ -25,7 +25,7 @@ from testbed.stream.judgement.packet_logs import ReceivedLog, SentLog, block_out
 from testbed.stream.measurements import RunHealth, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import check_concurrent
-from testbed.stream.prediction.active_faults import RETURN_LABELS, is_impaired
+from testbed.stream.prediction.active_faults import RETURN_LABELS
 
 CHANGE_S = 0.3
 """From the moment at which nodes have moved to the first packet under the new split: what a controller takes on this
@@ -70,10 +70,8 @@ class _Run:
         self.sent, self.received = SentLog(), ReceivedLog()
         breaks = _breaks(plan)
         backward = (plan.backward, *(change.backward for change in plan.changes))
-        self.paths = (_SplitPaths(plan, plan.splits, breaks), _SplitPaths(plan, backward, breaks))
-        self.impaired = (
-            ImpairedPaths(plan.network, plan.faults, plan.seed, breaks, self.chance) if is_impaired(plan) else None
-        )
+        self.paths = _SplitPaths(plan, plan.splits), _SplitPaths(plan, backward)
+        self.links = ImpairedPaths(plan.network, plan.faults, plan.seed, breaks, self.chance)
 
     def finish(self, progress: Callable[[Progress], None] | None) -> StreamMeasurements:
         plan, now, reported = self.plan, 0.0, 0.0
@@ -104,12 +102,11 @@ class _Run:
         )
 
     def _reading(self, now: float) -> CounterReading:
-        sizes = self.sent.block_size
         return CounterReading(
             at_s=now,
-            sent=len(sizes),
-            received=len(self.received.block),
-            block_size=sizes[-1] if sizes else None,
+            sent=len(self.sent),
+            received=len(self.received),
+            block_size=int(self.sent.values[-1]) if self.sent else None,
             faults=tuple(describe(f) for f in self.plan.faults if f.start_s <= now < f.stop_s),
         )
 
@@ -121,8 +118,8 @@ class _Run:
         events, receiver, sender = self.events, self.receiver, self.sender
         while events and events[0][0] <= now:
             at_s, _, packet, data, journey = heapq.heappop(events)
-            if journey is not None and self.impaired is not None:
-                self._travel(self.impaired, journey, at_s, (packet, data))
+            if journey is not None:
+                self._travel(journey, at_s, (packet, data))
             elif packet is not None:
                 self.received.add(at_s, packet.block, packet.symbol)
                 self.content.take(receiver.receive(data, at_s))
@@ -144,81 +141,26 @@ class _Run:
     def _carry(
         self, paths: _SplitPaths, label: int, data: bytes, now: float, packet: OutgoingPacket | None = None
     ) -> None:
-        if self.impaired is not None:
-            begin = PacketInTransit(paths.links_of(label, now), 0, len(data) + FRAME_HEADERS_BYTES)
-            self._travel(self.impaired, begin, now, (packet, data))
-            return
-        arrival = paths.arrival_s(label, now, self.chance)
-        if arrival is not None:
-            self.count += 1
-            heapq.heappush(self.events, (arrival, self.count, packet, data, None))
+        begin = PacketInTransit(paths.links_of(label, now), 0, len(data) + FRAME_HEADERS_BYTES)
+        self._travel(begin, now, (packet, data))
 
-    def _travel(
-        self,
-        impaired: ImpairedPaths,
-        journey: PacketInTransit,
-        at_s: float,
-        carried: tuple[OutgoingPacket | None, bytes],
-    ) -> None:
+    def _travel(self, journey: PacketInTransit, at_s: float, carried: tuple[OutgoingPacket | None, bytes]) -> None:
         """On from where the packet is now, to its end or to the next impaired link that it comes to."""
-        for later, place in impaired.next_hop_times(journey, at_s, at_s):
+        for later, place in self.links.next_hop_times(journey, at_s, at_s):
             self.count += 1
             heapq.heappush(self.events, (later, self.count, *carried, None if place.arrived else place))
 
 
 class _SplitPaths:
-    """The paths of one direction's label splits, one after another in force, and what breaks their links."""
+    """The paths of one direction's label splits, one after another in force."""
 
-    def __init__(self, plan: StreamPlan, splits: tuple[LabelSplit, ...], breaks: dict[int, list[Break]]) -> None:
-        links = plan.network.links
+    def __init__(self, plan: StreamPlan, splits: tuple[LabelSplit, ...]) -> None:
         self.since = [-1.0, *(times.switch_start_s for times in change_times(plan))]
-        self.change_times = sorted({at for ones in breaks.values() for one in ones for at in (one.start_s, one.stop_s)})
-        self.paths: list[list[_Path]] = []
-        self.path_of: list[list[int]] = []
-        for split in splits:
-            self.paths.append(
-                [_Path(p.links, [(links[i].delay_s, breaks.get(i, ())) for i in p.links]) for p in split.paths]
-            )
-            self.path_of.append([number for number, p in enumerate(split.paths) for _ in range(p.start, p.stop)])
+        self.links = [[path.links for path in one.paths for _ in range(path.start, path.stop)] for one in splits]
 
     def links_of(self, label: int, now: float) -> tuple[int, ...]:
         """The links of the path that a packet with this label takes now."""
-        number = bisect.bisect_right(self.since, now) - 1
-        return self.paths[number][self.path_of[number][label]].links
-
-    def arrival_s(self, label: int, now: float, chance: random.Random) -> float | None:
-        """When a packet sent now arrives, or None where something on its way takes it."""
-        number = bisect.bisect_right(self.since, now) - 1
-        path = self.paths[number][self.path_of[number][label]]
-        epoch = bisect.bisect_right(self.change_times, now)
-        met = path.met.get(epoch)
-        if met is None:
-            since = self.change_times[epoch - 1] if epoch else -math.inf
-            until = self.change_times[epoch] if epoch < len(self.change_times) else math.inf
-            met = path.met[epoch] = path.possible_breaks(since, until)
-        for before_s, one in met:
-            if one.takes(now + before_s, chance):
-                return None
-        return now + path.delay_s
-
-
-class _Path:
-    """Links in order, each with its delay and its breaks; ``met``: for each time in which no break begins or ends,
-    those that a packet sent then may run into, and how long after its departure."""
-
-    def __init__(self, links: tuple[int, ...], met: Sequence[tuple[float, Sequence[Break]]]) -> None:
-        self.links = links
-        self.delay_s = 0.0
-        self.breaks: list[tuple[float, Break]] = []
-        for delay_s, breaks in met:
-            self.breaks += [(self.delay_s, one) for one in breaks]
-            self.delay_s += delay_s
-        self.met: dict[int, list[tuple[float, Break]]] = {}
-
-    def possible_breaks(self, since_s: float, until_s: float) -> list[tuple[float, Break]]:
-        """The breaks that are in force at some time between a departure from ``since_s`` to ``until_s`` and its
-        arrival."""
-        return [(at, one) for at, one in self.breaks if one.start_s <= until_s + at and one.stop_s >= since_s + at]
+        return self.links[bisect.bisect_right(self.since, now) - 1][label]
 
 
 def change_times(plan: StreamPlan) -> tuple[ChangeTimes, ...]:

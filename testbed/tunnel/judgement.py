@@ -54,21 +54,21 @@ def judge_trial(plan: TrialPlan, run: TrialMeasurements) -> Judgement:
 def _row(plan: TrialPlan, run: RivalRun, prediction: RivalPrediction) -> JsonObject:
     """The figures of one rival."""
     row: JsonObject = {"rival": run.rival, "predicted_original_loss": round(prediction.original_loss, 5)}
-    if run.offered is not None:
-        counts, offered = run.counters, len(run.offered)
-        lost = offered - len(run.delivered)
-        never = lost + counts["sink_recovered"] - counts.get("sink_unused_sources", 0)
-        offered_bytes = max(1, int(run.offered["bytes"].sum()))
+    if run.source is not None:
+        sent, counts, came = run.source["offered"], run.source["counters"], run.sink["counters"]
+        offered, lost = len(sent), len(sent) - len(run.sink["delivered"])
+        never = lost + came["recovered"] - came.get("unused_sources", 0)
+        offered_bytes = max(1, int(sent["bytes"].sum()))
         row |= {
             "packets": offered,
             "lost": lost,
             "predicted_most_lost": math.ceil(prediction.most_loss * offered),
             "original_loss": round(never / max(1, offered), 5),
-            "recovered": counts["sink_recovered"],
-            "undecodable_blocks": counts.get("sink_undecodable_blocks", 0),
+            "recovered": came["recovered"],
+            "undecodable_blocks": came.get("undecodable_blocks", 0),
             "wire_ratio": round(counts["wire_bytes"] / offered_bytes, 3),
-            "predicted_wire_ratio": round(float(prediction.wire_bytes(plan, run.offered)) / offered_bytes, 3),
-            "report_bytes": counts["sink_report_bytes"],
+            "predicted_wire_ratio": round(float(prediction.wire_bytes(plan, sent)) / offered_bytes, 3),
+            "report_bytes": came["report_bytes"],
             "delay_s": _delays_s(run),
             "processor_share": counts["processor_share"],
         }
@@ -89,19 +89,20 @@ def _mode(plan: TrialPlan, run: RivalRun, row: JsonObject, prediction: RivalPred
     tunnel counts, those of the programs."""
     workloads = {name: row[name] for name in (*WORKLOADS, "command") if name in row}
     found: JsonObject = {"mode": run.rival}
-    if run.offered is None:
+    if run.source is None:
         counted = [one for one in workloads.values() if one.get("sent")]
         packets, lost = (sum(one[name] for one in counted) for name in ("sent", "lost"))
         found |= {"packets": packets, "lost": lost, "originals_lost_fraction": lost / packets if packets else None}
         ratios: tuple[float | None, float | None] = (None, None)
         delays: JsonObject = {}
     else:
-        directions = ((run.offered, run.delivered), (run.offered_back, run.delivered_back))
+        ends = run.source, run.sink
+        directions = [(a["offered"], b["delivered"]) for a, b in (ends, reversed(ends))]
         packets = sum(len(sent) for sent, _ in directions)
         lost = packets - sum(len(came) for _, came in directions)
         offered_bytes = max(1, sum(int(sent["bytes"].sum()) for sent, _ in directions))
         predicted = sum(float(prediction.wire_bytes(plan, sent)) for sent, _ in directions)
-        wire_bytes = run.counters["wire_bytes"] + run.wire_bytes_back
+        wire_bytes = sum(end["counters"]["wire_bytes"] for end in ends)
         ratios = round(wire_bytes / offered_bytes, 3), round(predicted / offered_bytes, 3)
         delays = row["delay_s"]
         found |= {"packets": packets, "lost": lost, "originals_lost_fraction": row["original_loss"]}
@@ -116,9 +117,11 @@ def _mode(plan: TrialPlan, run: RivalRun, row: JsonObject, prediction: RivalPred
 
 def _delays_s(run: RivalRun) -> JsonObject:
     """From the program that sent a packet to the one that gets it, by percentile."""
-    sent = {(int(f), int(n)): t for f, n, t in zip(*(run.offered[c] for c in ("flow", "number", "at_s")), strict=True)}
-    rows = zip(*(run.delivered[c] for c in ("flow", "number", "at_s")), strict=True)
-    delays = [t - sent[key] for f, n, t in rows if (key := (int(f), int(n))) in sent]
+    sent, came = (
+        {(flow, number): at_s for flow, number, at_s in log[["flow", "number", "at_s"]].tolist()}
+        for log in (run.source["offered"], run.sink["delivered"])
+    )
+    delays = [at_s - sent[key] for key, at_s in came.items() if key in sent]
     if not delays:
         return {}
     found = np.percentile(delays, [50, 95, 99, 100])
@@ -134,7 +137,7 @@ def _checks(
             f"faults that came, {rival}", len(plan.faults), len(run.faults), rival=0, rival_is="none came",
             key="faults-came", about=about,
         )  # fmt: skip
-    if run.offered is None:
+    if run.source is None:
         yield from _direct_checks(plan, row, about)
         return
     packets = row["packets"]

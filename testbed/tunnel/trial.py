@@ -67,17 +67,13 @@ class TrialPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class RivalRun:
-    """``counters``, ``offered``, ``delivered``: of the way there (none of direct), as of ``testbed.api.tunnel``;
-    ``offered_back``, ``delivered_back``, ``wire_bytes_back``: of the way back.
+    """``source``, ``sink``: what the ends of the tunnel there counted and logged (none of direct): ``counters``,
+    ``offered``, ``delivered`` as of ``testbed.api.tunnel``.
     ``programs``: workload -> what it measured. ``lag_s``: by which the machine was late at worst."""
 
     rival: str
-    counters: Mapping[str, Any] = field(default_factory=dict)
-    offered: Any = None
-    delivered: Any = None
-    offered_back: Any = None
-    delivered_back: Any = None
-    wire_bytes_back: int = 0
+    source: Any = None
+    sink: Any = None
     programs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     faults: tuple[FaultTimes, ...] = ()
     lag_s: float = 0.0

@@ -1,19 +1,19 @@
 """A stream under Poisson failures of its route's cables, and its row of figures: what the studies of failures in time
 share."""
 
-from dataclasses import asdict, replace
+import math
+from dataclasses import replace
 
 from testbed.faults.schedules import PoissonFaults
-from testbed.model.json_values import json_ready
-from testbed.model.studies.study import Results, Row
+from testbed.model.studies import Results, Row, Rows, mean_of
 from testbed.stream.judgement.failure_costs import failure_costs
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import PlanOptions, build_plan, random_faults
+from testbed.stream.planning import random_faults
 from testbed.stream.prediction.expected_redundancy import loaded_cables
 from testbed.stream.prediction.failure_candidates import DIAGNOSES
 from testbed.stream.simulated import SimulatedStreamFabric
-from topologies import load_network
+from testbed.stream.workload import stream_plan
 
 PLAYBACK_S = 1.0
 SIMULATED_PPS = 100.0
@@ -26,8 +26,8 @@ def failing_plan(point: Row, stream: StreamParameters | None = None) -> tuple[St
     Symbols are small where none are requested, as the simulator carries them all the same.
     """
     stream = stream or StreamParameters(rate_pps=SIMULATED_PPS, playback_s=PLAYBACK_S, symbol_bytes=16)
-    options = PlanOptions(layers=point.get("layers") or None, stream=stream, seed=point["seed"])
-    plan, _ = build_plan(load_network(point["network"]), point["source"], point["sink"], options)
+    settings = vars(stream) | {"layers": point.get("layers") or None, "faults": (), "seed": point["seed"]}
+    plan = stream_plan(point["network"], point["source"], point["sink"], **settings)
     rate_per_s = point["failures_an_hour"] / 3600 / len(loaded_cables(plan))
     faults = PoissonFaults(rate_per_s=rate_per_s, lasts_s=point["lasts_s"], most=MOST_FAILURES)
     plan = replace(plan, duration_s=point["duration_s"])
@@ -35,15 +35,25 @@ def failing_plan(point: Row, stream: StreamParameters | None = None) -> tuple[St
 
 
 def cost_figures(plan: StreamPlan, run: StreamMeasurements) -> Results:
-    """``FailureCosts`` as JSON, how many packets a second are sent at rest (P), and how often the sender had to
+    """``failure_costs``, how many packets a second are sent at rest (P), and how often the sender had to
     estimate."""
     costs = failure_costs(plan, run)
-    at_rest = costs.block_packets * plan.stream.rate_pps / plan.stream.source_packets
+    at_rest = costs["block_packets"] * plan.stream.rate_pps / plan.stream.source_packets
     estimates = sum(event["speaker"] == "estimate" for event in run.counters.get(DIAGNOSES, ()))
-    return {**json_ready(asdict(costs)), "rest_pps": at_rest, "estimates": estimates}
+    return {**costs, "rest_pps": at_rest, "estimates": estimates}
 
 
 def simulated_figures(point: Row) -> tuple[StreamPlan, PoissonFaults, Results]:
     """The point run in virtual time."""
     plan, faults = failing_plan(point)
     return plan, faults, cost_figures(plan, SimulatedStreamFabric().run(plan))
+
+
+def expected_mean(rows: Rows, key: str) -> float:
+    """Of what ``expected_redundancy`` said, over the rows."""
+    return mean_of([row["expected"] for row in rows], key)
+
+
+def chance_spread(rows: Rows) -> float:
+    """Standard deviation of the mean of what is expected, by chance."""
+    return math.sqrt(sum(row["expected"]["spread"] ** 2 for row in rows)) / len(rows)

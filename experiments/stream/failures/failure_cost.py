@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from experiments.stream.failures.failing_streams import failing_plan, simulated_figures
-from experiments.stream.networks import NETWORKS, StreamedNetwork, points_over
+from experiments.stream.networks import NETWORKS, Ends, points_over
 from testbed.model.code_description import describe_code
 from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grouped, sum_of, verdict_of
 from testbed.model.verdict import Check, Claim, Verdict
@@ -50,7 +50,7 @@ def points(quick: bool, seed: int) -> Points:
     found = []
     for one in NETWORKS[: 1 if quick else None]:
         rates = (90,) if quick else (6, 24) if one is NETWORKS[0] else (24,)
-        own = points_over([one.ends], failures_an_hour=rates, lasts_s=durations, duration_s=lasts)
+        own = points_over([one], failures_an_hour=rates, lasts_s=durations, duration_s=lasts)
         found += [point | {"seed": seed + 100 * k} for k, point in enumerate(own)]
     return found + law_points(quick, seed)
 
@@ -66,14 +66,14 @@ def law_points(quick: bool, seed: int) -> Points:
         "layers": 0,
         "seed": seed,
     }
-    found: list[tuple[StreamedNetwork, Row]] = [
+    found: list[tuple[Ends, Row]] = [
         (one, {"law": "down", "down": down}) for one in NETWORKS[: 1 if quick else None] for down in DOWN
     ]
     for law, fields in SWEPT.items():
         for factor in (1, 2, 4):
             found.append((NETWORKS[0], {"law": law, "factor": factor} | {name: base[name] * factor for name in fields}))
     found += [(NETWORKS[0], {"law": "ROR", "layers": layers}) for layers in (1, 2, 3)]
-    return [{"network": one.name, "source": one.source, "sink": one.sink, **base, **own} for one, own in found]
+    return [{**point, **base, **own} for one, own in found for point in points_over([one])]
 
 
 def measure(point: Row) -> Results:

@@ -5,12 +5,11 @@ Every loaded cable of Swiss-T1 fails by itself; the more often, the more failure
 switches, so that a busy machine carries some; those of one rate are judged together.
 """
 
-import math
 from dataclasses import asdict
 
-from experiments.stream.failures.failing_streams import cost_figures
+from experiments.stream.failures.failing_streams import chance_spread, cost_figures, expected_mean
 from testbed.faults.schedules import PoissonFaults
-from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grouped, sum_of, verdict_of
+from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grouped, mean_of, sum_of, verdict_of
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import BELOW, chart
 
@@ -53,7 +52,7 @@ def measure(point: Row, fabric: str = "emulation") -> Results:
     outages = asdict(campaign)["outages"]
     return {
         **costs,
-        "expected": asdict(expected_redundancy(plan, faults)),
+        "expected": expected_redundancy(plan, faults),
         "most_at_once": campaign.most_at_once,
         "packets": campaign.certain,
         "wrong_packets": campaign.wrongly_lost + campaign.wrongly_arrived,
@@ -91,12 +90,7 @@ def by_rate(rows: Rows) -> dict[float, list[Row]]:
 
 def _mean(rows: Rows, key: str) -> float:
     """Of a figure, or of an expected one, over the pieces."""
-    return float(sum(row[key] if key in row else row["expected"][key] for row in rows)) / len(rows)
-
-
-def _spread(rows: Rows) -> float:
-    """Standard deviation of the mean over the pieces, by chance."""
-    return math.sqrt(sum(row["expected"]["spread"] ** 2 for row in rows)) / len(rows)
+    return mean_of(rows, key) if key in rows[0] else expected_mean(rows, key)
 
 
 def _expectation(rate: float, rows: Rows, name: str) -> Check:
@@ -105,8 +99,12 @@ def _expectation(rate: float, rows: Rows, name: str) -> Check:
     inside = rate * LASTS_S * rows[0]["expected"]["cables"] <= MOST_IN_REGIME
     return (
         Claim(f"redundancy sent over the runs, {name}: {'equation 45 as corrected' if inside else 'all states'}")
-        .equal(_mean(rows, "equation_45" if inside else "mean"), _mean(rows, "redundancy"), DEVIATIONS * _spread(rows))
-        .plus_minus(1.96 * _spread(rows))
+        .equal(
+            _mean(rows, "equation_45" if inside else "mean"),
+            _mean(rows, "redundancy"),
+            DEVIATIONS * chance_spread(rows),
+        )
+        .plus_minus(1.96 * chance_spread(rows))
         .against(_mean(rows, "singles_only"), "single failures alone")
         .noting(
             f"equation 45 as corrected {_mean(rows, 'equation_45'):.3f}, "
@@ -145,7 +143,7 @@ def figures(rows: Rows) -> Figures:
     figure, axes = chart(title, size=(6.4, 4.2), xlabel=x, ylabel=y)
     pooled = by_rate(rows)
     rates, own = list(pooled), list(pooled.values())
-    low, high = ([_mean(o, "mean") + sign * DEVIATIONS * _spread(o) for o in own] for sign in (-1, 1))
+    low, high = ([_mean(o, "mean") + sign * DEVIATIONS * chance_spread(o) for o in own] for sign in (-1, 1))
     axes.fill_between(rates, low, high, color="0.88", label=f"expected, ± {DEVIATIONS:g} standard deviations")
     for key, style, words in (
         ("mean", "k-", "expected, any number of failures at once"),

@@ -10,18 +10,23 @@ import math
 import random
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict
 
 import numpy as np
 
-from experiments.stream.failures.failing_streams import PLAYBACK_S, SIMULATED_PPS, cost_figures, failing_plan
+from experiments.stream.failures.failing_streams import (
+    PLAYBACK_S,
+    SIMULATED_PPS,
+    chance_spread,
+    cost_figures,
+    expected_mean,
+    failing_plan,
+)
 from experiments.stream.networks import points_over
 from testbed.model.code_description import describe_code
 from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grouped, mean_of, sum_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import panels, ticks
-from testbed.stream.plan import StreamParameters
-from testbed.stream.planning import PlanOptions, build_plan
+from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.prediction.expected_redundancy import (
     StateCosts,
     expected_redundancy,
@@ -29,7 +34,7 @@ from testbed.stream.prediction.expected_redundancy import (
     redundancy_means,
 )
 from testbed.stream.simulated import SimulatedStreamFabric
-from topologies import load_network
+from testbed.stream.workload import stream_plan
 
 FULL = 0
 """Stands for all layers."""
@@ -72,10 +77,14 @@ def measure(point: Row) -> Results:
     return _states(point) if point["kind"] == "states" else _packets(point)
 
 
+def route_plan(point: Row) -> StreamPlan:
+    """The stream of a point, without failures."""
+    settings = vars(STREAM) | {"layers": point["layers"] or None, "faults": ()}
+    return stream_plan(point["network"], point["source"], point["sink"], **settings)
+
+
 def _states(point: Row) -> Results:
-    options = PlanOptions(layers=point["layers"] or None, stream=STREAM)
-    plan, _ = build_plan(load_network(point["network"]), point["source"], point["sink"], options)
-    costs = StateCosts(plan, reports=False)
+    costs = StateCosts(route_plan(point), reports=False)
     draws = [np.random.default_rng(_number(point["seed"], cable)).random(STATES) for cable in costs.cables]
     means = redundancy_means(costs, UNAVAILABLE, np.array(draws).transpose())
     ror = costs.redundancies(costs.singles())
@@ -95,13 +104,11 @@ def _number(seed: int, cable: tuple[str, str, int]) -> int:
 
 def _packets(point: Row) -> Results:
     rate_per_s = -math.log1p(-point["unavailable"]) / point["lasts_s"]
-    options = PlanOptions(layers=point["layers"] or None, stream=STREAM)
-    route, _ = build_plan(load_network(point["network"]), point["source"], point["sink"], options)
-    an_hour = {"failures_an_hour": rate_per_s * 3600 * len(loaded_cables(route))}
+    an_hour = {"failures_an_hour": rate_per_s * 3600 * len(loaded_cables(route_plan(point)))}
     plan, faults = failing_plan({**point, **an_hour}, STREAM)
     found = cost_figures(plan, SimulatedStreamFabric().run(plan))
     del found["by_cable"], found["by_down"]
-    return {**found, "expected": asdict(expected_redundancy(plan, faults))}
+    return {**found, "expected": expected_redundancy(plan, faults)}
 
 
 def judge(rows: Rows) -> Verdict:
@@ -177,11 +184,10 @@ def _order(unavailable: float, rows: Rows) -> Check:
     that hours would be needed by the dozen.
     """
     of = {layers: where(rows, layers=layers) for layers in (1, FULL)}
-    sent, came, expected = (
-        {layers: sum(map(read, own)) / len(own) for layers, own in of.items()} for read in (_sent, _arrived, _expected)
-    )
+    sent, came = ({k: mean_of(own, key) for k, own in of.items()} for key in ("redundancy", "redundancy_states"))
+    expected = {k: expected_mean(own, "mean") for k, own in of.items()}
     known = {k: sent[k] - came[k] + expected[k] for k in of}
-    spread = math.hypot(*map(_spread, of.values()))
+    spread = math.hypot(*map(chance_spread, of.values()))
     raw = sent[FULL] - sent[1]
     return (
         Claim(
@@ -195,24 +201,6 @@ def _order(unavailable: float, rows: Rows) -> Check:
             f"with the chance of which failures came left in {raw:.4f} ± {1.96 * spread:.4f}"
         )
     )
-
-
-def _sent(row: Row) -> float:
-    return float(row["redundancy"])
-
-
-def _arrived(row: Row) -> float:
-    """What the failures of the run call for."""
-    return float(row["redundancy_states"])
-
-
-def _expected(row: Row) -> float:
-    return float(row["expected"]["mean"])
-
-
-def _spread(rows: Rows) -> float:
-    """Standard deviation of the mean of what is expected, by chance."""
-    return math.sqrt(sum(row["expected"]["spread"] ** 2 for row in rows)) / len(rows)
 
 
 def _streams(unavailable: float, rows: Rows) -> list[Check]:
@@ -250,9 +238,9 @@ def figures(rows: Rows) -> Figures:
     packets = where(rows, kind="packets")
     for layers, colour, aside in ((1, "C0", 0.96), (FULL, f"C{len(LAYERS) - 1}", 1.04)):
         for u, own in sorted(grouped(where(packets, layers=layers), "unavailable").items()):
-            spread, mean = _spread(own), sum(map(_sent, own)) / len(own)
+            spread, mean = chance_spread(own), mean_of(own, "redundancy")
             place, style = 100 * u * aside, {"color": colour, "fillstyle": "none"}
-            right.plot(place, sum(map(_expected, own)) / len(own) / u, "_", color=colour, markersize=14)
+            right.plot(place, expected_mean(own, "mean") / u, "_", color=colour, markersize=14)
             right.errorbar(place, mean / u, yerr=1.96 * spread / u, fmt="o", **style)
     right.set(title=SHOWN[0], ylabel="mean redundancy, over unavailability")
     right.plot([], [], "k_", markersize=14, label="expected of packets: no answer without reports")

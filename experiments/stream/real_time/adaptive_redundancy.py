@@ -10,27 +10,26 @@ cable.
 """
 
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 
-from experiments.stream.real_time.adaptive_figures import outcome_figures
 from testbed.faults.fault import Fault
 from testbed.faults.schedules import PoissonFaults
-from testbed.model.studies import Check, Claim, Points, Results, Row, Rows, Study, Verdict, grid, mean_of, sum_of
+from testbed.model.studies import Check, Claim, Points, Results, Row, Rows, Study, Verdict, grid, mean_of, sum_of, where
+from testbed.report.drawing.charts import AMBER, BLUE, GREEN, INK, ORANGE, PURPLE, SKY, Axes, panels, ticks
 from testbed.stream.endpoints import build_sender
 from testbed.stream.judgement.fault_results import size_range
 from testbed.stream.options import LabelOrder
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import PlanOptions, build_plan
 from testbed.stream.prediction.active_faults import planned_epochs
 from testbed.stream.prediction.block_size_policy import block_size_policy
 from testbed.stream.prediction.clairvoyant import clairvoyant_block_sizes, needed_size, stream_outcome
 from testbed.stream.simulated import SimulatedStreamFabric
-from topologies import load_network
+from testbed.stream.workload import stream_plan
 
 NETWORK, SOURCE, SINK = "swiss-t1", "s1", "s6"
 LINK = ("s1", "s2", 0)
@@ -94,8 +93,8 @@ def sender_plan(point: Row) -> tuple[StreamPlan, int, int]:
         rate_pps=RATE_PPS, playback_s=PLAYBACK_S, labels=labels, hold_s=hold_s, diagnosis=diagnosis
     )
     faults = changing_faults(point["pattern"], point["at"], lasts_s)
-    options = PlanOptions(stream=stream, faults=faults, duration_s=lasts_s, seed=point["seed"])
-    plan, _ = build_plan(load_network(NETWORK), SOURCE, SINK, options)
+    settings = vars(stream) | {"faults": faults, "duration_s": lasts_s, "seed": point["seed"]}
+    plan = stream_plan(NETWORK, SOURCE, SINK, **settings)
     policy = block_size_policy(plan)
     worst = max(needed_size(plan, policy, epoch.loss, epoch.needed) for epoch in planned_epochs(plan))
     sizes = {"none": stream.source_packets, "fixed, at rest": policy.base, "fixed, for the worst": worst}
@@ -111,7 +110,7 @@ def measure(point: Row) -> Results:
     run = SimulatedStreamFabric(build).run(plan)
     first = np.unique(run.sent.block, return_index=True)[1]
     return {
-        **asdict(stream_outcome(plan, run)),
+        **stream_outcome(plan, run),
         "base": base,
         "worst": worst,
         "answers": answer_range(plan),
@@ -165,7 +164,7 @@ def judge(rows: Rows) -> Verdict:
         _decode_check(times, min(long) / 2),
         _no_code_check(table, cases),
     ]
-    return Verdict.of(checks, _notes(table, cases))
+    return Verdict.of(checks)
 
 
 Table = Mapping[tuple[str, float, str], Row]
@@ -251,15 +250,6 @@ def _no_code_check(table: Table, cases: Sequence[tuple[str, float]]) -> Check:
     )
 
 
-def _notes(table: Table, cases: Sequence[tuple[str, float]]) -> list[str]:
-    def said(pattern: str, at: float) -> str:
-        found = {sender: table[pattern, at, sender] for sender in SENDERS if (pattern, at, sender) in table}
-        words = (f"{who} {100 * row['overhead']:.0f} %, {100 * row['late']:.2f} % late" for who, row in found.items())
-        return f"{pattern}, {at:g}: {'; '.join(words)}"
-
-    return [said(*case) for case in cases]
-
-
 def _decode_check(times: Sequence[float | None], repaired_s: float) -> Check:
     """From each failure to the first block that decodes (None: none did while it lasted), within the playback
     buffer."""
@@ -272,11 +262,51 @@ def _decode_check(times: Sequence[float | None], repaired_s: float) -> Check:
     )
 
 
+STYLES = {
+    "clairvoyant": (INK, "--", "x"),
+    "diagnosing": (PURPLE, "-", "D"),
+    "estimating": (BLUE, "-", "o"),
+    "estimating, short hold": (SKY, "-", "s"),
+    "none": (AMBER, ":", "*"),
+    "fixed, at rest": (ORANGE, ":", "v"),
+    "fixed, for the worst": (GREEN, ":", "^"),
+}
+MEASURES: Mapping[str, Callable[[Row], float]] = {
+    "parity sent,\n% of the source packets": lambda row: 100 * row["overhead"],
+    "parity that came and was not\nneeded, % of the source packets": lambda row: 100 * row["wasted"],
+    "late or lost,\n% of the source packets": lambda row: 100 * row["late"],
+}
+
+
+def figures(rows: Rows) -> Results:
+    """``spent-and-lost``: a column a pattern with what stands below it, a row a measure, a line a sender."""
+    named = {name: across for name, across in PATTERNS.items() if any(row["pattern"] == name for row in rows)}
+    figure, every = panels(4.6 * len(named), 9.2, len(MEASURES), len(named), sharey="row")
+    for axes, ((words, value), pattern) in zip(every, product(MEASURES.items(), named), strict=True):
+        for sender in SENDERS:
+            _line(axes, rows, pattern, sender, value)
+        axes.set(ylabel=words if pattern == next(iter(named)) else "")
+    for above, below, (pattern, across) in zip(every, every[-len(named) :], named.items(), strict=False):
+        above.set_title(pattern)
+        below.set_xlabel(across)
+    for axes in every[:: len(named)]:
+        axes.set_ylim(bottom=0)  # last: it ends the scaling of the whole row
+    figure.legend(*every[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(3, len(SENDERS)))
+    return {"spent-and-lost": figure}
+
+
+def _line(axes: Axes, rows: Rows, pattern: str, sender: str, value: Callable[[Row], float]) -> None:
+    own = sorted((row["at"], value(row)) for row in where(rows, pattern=pattern, sender=sender))
+    colour, style, mark = STYLES[sender]
+    look = {"color": colour, "linestyle": style, "marker": mark, "fillstyle": "none"}
+    axes.plot([at for at, _ in own], [y for _, y in own], label=sender, **look)
+    ticks(axes, (at for at, _ in own))
+
+
 STUDY = Study.of_module(
     __name__,
     title="Redundancy that adapts, fixed redundancy and none, while losses change",
     answers="Gabrielyan 2007, section 4.3: "
     "redundancy added when a failure is heard of, against redundancy that is always there",
     deviations=("The document has no figure of it; losses are those of cut and lossy links over Swiss-T1.",),
-    figures=lambda rows: outcome_figures(rows, PATTERNS, SENDERS),
 )

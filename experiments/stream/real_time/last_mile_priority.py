@@ -17,8 +17,9 @@ from testbed.stream.judgement.timing_errors import MAX_LAG
 from testbed.stream.measurements import FloatArray, StreamMeasurements
 from testbed.stream.options import PROFILES
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import HEADERS_BYTES, PlanOptions, build_plan
+from testbed.stream.planning import HEADERS_BYTES
 from testbed.stream.prediction.clairvoyant import stream_outcome
+from testbed.stream.workload import stream_plan
 from topologies import load_network
 
 NETWORK, SOURCE, EDGE = "swiss-t1", "s1", "s6"
@@ -63,8 +64,8 @@ def last_mile_plan(point: Row) -> StreamPlan:
     network, last = with_last_kilometre(load_network(NETWORK), EDGE, LAST_BPS)
     stream = StreamParameters(**profile, block_size=profile["source_packets"] if redundancy == "none" else None)
     faults = (FAULT,) if outage else ()
-    options = PlanOptions(stream=stream, faults=faults, duration_s=LASTS_S, seed=point["seed"])
-    return build_plan(network, SOURCE, last[1], options)[0]
+    settings = vars(stream) | {"faults": faults, "duration_s": LASTS_S, "seed": point["seed"]}
+    return stream_plan(network, SOURCE, last[1], **settings)
 
 
 def measure(point: Row) -> Results:
@@ -99,7 +100,7 @@ def last_mile_row(plan: StreamPlan, run: StreamMeasurements) -> Results:
     return {
         "lost": float(np.isinf(delays).mean()),
         "not_in_time": float((delays > IN_TIME_S).mean()),
-        "unplayed": stream_outcome(plan, run).late,
+        "unplayed": stream_outcome(plan, run)["late"],
         "median_s": float(np.median(arrived)),
         "p99_s": float(np.quantile(arrived, 0.99)),
         "sent_per_source": len(run.sent.symbol) / len(delays),
@@ -112,15 +113,8 @@ def last_mile_row(plan: StreamPlan, run: StreamMeasurements) -> Results:
 def source_delays(plan: StreamPlan, run: StreamMeasurements) -> FloatArray:
     """Shape (source packets,): from sending to first arrival, seconds; inf where it never came. Recovery by the code is
     not counted."""
-    sent = run.sent.symbol < plan.stream.source_packets
-    key = run.sent.block[sent] * 256 + run.sent.symbol[sent]
-    order = np.argsort(run.received.time_s, kind="stable")
-    got, first = np.unique((run.received.block * 256 + run.received.symbol)[order], return_index=True)
-    at = np.full(len(key), np.inf)
-    place = np.minimum(np.searchsorted(got, key), len(got) - 1)
-    there = got[place] == key
-    at[there] = run.received.time_s[order][first[place[there]]]
-    return np.asarray(at - run.sent.time_s[sent], dtype=np.float64)
+    transit_s = run.deliveries.transit_s[run.sent.symbol < plan.stream.source_packets]
+    return np.where(np.isnan(transit_s), np.inf, transit_s)
 
 
 def judge(rows: Rows) -> Verdict:

@@ -12,11 +12,10 @@ from testbed.stream.fabric import open_fabric
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.options import PROFILES
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import PlanOptions, build_plan
 from testbed.stream.prediction.clairvoyant import stream_outcome
 from testbed.stream.run_in_turn import run_and_judge
 from testbed.stream.simulated import SimulatedStreamFabric
-from topologies import load_network
+from testbed.stream.workload import stream_plan
 
 NETWORK, SOURCE, SINK = "swiss-t1", "s1", "s6"
 START_S, REST_S = 1.0, 0.6
@@ -45,8 +44,8 @@ def profile_plan(point: Row) -> StreamPlan:
         stream = replace(stream, diagnosis=False, most_overhead=MOST_OVERHEAD, late_pps=late_pps)
     if sender == "RS(30,23), two paths":
         stream = replace(stream, source_packets=23, block_size=30)
-    options = PlanOptions(method=SENDERS[sender], stream=stream, seed=point["seed"])
-    plan, _ = build_plan(load_network(NETWORK), SOURCE, SINK, options)
+    settings = vars(stream) | {"method": SENDERS[sender], "faults": (), "seed": point["seed"]}
+    plan = stream_plan(NETWORK, SOURCE, SINK, **settings)
     worst = max(plan.forward.loaded, key=lambda i: (plan.forward.load(i), -i))
     stop_s = START_S + point["failure_s"]
     fault = Fault(link=plan.network.links[worst].id, start_s=START_S, stop_s=stop_s)
@@ -71,7 +70,7 @@ def profile_row(plan: StreamPlan, run: StreamMeasurements) -> dict[str, float]:
     """Source packets lost or late, and packets sent for each source packet."""
     return {
         "lost": float(run.blocks.late_source_packets.sum()),
-        "sent_per_source": 1 + stream_outcome(plan, run).overhead,
+        "sent_per_source": 1 + stream_outcome(plan, run)["overhead"],
     }
 
 

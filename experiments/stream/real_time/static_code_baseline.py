@@ -15,11 +15,10 @@ from testbed.faults.schedules import cables_of
 from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid, sum_of, where
 from testbed.report.drawing.charts import panels
 from testbed.stream.endpoints import label_sequence
-from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import PlanOptions, build_plan
+from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import fault_intervals
 from testbed.stream.simulated import SimulatedStreamFabric
-from topologies import load_network
+from testbed.stream.workload import stream_plan
 
 NETWORK, SOURCE, SINK = "swiss-t1", "s1", "s6"
 RATE_PPS, M, N = 500.0, 23, 30
@@ -48,9 +47,9 @@ def points(quick: bool, seed: int) -> Points:
 def calm_plan(sender: str, seed: int) -> StreamPlan:
     """The stream before anything fails."""
     method, block_size = SENDERS[sender]
-    stream = StreamParameters(rate_pps=RATE_PPS, source_packets=M, block_size=block_size, hold_s=0.5)
-    options = PlanOptions(method=method, stream=stream, duration_s=1.0, seed=seed)
-    return build_plan(load_network(NETWORK), SOURCE, SINK, options)[0]
+    settings: Results = {"method": method, "faults": (), "duration_s": 1.0, "seed": seed, "hold_s": 0.5}
+    settings |= {"rate_pps": RATE_PPS, "source_packets": M, "block_size": block_size}
+    return stream_plan(NETWORK, SOURCE, SINK, **settings)
 
 
 def failing_plan(point: Row) -> StreamPlan:
@@ -128,7 +127,7 @@ def judge(rows: Rows) -> Verdict:
         .against(static["lost"] / LONGEST, "RS(30,23) over two paths")
         .noting(f"{adaptive['cables']} cables instead of {static['cables']}; {_sent(adaptive)}"),
     ]
-    return Verdict.of(checks, _notes(rows))
+    return Verdict.of(checks)
 
 
 def _sent(row: Row) -> str:
@@ -145,17 +144,6 @@ def _prediction_check(sender: str, rows: Rows) -> Check:
         .against(uncoded / total, "without a code")
         .noting(f"{total:.0f} predicted over {len(own)} lengths")
     )
-
-
-def _notes(rows: Rows) -> list[str]:
-    found = []
-    for sender in SENDERS:
-        own = where(rows, sender=sender)
-        shares = ", ".join(f"{1000 * row['packets'] / RATE_PPS:g} ms {row['lost'] / row['packets']:.2f}" for row in own)
-        found.append(
-            f"{sender}, {own[0]['cables']} cables: lost of what is sent meanwhile, summed over the cables: {shares}"
-        )
-    return found
 
 
 def longest_without_loss(rows: Rows) -> float:

@@ -7,7 +7,8 @@ import math
 from collections.abc import Iterator
 
 from fec.redundancy.block_size import binomial_interval
-from testbed.model.studies import Check, Claim, Row, Rows, Verdict, where
+from testbed.model.studies import Check, Claim, Results, Row, Rows, Verdict, where
+from testbed.report.drawing.charts import BLUE, INK, ORANGE, panels
 
 RATES = (1e-1, 1e-2, 1e-3)
 """Decoding error rates that can be counted."""
@@ -94,3 +95,22 @@ def _share_of_equation(rows: Rows, rate: float) -> Check:
         .noting(f"{short[0]:.0f} of {blocks} blocks, {allowed[0]:.0f} expected; {len(links)} links")
         .of(allowed[0])
     )
+
+
+def counting_figures(rows: Rows) -> Results:
+    """``counted_block_sizes``, of stratified labels."""
+    sizes, (one, two) = panels(10, 4.4, columns=2)
+    links = list(links_of(where(rows, labels="stratified")))
+    claimed = [link["claimed"] for link in links]
+    span = [min(claimed, default=20) - 1, max(claimed, default=21) + 1]
+    one.plot(span, span, "--", color=INK, label="as claimed")
+    one.plot(claimed, [link["counted"] for link in links], "o", color=BLUE, label=f"{len(links)} failed links")
+    one.set(xlabel="packets a block, claimed", ylabel="packets a block, counted", title="stratified labels")
+    one.legend(loc="upper left")
+    for less, colour in enumerate((BLUE, ORANGE, INK)):
+        shares = sorted(link["short"][less] / link["blocks"][less] for link in links if less < len(link["short"]))
+        label = "N packets" if not less else f"N - {less}"
+        two.plot(range(1, len(shares) + 1), shares, ".", color=colour, label=label)
+    two.set(xlabel="failed links, in order", ylabel="share of blocks not decodable", title="stratified labels")
+    two.legend(loc="center left")
+    return {"counted_block_sizes": sizes}

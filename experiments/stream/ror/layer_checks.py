@@ -2,10 +2,12 @@
 it does not."""
 
 import math
+from dataclasses import astuple
 
 from experiments.stream.ror.measured_routes import LABELS, RouteRor, allowed, beyond_notes, carried, mean_ror
 from experiments.stream.ror.sender_checks import sender_checks
-from testbed.model.studies import Check, Claim, Row, Rows, Verdict, grouped, where
+from testbed.model.studies import Check, Claim, Results, Row, Rows, Verdict, grouped, where
+from testbed.report.drawing.charts import BLUE, INK, ORANGE, Axes, panels
 
 FULL = 0
 """Stands for all layers."""
@@ -81,3 +83,30 @@ def _note(rows: Rows, labels: str) -> str:
     shown = "; ".join(f"{layer_name(k)}: {one.predicted:.2f} / {one.measured:.2f}" for k, one in means.items())
     count = len(whole_networks(rows, labels))
     return f"{labels} labels, mean ROR predicted / measured over {count} networks, by layers: {shown}"
+
+
+def layer_figures(rows: Rows) -> Results:
+    """``mean_ror_by_layer``, a panel for each order of labels."""
+    figure, every = panels(10, 4.4, columns=2)
+    for labels, axes in zip(LABELS, every, strict=True):
+        _draw_means(axes, rows, labels)
+    return {"mean_ror_by_layer": figure}
+
+
+def _draw_means(axes: Axes, rows: Rows, labels: str) -> None:
+    found = layer_means(rows, labels)
+    count, at = len(whole_networks(rows, labels)), list(range(len(found)))
+    values = list(found.values())
+    title = f"{labels} labels, {count} networks"
+    axes.set(title=title, xlabel="capillary layers", ylabel="mean ROR", xticks=at)
+    axes.set_xticklabels([layer_name(k) for k in found])
+    predicted, measured, bars = zip(*map(astuple, values), strict=True) if values else ((), (), ())
+    if values:
+        axes.axhline(predicted[0], color=ORANGE, linestyle=":", label="rival: no fall")
+    low, high = ([ror + sign * allowed(labels, ror) for ror in predicted] for sign in (-1, 1))
+    axes.fill_between(at, low, high, color="0.85", label="tolerance")
+    axes.plot(at, predicted, "--", color=INK, label="predicted (equation 23)")
+    axes.errorbar(at, measured, yerr=bars, label="measured, 95 % interval", fmt="o", color=BLUE, capsize=3)
+    if values:
+        axes.set_ylim(0.8 * min(low), 1.04 * max(high))
+    axes.legend(loc="lower left")

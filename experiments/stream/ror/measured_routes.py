@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass, replace
 
-from experiments.stream.networks import NETWORKS
+from experiments.stream.networks import NETWORKS, Ends
 from testbed.errors import InvalidRunError
 from testbed.faults.fault import Fault
 from testbed.faults.fault_times import FaultTimes
@@ -25,8 +25,6 @@ from testbed.stream.workload import stream_plan
 from topologies import load_network
 from topologies.errors import NoPathError
 
-Ends = tuple[str, str, str]
-"""Network, source, sink."""
 LABELS = ("stratified", "random")
 PRECISION = {"simulator": 0.03, "emulation": 0.05}
 """Of each link's loss: blocks are counted, not losses, so that short failures suffice."""
@@ -48,11 +46,6 @@ MOST_16 = (
     "what they are off is scaled up to all links."
 )
 """How the studies in virtual time deviate."""
-
-
-def named_networks() -> list[Ends]:
-    """Swiss-T1, NSFNET's optical cloud and a mobile network."""
-    return [one.ends for one in NETWORKS]
 
 
 def mobile_networks(seed: int, sizes: Sequence[int] = SIZES, each: int = EACH_SIZE) -> list[Ends]:
@@ -238,8 +231,7 @@ def off_in_tolerances(row: Row) -> float:
 
 def study_networks(quick: bool, seed: int) -> list[Ends]:
     """Swiss-T1, NSFNET and thirty mobile networks; quick: and one."""
-    named = named_networks()
-    return named if quick else [ends for ends in named if not ends[0].startswith("manet")] + mobile_networks(seed)
+    return list(NETWORKS) if quick else [*NETWORKS[:2], *mobile_networks(seed)]
 
 
 def measure_on_switches(point: Row) -> Results:

@@ -9,11 +9,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from experiments.stream.networks import points_over
+from experiments.stream.networks import NETWORKS, Ends, points_over
 from experiments.stream.ror.counting import arrived_in_order, fewest_packets, packets_needed, short_blocks, tail
-from experiments.stream.ror.counting_checks import RATES, judge_counts
-from experiments.stream.ror.counting_figures import counting_figures
-from experiments.stream.ror.measured_routes import LABELS, SYMBOL_BYTES, Ends, mobile_networks, named_networks
+from experiments.stream.ror.counting_checks import RATES, counting_figures, judge_counts
+from experiments.stream.ror.measured_routes import LABELS, SYMBOL_BYTES, mobile_networks
 from fec.redundancy.block_size import fec_block_size
 from testbed.errors import InvalidRunError
 from testbed.faults.fault import Fault
@@ -48,10 +47,10 @@ def points(quick: bool, seed: int) -> Points:
     """Capillary routes of layer 1 and of all on named, regular and mobile networks, and other methods; quick: the named
     networks, all layers."""
     if quick:
-        return points_over(named_networks(), layers=0, labels=LABELS, seed=seed)
-    ends: list[Ends] = [*named_networks(), *OTHERS, *mobile_networks(seed, each=3)]
+        return points_over(NETWORKS, layers=0, labels=LABELS, seed=seed)
+    ends: list[Ends] = [*NETWORKS, *OTHERS, *mobile_networks(seed, each=3)]
     by_layer = points_over(ends, layers=(1, 0), labels=LABELS, seed=seed)
-    return by_layer + points_over(named_networks(), method=METHODS, labels=LABELS, seed=seed)
+    return by_layer + points_over(NETWORKS, method=METHODS, labels=LABELS, seed=seed)
 
 
 def measure(point: Row) -> Results:

@@ -2,10 +2,9 @@
 link of the route is down throughout.
 """
 
-from experiments.stream.networks import points_over
-from experiments.stream.ror.counting_checks import judge_counts
-from experiments.stream.ror.counting_figures import counting_figures
-from experiments.stream.ror.measured_routes import LABELS, named_networks
+from experiments.stream.networks import NETWORKS, points_over
+from experiments.stream.ror.counting_checks import counting_figures, judge_counts
+from experiments.stream.ror.measured_routes import LABELS
 from experiments.stream.ror.ror_by_counting import arrived_with_link_down, as_row, claimed_sizes, counted, route_plan
 from testbed.model.code_description import BOTH_LABELS
 from testbed.model.studies.study import Points, Results, Row, Study
@@ -19,7 +18,7 @@ WIDE = 40
 
 def points(quick: bool, seed: int) -> Points:
     """Swiss-T1, NSFNET and a mobile network, both orders of labels; quick: Swiss-T1, stratified labels."""
-    networks = named_networks()[: 1 if quick else None]
+    networks = NETWORKS[: 1 if quick else None]
     return points_over(networks, layers=0, labels=LABELS[: 1 if quick else None], seed=seed)
 
 

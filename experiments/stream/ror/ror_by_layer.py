@@ -4,8 +4,7 @@ The sender knows neither route nor failure; it diagnoses what failed from the la
 """
 
 from experiments.stream.networks import points_over
-from experiments.stream.ror.figures import layer_figures
-from experiments.stream.ror.layer_checks import FULL, LAYERS, judge_layers
+from experiments.stream.ror.layer_checks import FULL, LAYERS, judge_layers, layer_figures
 from experiments.stream.ror.measured_routes import LABELS, MOST_16, measure_route, study_networks
 from testbed.model.code_description import BOTH_LABELS
 from testbed.model.studies.study import Points, Study

@@ -1,9 +1,8 @@
 """ROR on packets by capillary layer on real switches: a sample of links spread over all loads fails."""
 
-from experiments.stream.networks import points_over
-from experiments.stream.ror.figures import layer_figures
-from experiments.stream.ror.layer_checks import FULL, LAYERS, judge_layers
-from experiments.stream.ror.measured_routes import LABELS, measure_on_switches, mobile_networks, named_networks
+from experiments.stream.networks import NETWORKS, points_over
+from experiments.stream.ror.layer_checks import FULL, LAYERS, judge_layers, layer_figures
+from experiments.stream.ror.measured_routes import LABELS, measure_on_switches, mobile_networks
 from testbed.model.code_description import BOTH_LABELS
 from testbed.model.studies.study import Points, Study
 
@@ -16,9 +15,9 @@ would count 32 times."""
 def points(quick: bool, seed: int) -> Points:
     """Every number of layers on Swiss-T1, NSFNET and six mobile networks of 40 nodes, and with random labels on the
     first four of them; quick: on Swiss-T1."""
-    networks = named_networks()[:1]
+    networks = list(NETWORKS[:1])
     if not quick:
-        networks = named_networks()[:2] + mobile_networks(seed, sizes=(40,), each=6)
+        networks = [*NETWORKS[:2], *mobile_networks(seed, sizes=(40,), each=6)]
     chosen = {"stratified": networks, "random": [] if quick else networks[:4]}
     return [
         point | {"most_links": MOST_OF_ALL if point["layers"] == FULL else MOST_LINKS}

@@ -2,9 +2,8 @@
 network?"""
 
 from experiments.stream.networks import points_over
-from experiments.stream.ror.figures import method_figures
 from experiments.stream.ror.measured_routes import LABELS, MOST_16, measure_route, study_networks
-from experiments.stream.ror.method_checks import METHODS, judge_methods
+from experiments.stream.ror.method_checks import METHODS, judge_methods, method_figures
 from testbed.model.code_description import BOTH_LABELS
 from testbed.model.studies.study import Points, Study
 

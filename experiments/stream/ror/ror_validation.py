@@ -1,16 +1,15 @@
 """ROR on packets by routing method on real switches: a sample of links spread over all loads fails."""
 
-from experiments.stream.networks import points_over
-from experiments.stream.ror.figures import method_figures
-from experiments.stream.ror.measured_routes import LABELS, measure_on_switches, named_networks
-from experiments.stream.ror.method_checks import METHODS, judge_methods
+from experiments.stream.networks import NETWORKS, points_over
+from experiments.stream.ror.measured_routes import LABELS, measure_on_switches
+from experiments.stream.ror.method_checks import METHODS, judge_methods, method_figures
 from testbed.model.code_description import BOTH_LABELS
 from testbed.model.studies.study import Points, Study
 
 
 def points(quick: bool, seed: int) -> Points:
     """Six methods on Swiss-T1, NSFNET and a mobile network, stratified labels; quick: on Swiss-T1."""
-    networks = named_networks()[: 1 if quick else None]
+    networks = NETWORKS[: 1 if quick else None]
     return points_over(networks, method=METHODS, labels=LABELS[:1], seed=seed)
 
 

@@ -65,17 +65,11 @@ class _Reader(PacketReader):
 class _Blocks(StreamReceiver):
     """The clocked receiver's blocks, short ones too, of symbols as long as they are."""
 
-    _new_schedule = _AnyPace
+    _new_schedule, _new_reader = _AnyPace, _Reader
+    _reader: _Reader
 
     def __init__(self, parameters: ReceiverParameters, code: VariableLengthCode) -> None:
         super().__init__(parameters, code)
-        self._reader: _Reader = _Reader(
-            stream_id=parameters.stream_id,
-            source_packets=parameters.source_packets,
-            symbol_bytes=parameters.symbol_bytes,
-            key=parameters.key,
-        )
-        self.rejected = self._reader.rejected
         self._half = 1
 
     def _use(self, block: OpenBlock, symbol: int, body: bytes, sent_us: int, now_s: float, events: list[Event]) -> None:

@@ -29,12 +29,8 @@ def _timed(name: str) -> float:
 
 
 def _codes() -> None:
-    import fec
     from fec.redundancy.label_layout import best_layout
 
-    if "numba" in fec.available_engines():
-        code = fec.ReedSolomonCode(source_packets=4, engine="numba")
-        code.parity([bytes(64)] * 4, 4, 6)
     quarters = tuple((((k * 16384, (k + 1) * 16384),), 1) for k in range(4))
     best_layout(quarters, 20, 0.05)
 
@@ -109,7 +105,7 @@ TASKS: dict[str, Callable[[], None]] = {
     "router simulator, FT-DRB": partial(_router_simulator, "ft-drb"),
     "router simulator": partial(_router_simulator, "dor"),
     "liquid schedules": _schedules,
-    "codes and block sizes": _codes,
+    "orders of labels": _codes,
     "capillary routes": _routes,
     "states of NAC": _states_of_nac,
     "striped files": _striped_files,

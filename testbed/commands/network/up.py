@@ -210,9 +210,9 @@ def _route_rules(
     if args.route is None:
         return (), ()
     from testbed.stream.emulated.fabric import plan_routes, plan_rules
-    from testbed.stream.planning import PlanOptions, build_plan
+    from testbed.stream.workload import stream_plan
 
-    plan, _ = build_plan(network, args.source, args.sink, PlanOptions(method=args.route, duration_s=1.0))
+    plan = stream_plan(network, args.source, args.sink, method=args.route, faults=(), duration_s=1.0)
     return plan_rules(plan, wiring), plan_routes(plan, wiring)
 
 

@@ -10,24 +10,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.errors import CapabilityError, InputError
+from testbed.errors import CapabilityError
 from testbed.model.wiring import Wiring
-from testbed.stream.plan import StreamPlan
 
 _PORT = "5201"
 _LISTENING_S = 5.0
 _ENDING_S = 3.0
-
-
-@contextmanager
-def background_tcp(
-    net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan, rate_bps: float, connections: int = 1
-) -> Iterator[dict[str, Any]]:
-    """TCP next to a stream, as ``tcp_between``; InputError for a plan whose routes change (TCP would have no rules)."""
-    if plan.changes and rate_bps > 0:
-        raise InputError("background traffic: not while nodes move, only the stream's own rules follow them")
-    with tcp_between(net, wiring, (plan.source, plan.sink), rate_bps, connections) as carried:
-        yield carried
 
 
 @contextmanager

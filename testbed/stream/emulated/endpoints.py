@@ -270,7 +270,7 @@ def _prepare_sender(
                 frames.send(packet.label, packet.data)
                 at = time.monotonic() - start_s
                 log.add(at, packet.due_s, packet.block, packet.symbol, packet.label, packet.block_size)
-                gauge[0], gauge[1] = len(log.block), packet.block_size
+                gauge[0], gauge[1] = len(log), packet.block_size
             due = max(sender.next_due_s(), now + tick_s)
             wait = min(due, plan.duration_s, now + 0.05) - (time.monotonic() - start_s)
             if select.select((reports,), (), (), max(0.0, wait))[0]:
@@ -354,7 +354,7 @@ def _prepare_receiver(
                 content.take(receiver.receive(data, at))
                 if receiver.received > before:  # what the receiver refuses is no packet of the stream
                     log.add_datagram(at, data)
-            gauge[0] = len(log.block)
+            gauge[0] = len(log)
             if len(got) == arrivals.most:
                 now = got[-1][0]  # more may wait that came in time: their blocks are not closed by the present time
             content.take(receiver.advance(now))

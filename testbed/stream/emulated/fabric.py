@@ -24,6 +24,7 @@ import numpy as np
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.controller_link import PortEvent
 from testbed.emulation.control.fault_injection import FaultInjector, FaultSchedule
+from testbed.errors import InputError
 from testbed.faults.fault_times import ChangeTimes, FaultTimes
 from testbed.machines.adapters.platform import Here, Platform, here
 from testbed.machines.clocks.report import require_clock
@@ -33,7 +34,7 @@ from testbed.model.progress import CounterReading, Progress, ReportProgress
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.host_routes import HostRoute, stream_routes
 from testbed.openflow.rules import FlowRule, stream_rules
-from testbed.stream.emulated.background_traffic import background_tcp
+from testbed.stream.emulated.background_traffic import tcp_between
 from testbed.stream.emulated.endpoints import KEY_BYTES, ReceiverResult, SenderResult
 from testbed.stream.emulated.machine_ends import (
     RECEIVER,
@@ -153,7 +154,10 @@ class EmulatedStreamFabric:
         net = platform.network
         for link, path in self.pcap.items():
             net.start_capture(link, path)
-        return background_tcp(net, platform.wiring, plan, self.background_bps, self.background_connections)
+        if plan.changes and self.background_bps > 0:
+            raise InputError("background traffic: not while nodes move, only the stream's own rules follow them")
+        ends = plan.source, plan.sink
+        return tcp_between(net, platform.wiring, ends, self.background_bps, self.background_connections)
 
 
 def here_for(*plans: StreamPlan, mtu: int = 1500, priority: bool = False) -> AbstractContextManager[Here]:

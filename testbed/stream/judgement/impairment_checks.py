@@ -13,7 +13,7 @@ import numpy as np
 from testbed.model.verdict import Check
 from testbed.stream.judgement.link_traversals import LinkTraversal, link_traversals
 from testbed.stream.judgement.trace_checks import trace_checks
-from testbed.stream.measurements import BoolArray, FloatArray, IntArray, PacketDeliveries, StreamMeasurements
+from testbed.stream.measurements import IntArray, PacketDeliveries, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import ImpairedSpan
 from testbed.stream.prediction.burst_loss import (
@@ -25,7 +25,7 @@ from testbed.stream.prediction.burst_loss import (
     share_error,
     survival_covariance,
 )
-from testbed.stream.prediction.delay_spread import predicted_delay_spread
+from testbed.stream.prediction.delay_spread import overtaken_packets, predicted_delay_spread
 from topologies.impairments import Duplication, ExtraDelay, GilbertElliott, RateTrace, Reordering, to_text
 from topologies.network import label_of
 
@@ -218,15 +218,6 @@ def _waiting_checks(
         )
 
 
-def overtaken_packets(arrivals_s: FloatArray) -> BoolArray:
-    """Shape (packets,), in the order of sending: which came after a packet that was sent later (RFC 4737's reordered
-    packets)."""
-    order = np.argsort(arrivals_s, kind="stable")
-    late = np.zeros(len(arrivals_s), dtype=np.bool_)
-    late[order] = order < np.maximum.accumulate(order)
-    return late
-
-
 def _block_checks(
     plan: StreamPlan, run: StreamMeasurements, found: Sequence[LinkTraversal], deliveries: PacketDeliveries
 ) -> list[Check]:
@@ -285,12 +276,10 @@ class _Blocks:
                 places = np.flatnonzero((block == number) & planned)
                 met.setdefault(number, []).append((chain, places))
                 counts.append(len(places))
-        first = np.unique(sent.block, return_index=True)
-        sizes = dict(zip(first[0].tolist(), sent.block_size[first[1]].tolist(), strict=True))
-        received = np.bincount(
-            np.searchsorted(first[0], sent.block), weights=(deliveries.copies > 0) & (sent.symbol < sent.block_size)
-        )
-        arrived = dict(zip(first[0].tolist(), received.tolist(), strict=True))
+        planned = (deliveries.copies > 0) & (sent.symbol < sent.block_size)
+        numbers = run.blocks.block.tolist()
+        sizes = dict(zip(numbers, run.size_begun.tolist(), strict=True))
+        arrived = dict(zip(numbers, np.bincount(run.place_of_block, weights=planned).tolist(), strict=True))
         chosen = [number for number in sorted(met) if number not in barred]
         self.predicted = np.array([_short(met[k], sizes[k] - m, burst=True) for k in chosen])
         self.independent = np.array([_short(met[k], sizes[k] - m, burst=False) for k in chosen])

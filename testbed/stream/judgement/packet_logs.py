@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from array import array
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,91 +26,75 @@ from testbed.stream.measurements import (
 from testbed.stream.plan import StreamPlan
 
 
-def _floats() -> array[float]:
-    return array("d")
+class RowLog:
+    """Rows of numbers; compact while they grow, an array a column when they are read: of floats where its name ends in
+    ``_s``, else of integers."""
+
+    def __init__(self, *columns: str) -> None:
+        self._columns = columns
+        self.values = array("d")
+
+    def __len__(self) -> int:
+        return len(self.values) // len(self._columns)
+
+    def add_row(self, *row: float) -> None:
+        self.values.extend(row)
+
+    def arrays(self) -> dict[str, Any]:
+        """The columns by name."""
+        table = np.array(self.values).reshape(-1, len(self._columns)).transpose()
+        pairs = zip(self._columns, table, strict=True)
+        return {name: column.astype(np.float64 if name.endswith("_s") else np.int64) for name, column in pairs}
 
 
-def _ints() -> array[int]:
-    return array("q")
+class SentLog(RowLog):
+    """A row a packet sent."""
 
-
-class _Log:
-    def _arrays(self) -> dict[str, Any]:
-        """Its columns by name."""
-        columns = {name: values for name, values in vars(self).items() if isinstance(values, array)}
-        kinds = {"d": np.float64, "q": np.int64}
-        return {name: np.frombuffer(values.tobytes(), kinds[values.typecode]) for name, values in columns.items()}
-
-
-@dataclass
-class SentLog(_Log):
-    """Grows by one entry a packet sent; compact while it runs, numpy when it is read."""
-
-    time_s: array[float] = field(default_factory=_floats)
-    block: array[int] = field(default_factory=_ints)
-    symbol: array[int] = field(default_factory=_ints)
-    label: array[int] = field(default_factory=_ints)
-    block_size: array[int] = field(default_factory=_ints)
-    worst_lag_s: float = 0.0
+    def __init__(self) -> None:
+        super().__init__("time_s", "block", "symbol", "label", "block_size")
+        self.worst_lag_s = 0.0
 
     def add(self, time_s: float, due_s: float, block: int, symbol: int, label: int, block_size: int) -> None:
-        self.time_s.append(time_s)
-        self.block.append(block)
-        self.symbol.append(symbol)
-        self.label.append(label)
-        self.block_size.append(block_size)
+        self.add_row(time_s, block, symbol, label, block_size)
         self.worst_lag_s = max(self.worst_lag_s, time_s - due_s)
 
     def packets(self) -> SentPackets:
-        return SentPackets(**self._arrays())
+        return SentPackets(**self.arrays())
 
 
-@dataclass
-class LossReportRecorder(_Log):
-    """Grows by one entry a loss report, and by one a packet that the sender takes for lost."""
+class LossReportRecorder:
+    """A row a loss report, and one a packet that the sender takes for lost."""
 
-    told_s: array[float] = field(default_factory=_floats)
-    newest_s: array[float] = field(default_factory=_floats)
-    block: array[int] = field(default_factory=_ints)
-    symbol: array[int] = field(default_factory=_ints)
-    lost_s: array[float] = field(default_factory=_floats)
-    came_s: array[float] = field(default_factory=_floats)
-    _declared_lost: dict[tuple[int, int], int] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._reports, self._taken = RowLog("told_s", "newest_s"), RowLog("block", "symbol", "lost_s", "came_s")
+        self._declared_lost: dict[tuple[int, int], int] = {}
 
     def report(self, report_received_s: float, newest_s: float) -> None:
         """A datagram of the return path has been read; ``newest_s``: of the newest packet that the sender now knows
         of."""
-        if not self.newest_s or newest_s != self.newest_s[-1]:
-            self.told_s.append(report_received_s)
-            self.newest_s.append(newest_s)
+        if not len(self._reports) or newest_s != self._reports.values[-1]:
+            self._reports.add_row(report_received_s, newest_s)
 
     def record_decision(self, block: int, symbol: int, lost: bool, at_s: float) -> None:
         """``StreamSender.on_judgement``."""
         if lost:
-            self._declared_lost[block, symbol] = len(self.block)
-            self.block.append(block)
-            self.symbol.append(symbol)
-            self.lost_s.append(at_s)
-            self.came_s.append(math.inf)
+            self._taken.add_row(block, symbol, at_s, math.inf)
+            self._declared_lost[block, symbol] = len(self._taken.values) - 1
         elif (place := self._declared_lost.pop((block, symbol), None)) is not None:
-            self.came_s[place] = at_s
+            self._taken.values[place] = at_s
 
     def log(self) -> LossReportLog:
-        return LossReportLog(**self._arrays())
+        return LossReportLog(**self._reports.arrays(), **self._taken.arrays())
 
 
-@dataclass
-class ReceivedLog(_Log):
-    """Grows by one entry a packet that arrived."""
+class ReceivedLog(RowLog):
+    """A row a packet that arrived."""
 
-    time_s: array[float] = field(default_factory=_floats)
-    block: array[int] = field(default_factory=_ints)
-    symbol: array[int] = field(default_factory=_ints)
+    def __init__(self) -> None:
+        super().__init__("time_s", "block", "symbol")
 
     def add(self, time_s: float, block: int, symbol: int) -> None:
-        self.time_s.append(time_s)
-        self.block.append(block)
-        self.symbol.append(symbol)
+        self.add_row(time_s, block, symbol)
 
     def add_datagram(self, time_s: float, data: bytes) -> None:
         """A packet as it came; one whose header does not hold is left out (the receiver counts it)."""
@@ -119,10 +102,10 @@ class ReceivedLog(_Log):
             header = decode_header(data)
         except MalformedPacket:
             return
-        self.add(time_s, header.source_block_number, header.encoding_symbol_id)
+        self.add_row(time_s, header.source_block_number, header.encoding_symbol_id)
 
     def packets(self) -> ReceivedPackets:
-        return ReceivedPackets(**self._arrays())
+        return ReceivedPackets(**self.arrays())
 
 
 def block_outcomes(

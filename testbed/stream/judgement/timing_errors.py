@@ -107,7 +107,7 @@ def max_queueing_delay_s(plan: StreamPlan, run: StreamMeasurements, from_s: floa
 def spurious_loss_intervals(plan: StreamPlan, run: StreamMeasurements) -> FloatArray:
     """Shape (spans, 2): from when to when the sender took packets for lost that came after all, and one report more:
     with that one it has judged the labels again. One that it was never told of counts for the playback buffer's
-    time."""
+    time. By their beginnings; each ends no sooner than those before it."""
     loss_reports = run.news
     arrived = np.isin(loss_reports.block * 256 + loss_reports.symbol, run.received.key)
     began = loss_reports.lost_s[arrived]
@@ -117,17 +117,8 @@ def spurious_loss_intervals(plan: StreamPlan, run: StreamMeasurements) -> FloatA
     after = np.searchsorted(loss_reports.told_s, reported, side="right")
     later = np.append(loss_reports.told_s, np.inf)[after]
     ended = np.where(np.isfinite(later), later, reported + plan.stream.report_interval_s)
-    return _merged(np.stack([began, ended], axis=1))
-
-
-def _merged(spans: FloatArray) -> FloatArray:
-    found: list[list[float]] = []
-    for start, stop in spans[np.argsort(spans[:, 0])].tolist():
-        if found and start <= found[-1][1]:
-            found[-1][1] = max(found[-1][1], stop)
-        else:
-            found.append([start, stop])
-    return np.array(found).reshape(-1, 2)
+    order = np.argsort(began)
+    return np.stack([began[order], np.maximum.accumulate(ended[order])], axis=1)
 
 
 def spurious_loss_blocks(plan: StreamPlan, run: StreamMeasurements) -> IntArray:

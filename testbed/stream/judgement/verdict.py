@@ -149,15 +149,9 @@ def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionA
     """
     if analysis.sent == 0:
         return "no packet was sent"
-    if (late := first_exceeded(analysis.lateness, LOWER_PACKET_RATE)) is not None:
-        return late
-    clocks = clock_reason(plan, run, analysis)
-    if clocks is not None:
-        return clocks
-    if (delayed := _delayed(plan, run)) is not None:
-        return delayed
-    if (short := _cut_short(plan, run)) is not None:
-        return short
+    late = first_exceeded(analysis.lateness, LOWER_PACKET_RATE)
+    if reason := late or clock_reason(plan, run, analysis) or _delayed(plan, run) or _cut_short(plan, run):
+        return reason
     most_lost = MAX_UNPLANNED if analysis.campaign is None else MAX_WRONG
     calm = not (is_impaired(plan) and (analysis.campaign is not None or any(k.impairments for k in plan.network.links)))
     if calm and len(run.received.time_s) and analysis.lost_outside > most_lost * analysis.sent:

@@ -3,7 +3,6 @@ losses; pure."""
 
 import bisect
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import NEVER, planned_epochs
 from testbed.stream.prediction.block_size_policy import BlockSizePolicy, block_size_policy, is_deterministic
+from topologies.text.json_types import JsonObject
 
 _MARGIN_S = 0.002
 
@@ -42,37 +42,25 @@ def needed_size(plan: StreamPlan, policy: BlockSizePolicy, loss: float, needed: 
     return min(policy.largest, max(policy.base, size if is_deterministic(plan) else policy(loss)))
 
 
-@dataclass(frozen=True, kw_only=True)
-class StreamOutcome:
-    """How one stream fared. Fractions are of the source packets but for ``undecodable`` (of the blocks).
+def stream_outcome(plan: StreamPlan, run: StreamMeasurements) -> JsonObject:
+    """How one stream fared, from the logs of both ends. Fractions are of the source packets but for ``undecodable`` (of
+    the blocks).
 
     ``overhead``: packets sent beyond the source packets; ``wasted``: parity that came and was not needed; ``late``:
     source packets that neither came nor were recovered in time. ``first_decode_s``: for each failure, how long after it
     the first block begun since was decoded (None: none was before the repair).
     """
-
-    overhead: float
-    wasted: float
-    late: float
-    undecodable: float
-    blocks: int
-    first_decode_s: tuple[float | None, ...]
-
-
-def stream_outcome(plan: StreamPlan, run: StreamMeasurements) -> StreamOutcome:
-    """From the logs of both ends; failures that begin while another is in force on the same links count for
-    themselves."""
     m, blocks = plan.stream.source_packets, run.blocks
     source = int((run.sent.symbol < m).sum())
     late = int(blocks.late_source_packets.sum())
-    return StreamOutcome(
-        overhead=len(run.sent.symbol) / source - 1,
-        wasted=float(run.counters.get("unused_parity", 0)) / source,
-        late=late / source,
-        undecodable=float(run.never_complete.mean()),
-        blocks=len(blocks.block),
-        first_decode_s=tuple(_first_decode_s(run, times.start_s, times.stop_s) for times in run.faults),
-    )
+    return {
+        "overhead": len(run.sent.symbol) / source - 1,
+        "wasted": float(run.counters.get("unused_parity", 0)) / source,
+        "late": late / source,
+        "undecodable": float(run.never_complete.mean()),
+        "blocks": len(blocks.block),
+        "first_decode_s": [_first_decode_s(run, times.start_s, times.stop_s) for times in run.faults],
+    }
 
 
 def _first_decode_s(run: StreamMeasurements, start_s: float, stop_s: float) -> float | None:

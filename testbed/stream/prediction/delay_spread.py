@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from testbed.stream.measurements import FloatArray
+from testbed.stream.measurements import BoolArray, FloatArray
 from topologies.impairments import Duplication, ExtraDelay, Impairments, RateTrace, Reordering
 
 DRAWS = 40
@@ -28,7 +28,16 @@ class DelaySpread:
         return self.overtaken * min(1.0, grain_s / self.shortest_s) if grain_s > 1e-5 else 0.0
 
 
-def predicted_delay_spread(impairments: Impairments, sent_s: FloatArray, *, seed: int = 1) -> DelaySpread | None:
+def overtaken_packets(arrivals_s: FloatArray) -> BoolArray:
+    """Shape (packets,), in the order of sending: which came after a packet that was sent later (RFC 4737's reordered
+    packets)."""
+    order = np.argsort(arrivals_s, kind="stable")
+    late = np.zeros(len(arrivals_s), dtype=np.bool_)
+    late[order] = order < np.maximum.accumulate(order)
+    return late
+
+
+def predicted_delay_spread(impairments: Impairments, sent_s: FloatArray) -> DelaySpread | None:
     """For packets that came to the link at ``sent_s`` (in order) and were not lost; None where nothing holds them up,
     or a trace does.
 
@@ -37,13 +46,12 @@ def predicted_delay_spread(impairments: Impairments, sent_s: FloatArray, *, seed
     holding = [one for one in impairments if isinstance(one, (ExtraDelay, Reordering))]
     if not holding or any(isinstance(one, RateTrace) for one in impairments) or not len(sent_s):
         return None
-    chance = np.random.default_rng(seed)
+    chance = np.random.default_rng(1)
     means, shares = [], []
     for _ in range(DRAWS):
         waits = _waits(impairments, len(sent_s), chance)
-        order = np.argsort(sent_s + waits, kind="stable")
         means.append(float(waits.mean()))
-        shares.append(float((order < np.maximum.accumulate(order)).mean()))
+        shares.append(float(overtaken_packets(sent_s + waits).mean()))
     ranges = [2 * one.jitter_s if isinstance(one, ExtraDelay) else one.delay_s for one in holding]
     return DelaySpread(
         mean_s=float(np.mean(means)),

@@ -6,7 +6,7 @@ of faults.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,10 @@ from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import NEVER, Epoch, epochs, path_losses
 from testbed.stream.prediction.block_size_policy import BlockSizePolicy
 from testbed.stream.prediction.failure_candidates import DiagnosisAccuracy, diagnosis_accuracy
-from testbed.stream.prediction.sent_redundancy import is_unrecoverable, sent_redundancy
+from testbed.stream.prediction.sent_redundancy import SentRedundancy, is_unrecoverable, sent_redundancy
 
 _EARLY_S = 0.01
 """A change may have been in force so long before it was noted."""
-LEAST_ROR, SHARE_OF_ROR = 0.002, 0.02
-"""What a redundancy of packets really sent may be off, and of what is predicted: a packet too many or too few in each
-answer is off by more up to N = 2.5 M."""
 _BIN_S, _BINS_AROUND = 0.25, 4
 """How long packets are in transit is read off those sent within a second: a busy machine holds some up for long."""
 
@@ -65,14 +62,11 @@ class Outage:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EpochsResult:
+class EpochsResult(SentRedundancy):
     """``certain`` packets were predicted for sure: ``wrongly_lost`` of them vanished, ``wrongly_arrived`` came all the
     same.
 
-    Redundancies are N / FEC_t - 1, means over the blocks that the sender began after its answer to what was broken
-    (``redundancy_over_s`` seconds of stream time): what the epochs call for, and first transmissions that were really
-    sent. Of those blocks' ``settled_packets``, ``settled_late_parity`` were late parity. ``transient_packets``: of all
-    other blocks, beyond what the epochs call for. ``sender_redundancy``: the sender's N, mean over all blocks.
+    ``sender_redundancy``: the sender's N, mean over all blocks.
     ``diagnoses``: how often it knew what had failed.
     """
 
@@ -89,25 +83,10 @@ class EpochsResult:
     random_losses: tuple[float, float, float]
     undecodable: int
     undecodable_within_reach: int
-    redundancy_predicted: float
-    redundancy_measured: float
-    redundancy_tolerance: float
-    redundancy_over_s: float
-    settled_packets: int
-    settled_late_parity: int
-    transient_packets: int
     sender_redundancy: float
     longest_change_s: float | None
     transit_s: float
     diagnoses: DiagnosisAccuracy | None = None
-
-    @property
-    def ror_tolerance(self) -> float:
-        """What the redundancy that was sent may be off the predicted one."""
-        return self.redundancy_tolerance + max(LEAST_ROR, SHARE_OF_ROR * self.redundancy_predicted)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -132,10 +111,10 @@ def analyse_epochs(
     found, lost = epochs(plan, run.faults, run.changes), deliveries.lost
     certain, sure = deliveries.certain, deliveries.lowest
     outages, beyond = _outages(plan, run, found, policy, deliveries)
-    sent = sent_redundancy(plan, run, found, policy)
     chance = certain & (sure > 0) & (sure < 1)
     spread = float(np.sqrt((sure[chance] * (1 - sure[chance])).sum()))
     return EpochsResult(
+        **vars(sent_redundancy(plan, run, found, policy)),
         frames=_split_periods(plan, run, found, deliveries),
         outages=outages,
         faults=len(run.faults),
@@ -149,13 +128,6 @@ def analyse_epochs(
         random_losses=(float(sure[chance].sum()), float(lost[chance].sum()), 4 * spread),
         undecodable=int(run.never_complete.sum()),
         undecodable_within_reach=int((run.never_complete & ~beyond).sum()),
-        redundancy_predicted=sent.predicted,
-        redundancy_measured=sent.measured,
-        redundancy_tolerance=sent.tolerance,
-        redundancy_over_s=sent.settled_s,
-        settled_packets=sent.settled_packets,
-        settled_late_parity=sent.late_parity,
-        transient_packets=sent.transient,
         sender_redundancy=_sender_redundancy(run, policy),
         longest_change_s=max((c.switch_stop_s - c.began_s for c in run.changes), default=None),
         transit_s=round(float(transits_s(run).max(initial=0.0)), 4),
@@ -177,14 +149,9 @@ def transits_s(run: StreamMeasurements) -> FloatArray:
     at = run.sent.time_s
     if not len(at):
         return np.zeros(0)
-    sent, order = np.unique(run.sent.key, return_index=True)
-    got = run.received.key
-    place = np.minimum(np.searchsorted(sent, got), len(sent) - 1)
-    known = sent[place] == got
-    left = order[place[known]]
     bins = np.maximum(0, at / _BIN_S).astype(np.int64)
     longest = np.zeros(int(bins.max()) + 1)
-    np.maximum.at(longest, bins[left], np.maximum(0.0, run.received.time_s[known] - at[left]))
+    np.maximum.at(longest, bins, np.nan_to_num(run.deliveries.transit_s))
     around = np.pad(longest, _BINS_AROUND)
     widest = np.max([around[k : k + len(longest)] for k in range(2 * _BINS_AROUND + 1)], axis=0)
     return np.asarray(widest[bins], dtype=np.float64)

@@ -21,28 +21,9 @@ from testbed.stream.prediction.active_faults import RETURN_LABELS
 from testbed.stream.prediction.block_size_policy import block_size_policy
 from testbed.stream.prediction.failure_candidates import exact_block_size
 from topologies.network import LinkId
+from topologies.text.json_types import JsonObject
 
 SAMPLES = 20_000
-
-
-@dataclass(frozen=True, kw_only=True)
-class ExpectedRedundancy:
-    """Means over time of N/FEC_t - 1, with N as the labels that are lost call for.
-
-    ``equation_45``: states of one and two failed cables only, weighted u (1-u)^(n-1) and u^2 (1-u)^(n-2) over all
-    pairs; ``singles_only`` is its first term. ``mean``: all states, those of three and more from ``SAMPLES`` draws.
-    ``spread``: standard deviation of the mean over a run of the given length. ``cables``: how many can fail.
-    ``beyond``: share of the time in which no N up to the plan's largest helps, or no report gets back to ask for one;
-    it counts as 0 in all of these, pairs of equation 45 included.
-    """
-
-    cables: int
-    unavailability: float
-    singles_only: float
-    equation_45: float
-    mean: float
-    spread: float
-    beyond: float
 
 
 class StateCosts:
@@ -159,22 +140,30 @@ def redundancy_means(costs: StateCosts, unavailabilities: Sequence[float], draws
     return found
 
 
-def expected_redundancy(plan: StreamPlan, faults: PoissonFaults, *, seed: int = 1) -> ExpectedRedundancy:
-    """For a plan whose routes do not change. Cost: cables^2 times paths, and SAMPLES times paths."""
+def expected_redundancy(plan: StreamPlan, faults: PoissonFaults) -> JsonObject:
+    """Means over time of N/FEC_t - 1, with N as the labels that are lost call for, by name; for a plan whose routes do
+    not change. Cost: cables^2 times paths, and SAMPLES times paths.
+
+    ``equation_45``: states of one and two failed cables only, weighted u (1-u)^(n-1) and u^2 (1-u)^(n-2) over all
+    pairs; ``singles_only`` is its first term. ``mean``: all states, those of three and more from ``SAMPLES`` draws.
+    ``spread``: standard deviation of the mean over a run of the given length. ``cables``: how many can fail.
+    ``beyond``: share of the time in which no N up to the plan's largest helps, or no report gets back to ask for one;
+    it counts as 0 in all of these, pairs of equation 45 included.
+    """
     costs = StateCosts(plan)
     count, u = len(costs.cables), faults.unavailability
-    (means,) = redundancy_means(costs, [u], np.random.default_rng(seed).random((SAMPLES, count)))
+    (means,) = redundancy_means(costs, [u], np.random.default_rng(1).random((SAMPLES, count)))
     active = max(0.0, plan.duration_s - plan.stream.playback_s - 0.5 - faults.start_s)
     share = active / plan.duration_s
-    return ExpectedRedundancy(
-        cables=count,
-        unavailability=u,
-        singles_only=means.one * share,
-        equation_45=(means.one + means.two) * share,
-        mean=means.mean * share,
-        spread=means.spread * math.sqrt(faults.lasts_s / max(active, faults.lasts_s)) * share,
-        beyond=means.beyond * share,
-    )
+    return {
+        "cables": count,
+        "unavailability": u,
+        "singles_only": means.one * share,
+        "equation_45": (means.one + means.two) * share,
+        "mean": means.mean * share,
+        "spread": means.spread * math.sqrt(faults.lasts_s / max(active, faults.lasts_s)) * share,
+        "beyond": means.beyond * share,
+    }
 
 
 def loaded_cables(plan: StreamPlan) -> tuple[LinkId, ...]:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -22,6 +22,10 @@ from testbed.stream.prediction.block_size_policy import BlockSizePolicy
 from testbed.stream.prediction.clairvoyant import needed_size
 from testbed.stream.prediction.failure_candidates import DIAGNOSES, is_exact
 
+LEAST_ROR, SHARE_OF_ROR = 0.002, 0.02
+"""What a redundancy of packets really sent may be off, and of what is predicted: a packet too many or too few in each
+answer is off by more up to N = 2.5 M."""
+
 _ANSWER_BLOCKS, _ANSWER_LOSSES = 5, 3
 """A sender that has not answered a state after two reports, so many blocks and the time in which so many packets are
 lost is judged all the same."""
@@ -29,21 +33,24 @@ lost is judged all the same."""
 
 @dataclass(frozen=True, kw_only=True)
 class SentRedundancy:
-    """Means over the ``settled_blocks``, ``settled_s`` of stream time: ``measured`` N / FEC_t - 1 of first
-    transmissions, ``predicted`` that of their states; ``tolerance``: what an estimated share of losses leaves open.
-
-    ``late_parity``: packets of settled blocks beyond their N, of ``settled_packets``. ``transient``: packets of all
-    other blocks within reach beyond what their states call for.
+    """Means over the settled blocks, ``redundancy_over_s`` of stream time, of N / FEC_t - 1: what their states ask for,
+    and first transmissions that were really sent; ``redundancy_tolerance``: what an estimated share of losses leaves
+    open. Of those blocks' ``settled_packets``, ``settled_late_parity`` were late parity. ``transient_packets``: of all
+    other blocks within reach, beyond what their states call for.
     """
 
-    predicted: float = 0.0
-    measured: float = 0.0
-    tolerance: float = 0.0
-    settled_blocks: int = 0
-    settled_s: float = 0.0
+    redundancy_predicted: float = 0.0
+    redundancy_measured: float = 0.0
+    redundancy_tolerance: float = 0.0
+    redundancy_over_s: float = 0.0
     settled_packets: int = 0
-    late_parity: int = 0
-    transient: int = 0
+    settled_late_parity: int = 0
+    transient_packets: int = 0
+
+    @property
+    def ror_tolerance(self) -> float:
+        """What the redundancy that was sent may be off the predicted one."""
+        return self.redundancy_tolerance + max(LEAST_ROR, SHARE_OF_ROR * self.redundancy_predicted)
 
 
 class States(NamedTuple):
@@ -53,6 +60,12 @@ class States(NamedTuple):
     stop_s: FloatArray
     size: FloatArray
     loss: FloatArray
+
+    @classmethod
+    def of(cls, found: Sequence[Epoch], sizes: Sequence[float] | FloatArray, losses: FloatArray) -> Self:
+        """Of these epochs."""
+        edges = [epoch.start_s for epoch in found], [epoch.stop_s for epoch in found]
+        return cls(*map(np.array, (*edges, sizes, losses)))
 
     @property
     def lasts_s(self) -> FloatArray:
@@ -80,23 +93,21 @@ def sent_redundancy(
         math.nan if is_unrecoverable(epoch, policy) else needed_size(plan, policy, epoch.loss, epoch.needed)
         for epoch in found
     ]
-    edges = ([epoch.start_s for epoch in found], [epoch.stop_s for epoch in found])
-    states = States(*map(np.array, (*edges, sizes, [epoch.loss for epoch in found])))
+    states = States.of(found, sizes, np.array([epoch.loss for epoch in found]))
     state, settled = states.of_blocks(run), settled_blocks(plan, run, states)
     sent, required = run.packets_of_block, states.size[state]
     first = np.minimum(run.size_begun, sent)  # an N that was said, and not sent, is no redundancy
     transient = int((sent - required)[~np.isnan(required) & ~settled].sum())
     if not settled.any():
-        return SentRedundancy(transient=transient)
+        return SentRedundancy(transient_packets=transient)
     return SentRedundancy(
-        predicted=float(required[settled].mean() / policy.base - 1),
-        measured=float(first[settled].mean() / policy.base - 1),
-        tolerance=float(_left_open(plan, policy, states)[state][settled].mean() / policy.base),
-        settled_blocks=int(settled.sum()),
-        settled_s=round(float(settled.sum()) * plan.stream.block_s, 4),
+        redundancy_predicted=float(required[settled].mean() / policy.base - 1),
+        redundancy_measured=float(first[settled].mean() / policy.base - 1),
+        redundancy_tolerance=float(_left_open(plan, policy, states)[state][settled].mean() / policy.base),
+        redundancy_over_s=round(float(settled.sum()) * plan.stream.block_s, 4),
         settled_packets=int(sent[settled].sum()),
-        late_parity=int((sent - first)[settled].sum()),
-        transient=transient,
+        settled_late_parity=int((sent - first)[settled].sum()),
+        transient_packets=transient,
     )
 
 

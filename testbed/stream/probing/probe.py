@@ -104,38 +104,38 @@ def _arriving(plan: StreamPlan, link: int, size: int, blocks: IntArray) -> IntAr
 def judge_probe(plan: StreamPlan, steps: tuple[ProbeStep, ...], invalid: str | None) -> Verdict:
     """N within the error rate, N - 1 above it, and both as often as predicted."""
     limit = PROBE_ERROR_RATE if plan.stream.labels == "random" else 0.0
-    checks = []
-    for step in steps:
+    often, enough = [], []
+    for step, within in zip(steps, (True, False), strict=False):
         low, high = step.interval
+        measured, about = step.failures / max(1, step.blocks), f"block-size:{step.block_size}"
         agrees = low <= step.predicted_failure <= high
         if plan.stream.labels == "stratified":
             agrees = step.failures == round(step.predicted_failure * step.blocks)
-        checks.append(
+        often.append(
             Check(
                 name=f"decoding failures at N = {step.block_size}",
                 key="decoding-failures",
-                about=f"block-size:{step.block_size}",
+                about=about,
                 predicted=step.predicted_failure,
-                measured=step.failures / max(1, step.blocks),
+                measured=measured,
                 tolerance=(high - low) / 2,
                 passed=agrees,
                 detail=f"{step.failures} of {step.blocks} blocks; the true rate lies in [{low:.5f}, {high:.5f}]",
             ).of(step.blocks)
         )
-    for step, within in zip(steps, (True, False), strict=False):
-        holds = (step.predicted_failure <= limit) is within and (step.interval[0] <= limit or not within)
-        checks.append(
+        holds = (step.predicted_failure <= limit) is within and (low <= limit or not within)
+        enough.append(
             Check(
                 name=f"N = {step.block_size} is {'enough' if within else 'too small'} for an error rate of {limit:g}",
                 key="within-error-rate" if within else "beyond-error-rate",
-                about=f"block-size:{step.block_size}",
+                about=about,
                 predicted=limit,
-                measured=step.failures / max(1, step.blocks),
+                measured=measured,
                 tolerance=None,
-                passed=holds if within else holds and step.failures / max(1, step.blocks) > limit,
+                passed=holds and (within or measured > limit),
             ).of(step.blocks)
         )
-    return Verdict(checks=tuple(checks), invalid=invalid)
+    return Verdict(checks=(*often, *enough), invalid=invalid)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from testbed.openflow.rules import stream_rules
 from testbed.stream.emulated.endpoints import EndpointProcess
 from testbed.tunnel.emulated import programs
 from testbed.tunnel.emulated.tunnel import Rules, RunningTunnel, running_tunnel
-from testbed.tunnel.emulated.voice import VOICE, probe_process
+from testbed.tunnel.emulated.voice import voice_process
 from testbed.tunnel.trial import RivalRun, TrialMeasurements, TrialPlan
 
 _LEAD_S, _REST_S = 0.5, 1.5
@@ -75,15 +75,10 @@ class _Trial:
             if tunnel is None:
                 return RivalRun(rival=rival, programs=measured, faults=faults, lag_s=lag_s)
             ends = tunnel.results()
-        there, back = ends[self._plan.source], ends[self._plan.sink]
         return RivalRun(
             rival=rival,
-            counters={**there["counters"], **{f"sink_{name}": n for name, n in back["counters"].items()}},
-            offered=there["offered"],
-            delivered=back["delivered"],
-            offered_back=back["offered"],
-            delivered_back=there["delivered"],
-            wire_bytes_back=back["counters"]["wire_bytes"],
+            source=ends[self._plan.source],
+            sink=ends[self._plan.sink],
             programs=measured,
             faults=faults,
             lag_s=max(lag_s, *(end["counters"]["worst_receive_lag_s"] for end in ends.values())),
@@ -118,8 +113,8 @@ class _Trial:
         with ExitStack() as stack:
             voice = None
             if "voip" in workloads:
-                source = replace(VOICE, duration_s=plan.duration_s)
-                voice = probe_process(place.net, stack, (place.source, place.sink), place.address, source)
+                hosts = place.source, place.sink
+                voice = voice_process(place.net, stack, hosts, place.address, plan.duration_s)
                 stack.callback(voice.close)
                 voice.wait_until_ready()
             for name in workloads:

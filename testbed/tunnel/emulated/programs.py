@@ -75,20 +75,8 @@ def make_clip(folder: Path, duration_s: float) -> Path:
     clip = folder / "sent.ts"
     picture = f"testsrc2=size=480x270:rate={_FRAMES_PER_S}"
     words = ["ffmpeg", "-v", "error", "-y", "-f", "lavfi", "-i", picture, "-t", f"{duration_s:g}", "-c:v", "libx264"]
-    words += [
-        "-preset",
-        "veryfast",
-        "-g",
-        str(_FRAMES_PER_S),
-        "-bf",
-        "0",
-        "-b:v",
-        "800k",
-        "-pix_fmt",
-        "yuv420p",
-        str(clip),
-    ]
-    subprocess.run(words, check=True, stdin=subprocess.DEVNULL, timeout=300)
+    words += f"-preset veryfast -g {_FRAMES_PER_S} -bf 0 -b:v 800k -pix_fmt yuv420p".split()
+    subprocess.run([*words, str(clip)], check=True, stdin=subprocess.DEVNULL, timeout=300)
     return clip
 
 

@@ -8,7 +8,6 @@ import math
 import select
 import socket
 import time
-from array import array
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
@@ -32,6 +31,7 @@ from testbed.stream.emulated.endpoints import (
     warm_up,
 )
 from testbed.stream.emulated.frames import Frames, frames_of
+from testbed.stream.judgement.packet_logs import RowLog
 from testbed.tunnel.emulated.tun_device import open_tun, read_packet, write_packet
 from testbed.tunnel.ends import build_receiver, build_sender, flow_of_packet, is_ipv4
 from testbed.tunnel.plan import FRAME_HEADERS_BYTES, TunnelPlan, report_labels
@@ -45,25 +45,12 @@ PACKETS = [("flow", "u1"), ("number", "u4"), ("at_s", "f8"), ("bytes", "u2"), ("
 """Of a log of packets: those offered (``came_s`` and ``recovered`` unused), or those handed on at ``at_s``."""
 
 
-class PacketLog:
-    """A row a packet, the first two million."""
-
-    def __init__(self) -> None:
-        self._values = array("d")
-        self.left_out = 0
-
-    def add(self, row: tuple[float, ...]) -> None:
-        if len(self._values) < _MOST_ROWS * len(PACKETS):
-            self._values.extend(row)
-        else:
-            self.left_out += 1
-
-    def rows(self) -> np.ndarray[Any, np.dtype[np.void]]:
-        table = np.array(self._values).reshape(-1, len(PACKETS))
-        found = np.empty(len(table), dtype=PACKETS)
-        for column, (name, _) in enumerate(PACKETS):
-            found[name] = table[:, column]
-        return found
+def records_of(log: RowLog) -> np.ndarray[Any, np.dtype[np.void]]:
+    """A record of ``PACKETS`` a row."""
+    found = np.empty(len(log), dtype=PACKETS)
+    for name, column in log.arrays().items():
+        found[name] = column
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,8 +101,8 @@ class _End:
         self._arrivals = Arrivals(datagrams, self._largest + 1, peer=peer_ip)
         self._frames, self._datagrams, self._tun, self._gauge = frames, datagrams, tun, gauge
         self._reports_under = itertools.cycle(report_labels(spec.plan.there.forward))
-        self._offered, self._delivered = PacketLog(), PacketLog()
-        self._counts = {"not_ipv4": 0, "not_taken": 0, "report_bytes": 0}
+        self._offered, self._delivered = (RowLog(*(name for name, _ in PACKETS)) for _ in range(2))
+        self._counts = {"not_ipv4": 0, "not_taken": 0, "report_bytes": 0, "rows_left_out": 0}
         self._mtu = spec.plan.mtu
         warm_up(frames, warm_labels(spec.plan.there.forward), HEADER_BYTES)
 
@@ -156,7 +143,7 @@ class _End:
             now, flow = time.monotonic() - start_s, flow_of_packet(packet)
             number = self._sender.numbers[flow]
             self._send(self._sender.offer(packet, now, flow))
-            self._offered.add((flow, number, now, len(packet), 0.0, 0.0))
+            self._log(self._offered, flow, number, now, len(packet), 0.0, 0.0)
             self._gauge[1] += 1
             self._gauge[2] += len(packet)
 
@@ -176,9 +163,16 @@ class _End:
     def _hand_on(self, packets: Iterable[Delivered]) -> None:
         for one in packets:
             self._counts["not_taken"] += not write_packet(self._tun, one.payload)
-            self._delivered.add((one.flow, one.number, one.at_s, len(one.payload), one.came_s, one.recovered))
+            self._log(self._delivered, one.flow, one.number, one.at_s, len(one.payload), one.came_s, one.recovered)
             self._gauge[5] += 1
             self._gauge[6] += one.recovered
+
+    def _log(self, log: RowLog, *row: float) -> None:
+        """The first two million."""
+        if len(log) < _MOST_ROWS:
+            log.add_row(*row)
+        else:
+            self._counts["rows_left_out"] += 1
 
     def _result(self, lasted_s: float, processor_s: float) -> dict[str, Any]:
         summary = dict(zip(GAUGES[1:], (int(number) for number in self._gauge[1:]), strict=True))
@@ -191,10 +185,9 @@ class _End:
                 **{f"rejected_{reason}": count for reason, count in self._receiver.rejected.items()},
                 "refused": self._frames.refused,
                 "foreign": self._arrivals.foreign,
-                "rows_left_out": self._offered.left_out + self._delivered.left_out,
                 "worst_receive_lag_s": round(self._arrivals.worst_lag_s, 6),
                 "processor_share": round(processor_s / max(lasted_s, 1e-9), 4),
             },
-            "offered": self._offered.rows(),
-            "delivered": self._delivered.rows(),
+            "offered": records_of(self._offered),
+            "delivered": records_of(self._delivered),
         }

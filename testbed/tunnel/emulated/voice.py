@@ -1,4 +1,4 @@
-"""A source of constant rate and its sink, in one process with sockets of two hosts: G.711-like voice, or plain UDP.
+"""A source of constant rate and its sink, in one process with sockets of two hosts: G.711-like voice.
 
 Packets and clock are this process's alone, so that times one way are of one clock.
 """
@@ -11,7 +11,6 @@ import socket
 import struct
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -24,44 +23,34 @@ _LINGER_S = 1.0
 """For packets under way at the end."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConstantRate:
-    """``payload_bytes`` with the RTP header (RFC 3550); G.711 at 20 ms: 172 bytes every 20 ms."""
-
-    name: str
-    port: int
-    every_s: float
-    payload_bytes: int
-    duration_s: float = 0.0
+_PORT, _EVERY_S = 5006, 0.02
+_PACKET_BYTES = 12 + 160
+"""Of G.711 at 20 ms, with the RTP header (RFC 3550)."""
 
 
-VOICE = ConstantRate(name="voip", port=5006, every_s=0.02, payload_bytes=12 + 160)
-
-
-def probe_process(
-    net: EmulatedNetwork, stack: ExitStack, hosts: tuple[WiredHost, WiredHost], address: str, source: ConstantRate
+def voice_process(
+    net: EmulatedNetwork, stack: ExitStack, hosts: tuple[WiredHost, WiredHost], address: str, duration_s: float
 ) -> EndpointProcess:
-    """Sends from the first host to that address of the second; its result has sent_s and delay_s (inf: never), lists in
-    the order of sending, and lag_s."""
+    """Sends from the first host to that address of the second for so long; its result has sent_s and delay_s (inf:
+    never), lists in the order of sending, and lag_s."""
     sending = stack.enter_context(net.open_socket(hosts[0].name, socket.AF_INET, socket.SOCK_DGRAM, 0))
     taking = stack.enter_context(net.open_socket(hosts[1].name, socket.AF_INET, socket.SOCK_DGRAM, 0))
     taking.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
-    taking.bind(("0.0.0.0", source.port))
+    taking.bind(("0.0.0.0", _PORT))
     taking.setblocking(False)
-    return EndpointProcess(source.name, lambda: partial(_run, sending, taking, address, source))
+    return EndpointProcess("voip", lambda: partial(_run, sending, taking, address, duration_s))
 
 
-def _run(sending: socket.socket, taking: socket.socket, address: str, source: ConstantRate, start_s: float) -> Any:
-    duration_s = source.duration_s
-    count = int(duration_s / source.every_s)
+def _run(sending: socket.socket, taking: socket.socket, address: str, duration_s: float, start_s: float) -> Any:
+    count = int(duration_s / _EVERY_S)
     sent, came, worst_lag_s, n = [0.0] * count, [math.inf] * count, 0.0, 0
     while (now := time.monotonic() - start_s) < duration_s + _LINGER_S:
-        due_s = n * source.every_s
+        due_s = n * _EVERY_S
         if n < count and now >= due_s:
             worst_lag_s, sent[n] = max(worst_lag_s, now - due_s), now
             header = _RTP.pack(0x80, 0, n & 0xFFFF, n * 160 & 0xFFFFFFFF, n)
             with suppress(OSError):  # what the host refuses (no route, a full queue) is lost like any other
-                sending.sendto(header.ljust(source.payload_bytes, b"\x55"), (address, source.port))
+                sending.sendto(header.ljust(_PACKET_BYTES, b"\x55"), (address, _PORT))
             n += 1
             continue
         until_s = due_s if n < count else duration_s + _LINGER_S

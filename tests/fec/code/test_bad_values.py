@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,13 +13,10 @@ from hypothesis import strategies as st
 from fec.adapters.raptorq_blocks import RaptorQBlocks
 from fec.code.block_codes import ReedSolomonBlocks
 from fec.code.reed_solomon import ReedSolomonCode
-from fec.code.sliding_window import Repair, RlcBlocks, SlidingWindowDecoder, SlidingWindowEncoder, coding_coefficients
 from fec.errors import FecError
-from tests.helpers.drawn import drawn
 
 CODES: list[Any] = [
     ReedSolomonBlocks,
-    RlcBlocks,
     pytest.param(RaptorQBlocks, marks=pytest.mark.filterwarnings("ignore")),
 ]
 numbers = st.sampled_from(
@@ -72,40 +68,19 @@ def test_reed_solomon_decodes_or_refuses(symbols: Any) -> None:
         assert len(found) == 2 and len(set(map(len, found))) == 1
 
 
-@drawn(200)
-@given(
-    window=numbers,
-    sources=st.lists(st.tuples(numbers, data), max_size=5),
-    repairs=st.lists(st.tuples(numbers, numbers, numbers, st.binary(max_size=9) | st.none()), max_size=4),
-)
-def test_the_sliding_window(window: Any, sources: list[Any], repairs: list[Any]) -> None:
-    with suppress(FecError):
-        coding_coefficients(window, window, window)
-    with suppress(FecError):
-        encoder, decoder = SlidingWindowEncoder(window), SlidingWindowDecoder(window)
-        for number, symbol in sources:
-            for call in (lambda: encoder.add(symbol), encoder.repair, lambda: decoder.add_source(number, symbol)):  # noqa: B023
-                with suppress(FecError):
-                    call()
-        for key, first, count, symbol in repairs:
-            with suppress(FecError):
-                array: Any = symbol if symbol is None else np.frombuffer(symbol, dtype=np.uint8)
-                decoder.add_repair(Repair(key=key, first=first, count=count, symbol=array))
-        with suppress(FecError):
-            decoder.add_repair(window)
-
-
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: RlcBlocks().encoder(bytes(10), 4), "block of 10 bytes: give 1 to 1000 symbols of 4 bytes"),
-        (lambda: RlcBlocks().encoder(bytes(8), 0), "symbol_bytes '0': give a whole number from 1 to 65535"),
-        (lambda: RlcBlocks().decoder(2, 8).add(-1, bytes(8)), "symbol '-1': give a whole number from 0 to 16777215"),
-        (lambda: RlcBlocks().decoder(2, 8).add(0, bytes(7)), "symbol: 7 bytes; give 8"),
+        (lambda: ReedSolomonBlocks().encoder(bytes(10), 4), "block of 10 bytes: give 1 to 254 symbols of 4 bytes"),
+        (lambda: ReedSolomonBlocks().encoder(bytes(8), 0), "symbol_bytes '0': give a whole number from 1 to 65535"),
+        (
+            lambda: ReedSolomonBlocks().decoder(2, 8).add(-1, bytes(8)),
+            "symbol '-1': give a whole number from 0 to 16777215",
+        ),
+        (lambda: ReedSolomonBlocks().decoder(2, 8).add(0, bytes(7)), "symbol: 7 bytes; give 8"),
         (lambda: ReedSolomonCode(1).decode({"0": b"ab"}), "give a whole number"),
         (lambda: ReedSolomonCode(1).decode({2.5: b"ab"}), "give a whole number"),
         (lambda: ReedSolomonCode(1).encode(["text"], 2), "packet of the block: got a str; give bytes"),
-        (lambda: SlidingWindowEncoder(0), "encoding window '0'"),
     ],
 )
 def test_the_message_says_what_to_give(call: Callable[[], Any], says: str) -> None:

@@ -9,10 +9,11 @@ from itertools import pairwise
 from fec.protocol.framing import BLOCK_NUMBERS
 from fec.protocol.loss_report import MAX_BLOCKS, LossReport, decode_report
 from fec.protocol.loss_reporting import USUAL_BLOCKS, LossReporter
+from fec.protocol.receiver_types import ReceiverParameters
 
 
 def _reporter() -> LossReporter:
-    return LossReporter(stream_id=7, interval_s=0.1, most_packets=50, urgent_s=0.02)
+    return LossReporter(ReceiverParameters(source_packets=20, symbol_bytes=8, stream_id=7, report_packets=50))
 
 
 def _send(reporter: LossReporter, now_s: float, newest_us: int = 0, highest: int = 0) -> LossReport:

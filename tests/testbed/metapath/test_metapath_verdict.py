@@ -32,7 +32,7 @@ from testbed.metapath.planning import each_cable_faults
 from testbed.metapath.source import SourceEvent
 from testbed.metapath.workload import metapath_plan
 from testbed.stream.measurements import BlockOutcomes, ReceivedPackets, RunHealth, SentPackets, StreamMeasurements
-from testbed.stream.planning import PlanOptions, build_plan
+from tests.helpers.stream_plans import planned
 from topologies import load_network
 
 NETWORK = load_network("torus:4x4")
@@ -243,7 +243,7 @@ def test_rows_and_document_are_drawn_and_printed() -> None:
 
 
 def test_a_coded_stream_counts_what_was_decoded_in_time() -> None:
-    plan, _ = build_plan(NETWORK, "s0_0", "s2_0", PlanOptions(faults=(), duration_s=1.0))
+    plan = planned(NETWORK, "s0_0", "s2_0", faults=(), duration_s=1.0)
     m = plan.stream.source_packets
     sent = SentPackets(
         time_s=np.arange(m) / 1000,
@@ -335,7 +335,7 @@ def test_the_study_passes_on_good_rows_and_is_drawn() -> None:
     verdict = STUDY.judge(rows)
     assert verdict.passed, [c.name for c in verdict.checks if not c.passed]
     drawings = drawn(STUDY, rows)
-    assert set(drawings) == {"carrier_lost", "silent_blackhole", "packets_lost_in_every_run", "beside_tcp"}
+    assert set(drawings) == {"carrier_lost", "silent_blackhole"}
     assert len(CROWDED) + 2 * len(NAMES) - 1 == len(rows)
 
 

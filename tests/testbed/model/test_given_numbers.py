@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import testbed
 from testbed.model.wiring import MOST_PORT, Wiring, wire
+from tests.helpers.stream_plans import planned
 from topologies.errors import TopologyError
 from topologies.files.node_link import parse_document, parse_json, write_document
 from topologies.files.reading import NetworkNote
@@ -166,11 +167,10 @@ def test_a_stream_begins_at_the_port_that_its_host_has() -> None:
     from fec.protocol.wire import STREAM_UDP_PORT
     from testbed.openflow.flow_table import RuleWalker
     from testbed.stream.emulated.fabric import plan_rules
-    from testbed.stream.planning import PlanOptions, build_plan
 
     links = [("a", "s", {"ports": [3, 9]}), ("s", "b", {"ports": [200, 5]})]
     network = testbed.network({"hosts": ["a", "b"], "switches": ["s"], "links": links})
-    plan, _ = build_plan(network, "a", "b", PlanOptions())
+    plan = planned(network, "a", "b")
     walker = RuleWalker(wire(network), plan_rules(plan, wire(network)))
     walk = walker.walk("a", walker.stream_packet("a", "b", STREAM_UDP_PORT) | {"udp_src": 0})
     assert (walk.links, walk.host) == ((("a", "s", 0), ("s", "b", 0)), "b")

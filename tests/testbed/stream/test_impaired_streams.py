@@ -16,9 +16,9 @@ from testbed.stream.judgement.impairment_checks import impairment_checks
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import ReceivedPackets
 from testbed.stream.plan import StreamParameters, StreamPlan, plan_to_json
-from testbed.stream.planning import PlanOptions, build_plan
 from testbed.stream.simulated import SimulatedStreamFabric
 from tests.helpers.stored_plans import plan_from_json
+from tests.helpers.stream_plans import planned
 from topologies import load_network
 from topologies.network import Network
 
@@ -36,8 +36,7 @@ def _plan(
     network = network or load_network("swiss-t1")
     faults = parse_fault_list(words, network) if words else ()
     stream = StreamParameters(block_size=block_size)
-    options = PlanOptions(faults=faults, duration_s=duration_s, stream=stream, seed=seed)
-    return build_plan(network, "s1", "s6", options)[0]
+    return planned(network, "s1", "s6", faults=faults, duration_s=duration_s, stream=stream, seed=seed)
 
 
 def _named(checks: list[Check], words: str) -> Check:

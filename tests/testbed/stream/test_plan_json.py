@@ -10,8 +10,8 @@ import pytest
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.stream.plan import StreamPlan, plan_to_json
-from testbed.stream.planning import PlanOptions, build_plan
 from tests.helpers.stored_plans import plan_from_json
+from tests.helpers.stream_plans import planned
 from topologies import load_network
 
 FAULT = Fault(link=("s1", "s2", 0), kind="loss", start_s=1, stop_s=2.5, loss_fraction=0.25, direction="forward")
@@ -19,7 +19,7 @@ FAULT = Fault(link=("s1", "s2", 0), kind="loss", start_s=1, stop_s=2.5, loss_fra
 
 @pytest.fixture(scope="module")
 def plan() -> StreamPlan:
-    made, _ = build_plan(load_network("swiss-t1"), "s1", "s6", PlanOptions(faults=(FAULT,), duration_s=4.0))
+    made = planned(load_network("swiss-t1"), "s1", "s6", faults=(FAULT,), duration_s=4.0)
     return made
 
 
@@ -40,7 +40,7 @@ def test_plan_comes_back_equal_and_is_written_the_same_again(plan: StreamPlan) -
         ({"format": 2}, "plan: format 2 is not 1"),
         ({"network": None}, "plan: network: a node-link document is a JSON object"),
         ({"stream": {"rate_pps": "fast"}}, "plan: stream: rate_pps: 'fast' is not a finite number"),
-        ({"stream": {"rate_pps": 0}}, "plan: stream: stream: rate 0 packets/s"),
+        ({"stream": {"rate_pps": 0}}, "plan: stream: rate_pps 0: give packets a second"),
         ({"faults": [{"kind": "down"}]}, r"plan: faults\[0\]: link is missing"),
         ({"faults": [{"link": ["s1", "s99", 0]}]}, "plan: plan: fault on s1->s99, which is no link"),
         ({"forward": {"source": "s1", "sink": "s6", "paths": []}}, "plan: forward: label split: labels from 0"),

@@ -17,12 +17,11 @@ from testbed.stream.judgement.analysis import analyse
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import (
     EachLink,
-    PlanOptions,
-    build_plan,
     check_faults_in_duration,
     choose_links,
 )
 from testbed.stream.simulated import SimulatedStreamFabric
+from tests.helpers.stream_plans import planned
 from topologies import load_network
 from topologies.network import Link, Network, Node
 
@@ -30,18 +29,18 @@ from topologies.network import Link, Network, Node
 def test_delay_near_the_playback_buffer_is_refused_with_a_buffer_that_does() -> None:
     slow = load_network("ring:6,delay_s=0.1")
     with pytest.raises(InputError, match=r"playback buffer of 400 ms; give a buffer of 0\.9 s or more"):
-        build_plan(slow, "s0", "s3")
-    plan, _ = build_plan(slow, "s0", "s3", PlanOptions(stream=StreamParameters(playback_s=1.0)))
+        planned(slow, "s0", "s3")
+    plan = planned(slow, "s0", "s3", stream=StreamParameters(playback_s=1.0))
     assert plan.duration_s > 0
 
 
 def test_rate_that_fills_a_link_is_refused() -> None:
     with pytest.raises(InputError, match="lower the rate"):
-        build_plan(load_network("ring:6"), "s0", "s3", PlanOptions(stream=StreamParameters(rate_pps=20_000)))
+        planned(load_network("ring:6"), "s0", "s3", stream=StreamParameters(rate_pps=20_000))
 
 
 def test_each_link_fails_once_and_alone() -> None:
-    plan, _ = build_plan(load_network("swiss-t1"), "s1", "s6", PlanOptions(faults=EachLink()))
+    plan = planned(load_network("swiss-t1"), "s1", "s6", faults=EachLink())
     assert len({f.link for f in plan.faults}) == len(plan.faults) == len(choose_links(plan, None))
     assert all(a.stop_s < b.start_s for a, b in zip(plan.faults, plan.faults[1:], strict=False))
 
@@ -51,7 +50,7 @@ def test_the_same_arguments_give_the_same_plan() -> None:
     for _ in "ab":
         spraying._settled.cache_clear()
         network = load_network("manet:nodes=20,seed=1")
-        plans += [build_plan(network, "n0", "n19", PlanOptions(faults=EachLink(most=3)))[0]]
+        plans += [planned(network, "n0", "n19", faults=EachLink(most=3))]
     assert plans[0] == plans[1]
 
 
@@ -64,8 +63,9 @@ def test_link_that_is_none_is_named(text: object) -> None:
 def sparse_plan(most: int | None) -> StreamPlan:
     """Links of a full route at 500 packets/s, from a quarter of the labels to one in 720."""
     stream = StreamParameters(rate_pps=500.0, symbol_bytes=16, hold_s=0.3)
-    options = PlanOptions(stream=stream, faults=EachLink(precision=0.05, most=most))
-    return build_plan(load_network("manet:nodes=40,seed=3"), "n0", "n39", options)[0]
+    return planned(
+        load_network("manet:nodes=40,seed=3"), "n0", "n39", stream=stream, faults=EachLink(precision=0.05, most=most)
+    )
 
 
 def test_a_link_of_few_labels_is_waited_for_until_one_of_them_was_sent_again() -> None:
@@ -93,7 +93,7 @@ def test_so_the_next_failure_is_not_taken_for_one_on_top_of_it() -> None:
 def test_the_most_loaded_link_fails_first_so_that_no_large_failure_meets_a_small_one_that_may_be_over() -> None:
     """The repair of a link of a few labels shows a second later; until then the sender allows for it in whatever fails
     next."""
-    plan, _ = build_plan(load_network("manet:nodes=40,seed=3"), "n0", "n39", PlanOptions(faults=EachLink()))
+    plan = planned(load_network("manet:nodes=40,seed=3"), "n0", "n39", faults=EachLink())
     index = plan.network.link_index
     loads = [plan.forward.load(index[fault.link]) for fault in plan.faults]
     assert loads == sorted(loads, reverse=True) and len(set(loads)) > 3
@@ -101,11 +101,11 @@ def test_the_most_loaded_link_fails_first_so_that_no_large_failure_meets_a_small
 
 def test_labels_are_ordered_for_the_route_but_not_under_failures_that_overlap() -> None:
     network = load_network("swiss-t1")
-    alone = build_plan(network, "s1", "s6", PlanOptions(faults=EachLink()))[0]
+    alone = planned(network, "s1", "s6", faults=EachLink())
     assert len(alone.stream.label_slots) > 1
     first = alone.faults[0]
     both = (first, replace(alone.faults[1], start_s=first.start_s, stop_s=first.stop_s))
-    assert not build_plan(network, "s1", "s6", PlanOptions(faults=both))[0].stream.label_slots
+    assert not planned(network, "s1", "s6", faults=both).stream.label_slots
 
 
 def test_label_slots_that_are_no_order_are_refused_in_one_line() -> None:
@@ -120,7 +120,7 @@ def test_a_fault_that_comes_too_late_names_its_parallel_link() -> None:
     links = tuple(Link(source=a, target=b, key=k) for a, b in ("ab", "ba") for k in (0, 1))
     network = Network(name="two cables", nodes=nodes, links=links)
     fault = Fault(link=("a", "b", 1), start_s=9.0, stop_s=10.0)
-    plan, _ = build_plan(network, "a", "b", PlanOptions(duration_s=12.0))
+    plan = planned(network, "a", "b", duration_s=12.0)
     late = replace(plan, faults=(fault,), duration_s=5.0)
     with pytest.raises(InputError, match=r"fault on a->b#1: it begins at 9 s"):
         check_faults_in_duration(late)

@@ -13,8 +13,8 @@ from testbed.faults.fault import Fault
 from testbed.stream.judgement.analysis import analyse
 from testbed.stream.judgement.verdict import invalid_reason, judge
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import PlanOptions, build_plan
 from testbed.stream.simulated import SimulatedStreamFabric
+from tests.helpers.stream_plans import planned
 from topologies.network import Link, Network, Node
 
 NETWORKS = {
@@ -38,7 +38,7 @@ def plan_of(name: str) -> StreamPlan:
     links = tuple(Link(source=s, target=t) for a, b in pairs for s, t in ((a, b), (b, a)))
     network = Network(name=name, nodes=tuple(nodes), links=links)
     stream = StreamParameters(rate_pps=250.0, playback_s=0.6)
-    plan, _ = build_plan(network, source, sink, PlanOptions(duration_s=6.0, stream=stream, faults=()))
+    plan = planned(network, source, sink, duration_s=6.0, stream=stream, faults=())
     loaded = [i for i in plan.forward.loaded if plan.forward.load(i) < 1] or list(plan.forward.loaded)
     faults = tuple(
         Fault(link=network.links[i].id, kind=kind, start_s=at, stop_s=at + 1.2)

@@ -15,8 +15,9 @@ from testbed.stream.judgement.analysis import analyse
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.options import EachLink, StreamOptions
 from testbed.stream.plan import StreamParameters
-from testbed.stream.planning import PlanOptions, build_plan, build_together, check_concurrent
+from testbed.stream.planning import build_together, check_concurrent
 from testbed.stream.simulated import SimulatedStreamFabric
+from tests.helpers.stream_plans import planned
 from topologies import load_network
 
 
@@ -35,10 +36,7 @@ def test_streams_that_fill_a_link_together_are_refused() -> None:
     plans = build_together([request("s1", "s6", rate_pps=800, faults=())])
     one, other = plans[0], replace(plans[0], forward=plans[0].forward)
     network = load_network("ring:6")
-    pair = [
-        build_plan(network, a, b, PlanOptions(stream=replace(fast, rate_pps=4500)))[0]
-        for a, b in (("s0", "s3"), ("s1", "s4"))
-    ]
+    pair = [planned(network, a, b, stream=replace(fast, rate_pps=4500)) for a, b in (("s0", "s3"), ("s1", "s4"))]
     with pytest.raises(InputError, match=r"streams at once: they put .* Mbit/s"):
         check_concurrent(pair)
     with pytest.raises(InputError, match="end point of two"):

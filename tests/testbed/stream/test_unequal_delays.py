@@ -25,9 +25,10 @@ from testbed.stream.judgement.analysis import analyse
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.path_delays import longest_path_delay_s
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import EachLink, PlanOptions, build_plan
+from testbed.stream.planning import EachLink
 from testbed.stream.simulated import SimulatedStreamFabric
 from tests.helpers.delay_loop import DelayLoop
+from tests.helpers.stream_plans import planned
 
 CASES = {
     "swiss-t1, 10 to 30 ms": ("swiss-t1:delay_s=0.01", "s1", "s6"),
@@ -42,9 +43,9 @@ def plan_of(case: str, **options: object) -> StreamPlan:
     network, source, sink = CASES[case]
     roomy = StreamParameters(symbol_bytes=16, playback_s=60.0)
     known = testbed.network(network)
-    least = build_plan(known, source, sink, PlanOptions(stream=roomy, duration_s=70.0))[0]
+    least = planned(known, source, sink, stream=roomy, duration_s=70.0)
     stream = replace(roomy, playback_s=max(0.4, round(3.05 * longest_path_delay_s(least) + 0.005, 2)))
-    return build_plan(known, source, sink, PlanOptions(stream=stream, **options))[0]  # type: ignore[arg-type]
+    return planned(known, source, sink, stream=stream, **options)  # type: ignore[arg-type]
 
 
 def unaware(plan: StreamPlan) -> StreamSender:

@@ -42,17 +42,12 @@ def run_of(plan: TrialPlan, rival: str, *, lost: int = 0, mos_delay_s: float = 0
         return RivalRun(rival=rival, programs={"voip": voice}, faults=faults)
     offered = log(np.arange(500) * 0.02)
     delivered = log(np.arange(500) * 0.02 + 0.001, slice(lost, None))
-    counters = {
-        "wire_bytes": prediction.wire_bytes(plan, offered),
-        "sink_recovered": max(0, missed - lost),
-        "sink_report_bytes": 0,
-        "processor_share": 0.1,
-    }
+    counters = {"wire_bytes": prediction.wire_bytes(plan, offered), "processor_share": 0.1}
+    came = {"wire_bytes": 30_000, "recovered": max(0, missed - lost), "report_bytes": 0}
     programs = {"voip": voice, "ping": {"sent": 500, "lost": lost}}
-    return RivalRun(
-        rival=rival, counters=counters, offered=offered, delivered=delivered, offered_back=offered[:100],
-        delivered_back=offered[:100], wire_bytes_back=30_000, programs=programs, faults=faults,
-    )  # fmt: skip
+    source = {"counters": counters, "offered": offered, "delivered": offered[:100]}
+    sink = {"counters": came, "offered": offered[:100], "delivered": delivered}
+    return RivalRun(rival=rival, source=source, sink=sink, programs=programs, faults=faults)
 
 
 def measured(plan: TrialPlan, **adaptive: Any) -> TrialMeasurements:
@@ -86,7 +81,9 @@ def test_what_went_wrong_under_the_code_fails_its_check(plan: TrialPlan, wrong: 
 
 def test_faults_that_did_not_come_and_bytes_that_nobody_predicted_fail(plan: TrialPlan) -> None:
     good = run_of(plan, "adaptive")
-    dear = replace(good, counters={**good.counters, "wire_bytes": 2 * good.counters["wire_bytes"]}, faults=())
+    counters = good.source["counters"]
+    twice = {**counters, "wire_bytes": 2 * counters["wire_bytes"]}
+    dear = replace(good, source={**good.source, "counters": twice}, faults=())
     verdict = judge_trial(plan, TrialMeasurements(runs=(dear,))).verdict
     assert {"faults-came", "wire-bytes"} <= {check.key for check in verdict.checks if check.outcome == "fails"}
     late = judge_trial(plan, TrialMeasurements(runs=(replace(good, lag_s=1.0),))).verdict
@@ -106,20 +103,9 @@ def test_a_run_without_events_passes_no_check(plan: TrialPlan) -> None:
         "ping": {"sent": 0, "lost": 0},
         "video": {"frames": 0, "identical": 0},
     }
-    counters = {"wire_bytes": 0, "sink_recovered": 0, "sink_report_bytes": 0, "processor_share": 0.0}
-    empty = log(np.array([]))
-    runs = [
-        RivalRun(
-            rival=rival,
-            counters=counters,
-            offered=empty,
-            delivered=empty,
-            offered_back=empty,
-            delivered_back=empty,
-            programs=nothing,
-        )
-        for rival in ("none", "static", "adaptive")
-    ]
+    counters, empty = {"wire_bytes": 0, "recovered": 0, "report_bytes": 0, "processor_share": 0.0}, log(np.array([]))
+    end = {"counters": counters, "offered": empty, "delivered": empty}
+    runs = [RivalRun(rival=rival, source=end, sink=end, programs=nothing) for rival in ("none", "static", "adaptive")]
     runs.append(RivalRun(rival="direct", programs=nothing))
     judged = judge_trial(plan, TrialMeasurements(runs=tuple(runs), missing={"tcp": "iperf3"}))
     checks = judged.verdict.checks

@@ -239,8 +239,8 @@ def test_points_are_each_different_and_cover_what_the_studies_say() -> None:
 
 
 def test_figures_are_drawn() -> None:
-    assert list(ror_by_layer.STUDY.figures(by_layer())) == ["mean_ror_by_layer", "fall_of_each_network"]
-    assert list(ror_by_method.STUDY.figures(by_method())) == ["methods_beside_capillary", "order_of_pairs"]
+    assert list(ror_by_layer.STUDY.figures(by_layer())) == ["mean_ror_by_layer"]
+    assert list(ror_by_method.STUDY.figures(by_method())) == ["methods_beside_capillary"]
 
 
 def test_a_route_that_asks_for_more_packets_than_a_block_can_have_is_left_out_and_named() -> None:

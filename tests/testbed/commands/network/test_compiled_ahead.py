@@ -35,7 +35,7 @@ def test_striped_files_compile_nothing_more_when_they_are_used(tmp_path: Path) -
 
 
 def test_streams_compile_no_more_of_block_sizes_and_orders_of_labels_when_they_are_planned() -> None:
-    TASKS["codes and block sizes"]()
+    TASKS["orders of labels"]()
     from fec.redundancy import label_slots, worst_windows
 
     kernels = (label_slots._cost_of, label_slots._anneal, worst_windows._most_lost)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from testbed.cli import main
+from tests.helpers.stream_plans import planned
 
 STREAM = ["stream", "swiss-t1", "--from", "s1", "--to", "s6", "--fabric", "simulator"]
 
@@ -191,11 +192,10 @@ def test_probe_agrees_with_theory(capsys: pytest.CaptureFixture[str], tmp_path: 
 
 
 def test_probe_of_a_shifted_table_fails() -> None:
-    from testbed.stream.planning import PlanOptions, build_plan
     from testbed.stream.probing.probe import ProbeStep, judge_probe
     from topologies import load_network
 
-    plan, _ = build_plan(load_network("swiss-t1"), "s1", "s6", PlanOptions(seed=1))
+    plan = planned(load_network("swiss-t1"), "s1", "s6", seed=1)
     random_plan = plan.__class__(**{**vars(plan), "stream": plan.stream.__class__(labels="random")})
     steps = (
         ProbeStep(block_size=33, predicted_failure=0.004, blocks=10_000, failures=160, interval=(0.012, 0.021)),

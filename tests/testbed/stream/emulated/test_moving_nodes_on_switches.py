@@ -4,6 +4,7 @@ time."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -40,7 +41,7 @@ def streamed(handover: str, rate: float) -> dict[str, Any]:
         raise InvalidRunError(session.verdict.invalid)
     return {
         "checks": [(c.name, c.passed, c.detail) for c in session.verdict.checks],
-        "campaign": campaign.to_json(),
+        "campaign": asdict(campaign),
         "faults": len(plan.faults),
         "vanished": sum(len(change.vanished) for change in plan.changes),
     }

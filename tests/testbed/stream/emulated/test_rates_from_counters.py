@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from testbed.stream.plan import StreamPlan
-from testbed.stream.planning import PlanOptions, build_plan
 from tests.helpers.link_counts import LinkCounts, measured_rates
+from tests.helpers.stream_plans import planned
 from topologies import load_network
 from topologies.network import LinkId
 
@@ -18,7 +18,7 @@ AT_S, RATE_PPS, REPORTS_PPS = (1.0, 3.0), 220.0, 10.0
 @pytest.fixture
 def plan() -> StreamPlan:
     """A stream whose two return paths are disjoint."""
-    found, _ = build_plan(load_network("swiss-t1"), "s1", "s6", PlanOptions(method="single"))
+    found = planned(load_network("swiss-t1"), "s1", "s6", method="single")
     return found
 
 

@@ -22,8 +22,9 @@ from testbed.stream.judgement.streams import judge_stream
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import EachLink, PlanOptions, build_plan
+from testbed.stream.planning import EachLink
 from testbed.stream.simulated import SimulatedStreamFabric
+from tests.helpers.stream_plans import planned
 from topologies import load_network
 
 LINK = ("s0", "s1", 0)
@@ -34,7 +35,7 @@ def twice() -> tuple[StreamPlan, StreamMeasurements]:
     """One link fails from 2 to 4 s, and again from 6 to 8 s."""
     faults = tuple(Fault(link=LINK, start_s=start_s, stop_s=start_s + 2) for start_s in (2.0, 6.0))
     stream = StreamParameters(rate_pps=400.0, hold_s=0.3)
-    plan, _ = build_plan(load_network("ring:4"), "s0", "s2", PlanOptions(stream=stream, faults=faults))
+    plan = planned(load_network("ring:4"), "s0", "s2", stream=stream, faults=faults)
     return plan, SimulatedStreamFabric().run(plan)
 
 
@@ -87,8 +88,14 @@ def test_page_and_terminal_show_a_dash_for_it(twice: tuple[StreamPlan, StreamMea
 
 
 def single() -> tuple[StreamPlan, StreamMeasurements]:
-    options = PlanOptions(method="single", stream=StreamParameters(rate_pps=400.0), faults=EachLink(most=1))
-    plan, _ = build_plan(load_network("ring:4"), "s0", "s2", options)
+    plan = planned(
+        load_network("ring:4"),
+        "s0",
+        "s2",
+        method="single",
+        stream=StreamParameters(rate_pps=400.0),
+        faults=EachLink(most=1),
+    )
     return plan, SimulatedStreamFabric().run(plan)
 
 
@@ -118,7 +125,7 @@ def test_stored_faults_stay_readable(passed: bool | None) -> None:
 def silent(**health: float) -> Verdict:
     """Of a run on switches of which nothing arrived."""
     stream = StreamParameters(rate_pps=400.0)
-    plan, _ = build_plan(load_network("ring:4"), "s0", "s2", PlanOptions(stream=stream, faults=EachLink(most=2)))
+    plan = planned(load_network("ring:4"), "s0", "s2", stream=stream, faults=EachLink(most=2))
     run = without_arrivals(SimulatedStreamFabric().run(plan), 0.0, np.inf)
     blocks = block_outcomes(run.sent, run.received, stream.source_packets, stream.playback_s)
     run = replace(run, fabric="emulation", blocks=blocks, health=replace(run.health, **health))

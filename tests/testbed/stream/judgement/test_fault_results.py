@@ -13,9 +13,10 @@ from testbed.stream.judgement.analysis import analyse
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import EachLink, PlanOptions, build_plan, schedule_each_link
+from testbed.stream.planning import EachLink, schedule_each_link
 from testbed.stream.prediction.failure_candidates import DIAGNOSES
 from testbed.stream.simulated import SimulatedStreamFabric
+from tests.helpers.stream_plans import planned
 from topologies import Link, Network, Node, load_network
 
 
@@ -75,7 +76,7 @@ def test_a_failed_link_calls_for_the_same_block_size_whether_another_loses_some_
     down = Fault(link=("s0", "s1", 0), kind="down", start_s=1.0, stop_s=2.5)
     lossy = Fault(link=("s4", "s3", 0), kind="loss", loss_fraction=0.1, start_s=5.0, stop_s=8.0)
     faults = (down, lossy) if lossy_as_well else (down,)
-    plan, _ = build_plan(load_network("ring:6"), "s0", "s3", PlanOptions(faults=faults))
+    plan = planned(load_network("ring:6"), "s0", "s3", faults=faults)
     run = SimulatedStreamFabric().run(plan)
     analysis = analyse(plan, run)
     failed = analysis.faults[0]

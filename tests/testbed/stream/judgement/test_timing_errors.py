@@ -18,8 +18,8 @@ from testbed.stream.judgement.timing_errors import spurious_loss_blocks, spuriou
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import LossReportLog, ReceivedPackets, RunHealth, SentPackets, StreamMeasurements
 from testbed.stream.plan import StreamPlan
-from testbed.stream.planning import PlanOptions, build_plan
 from testbed.stream.simulated import SimulatedStreamFabric
+from tests.helpers.stream_plans import planned
 from topologies import load_network
 
 RECORDED = Path(__file__).with_name("loaded_run.npz")
@@ -28,7 +28,7 @@ RECORDED = Path(__file__).with_name("loaded_run.npz")
 
 def plan_of_the_recorded() -> StreamPlan:
     fault = Fault(link=("s1", "s2", 0), kind="down", start_s=1.0, stop_s=2.5)
-    return build_plan(load_network("swiss-t1"), "s1", "s6", PlanOptions(faults=(fault,), duration_s=4.0))[0]
+    return planned(load_network("swiss-t1"), "s1", "s6", faults=(fault,), duration_s=4.0)
 
 
 def recorded(plan: StreamPlan) -> StreamMeasurements:

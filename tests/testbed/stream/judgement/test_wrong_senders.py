@@ -12,8 +12,9 @@ from testbed.stream.endpoints import build_sender
 from testbed.stream.judgement.analysis import analyse
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import EachLink, PlanOptions, build_plan
+from testbed.stream.planning import EachLink
 from testbed.stream.simulated import SimulatedStreamFabric
+from tests.helpers.stream_plans import planned
 from tests.helpers.wrong_senders import WRONG_SENDERS
 from topologies import load_network
 
@@ -24,8 +25,7 @@ CAMPAIGN, SINGLE = PoissonFaults(rate_per_s=0.1, lasts_s=1.0), EachLink(most=2, 
 def plan_with(faults: PoissonFaults | EachLink) -> StreamPlan:
     duration_s = 12.0 if faults is CAMPAIGN else None
     stream = StreamParameters(symbol_bytes=16, hold_s=0.3, rate_pps=500.0)
-    options = PlanOptions(stream=stream, faults=faults, seed=5, duration_s=duration_s)
-    return build_plan(load_network("swiss-t1"), "s1", "s6", options)[0]
+    return planned(load_network("swiss-t1"), "s1", "s6", stream=stream, faults=faults, seed=5, duration_s=duration_s)
 
 
 def failed_keys(faults: PoissonFaults | EachLink, sender: str | None) -> set[str]:

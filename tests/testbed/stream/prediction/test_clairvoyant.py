@@ -18,10 +18,10 @@ from testbed.faults.fault import Fault
 from testbed.model.json_values import json_ready
 from testbed.stream.endpoints import build_sender
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import PlanOptions, build_plan
 from testbed.stream.prediction.block_size_policy import block_size_policy
 from testbed.stream.prediction.clairvoyant import clairvoyant_block_sizes, stream_outcome
 from testbed.stream.simulated import SimulatedStreamFabric
+from tests.helpers.stream_plans import planned
 from topologies import load_network
 
 DEAD = Fault(link=("s1", "s2", 0), start_s=1.0, stop_s=2.0)
@@ -29,9 +29,7 @@ DEAD = Fault(link=("s1", "s2", 0), start_s=1.0, stop_s=2.0)
 
 def swiss_plan(*faults: Fault, **changes: Any) -> StreamPlan:
     stream = replace(StreamParameters(rate_pps=400.0), **changes)
-    plan, _ = build_plan(
-        load_network("swiss-t1"), "s1", "s6", PlanOptions(stream=stream, faults=faults, duration_s=3.4)
-    )
+    plan = planned(load_network("swiss-t1"), "s1", "s6", stream=stream, faults=faults, duration_s=3.4)
     return plan
 
 
@@ -50,16 +48,16 @@ def test_foresight_loses_nothing_and_spends_less_than_always_being_prepared() ->
     knowing = stream_outcome(plan, SimulatedStreamFabric(partial(build_sender, foreseen=size_at)).run(plan))
     prepared = swiss_plan(DEAD, block_size=size_at(1.5))
     always = stream_outcome(prepared, SimulatedStreamFabric().run(prepared))
-    assert knowing.late == always.late == 0 and knowing.undecodable == 0
-    assert knowing.overhead < 0.7 * always.overhead and knowing.wasted < always.wasted
-    assert knowing.first_decode_s[0] is not None and knowing.first_decode_s[0] < 0.11
+    assert knowing["late"] == always["late"] == 0 and knowing["undecodable"] == 0
+    assert knowing["overhead"] < 0.7 * always["overhead"] and knowing["wasted"] < always["wasted"]
+    assert knowing["first_decode_s"][0] is not None and knowing["first_decode_s"][0] < 0.11
 
 
 def test_a_fixed_block_that_is_too_small_never_decodes_during_the_failure() -> None:
     plan = swiss_plan(DEAD, block_size=22)
     outcome = stream_outcome(plan, SimulatedStreamFabric().run(plan))
-    assert outcome.first_decode_s == (None,)
-    assert outcome.late > 0.05 and outcome.overhead == pytest.approx(0.1, abs=0.01)
+    assert outcome["first_decode_s"] == [None]
+    assert outcome["late"] > 0.05 and outcome["overhead"] == pytest.approx(0.1, abs=0.01)
 
 
 def test_random_losses_are_foreseen_by_equation_25() -> None:

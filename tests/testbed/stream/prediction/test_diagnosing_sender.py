@@ -17,11 +17,13 @@ from testbed.model.verdict import Verdict
 from testbed.stream.endpoints import block_size_control, build_sender
 from testbed.stream.judgement.analysis import SessionAnalysis, analyse
 from testbed.stream.judgement.verdict import judge
-from testbed.stream.plan import LabelOrder, StreamParameters, StreamPlan
-from testbed.stream.planning import EachLink, PlanOptions, build_plan
+from testbed.stream.options import LabelOrder
+from testbed.stream.plan import StreamParameters, StreamPlan
+from testbed.stream.planning import EachLink
 from testbed.stream.prediction.block_size_policy import block_size_policy
 from testbed.stream.prediction.failure_candidates import DIAGNOSES, cable_name, candidate_table
 from testbed.stream.simulated import SimulatedStreamFabric
+from tests.helpers.stream_plans import planned
 from topologies import load_network
 
 
@@ -29,12 +31,14 @@ from topologies import load_network
 def swiss(labels: LabelOrder = "stratified", kind: str = "down", method: str = "capillary") -> StreamPlan:
     """Six links of Swiss-T1 fail in turn; three where labels are random, whose failures must last longer to be
     known."""
-    options = PlanOptions(
+    return planned(
+        load_network("swiss-t1"),
+        "s1",
+        "s6",
         method=method,
         stream=StreamParameters(labels=labels, playback_s=0.3, hold_s=0.5),
-        faults=EachLink(most=3 if labels == "random" else 6, kind=kind),  # type: ignore[arg-type]
+        faults=EachLink(most=3 if labels == "random" else 6, kind=kind),
     )
-    return build_plan(load_network("swiss-t1"), "s1", "s6", options)[0]
 
 
 def judged(

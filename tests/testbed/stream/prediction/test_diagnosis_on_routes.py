@@ -11,8 +11,8 @@ from fec.redundancy.block_size_control import PacketReport
 from fec.redundancy.candidates import CandidateTable
 from fec.redundancy.diagnosis import Diagnoser
 from fec.redundancy.labels import LABELS, LabelOrder, LabelRule, RandomLabels, stratified_labels
-from testbed.stream.planning import PlanOptions, build_plan
 from testbed.stream.prediction.failure_candidates import candidate_table
+from tests.helpers.stream_plans import planned
 from topologies import load_network
 
 PPS, REPORT = 1100, 40
@@ -21,7 +21,7 @@ PPS, REPORT = 1100, 40
 @cache
 def route() -> tuple[CandidateTable, LabelRule]:
     """Suspects of ten capillary layers over a mobile network of 40 nodes, and the rule of its order of labels."""
-    plan, _ = build_plan(load_network("manet:nodes=40,seed=3"), "n0", "n39", PlanOptions(layers=10))
+    plan = planned(load_network("manet:nodes=40,seed=3"), "n0", "n39", layers=10)
     return candidate_table(plan.forward), plan.stream.label_rule
 
 

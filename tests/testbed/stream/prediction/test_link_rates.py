@@ -7,9 +7,9 @@ import pytest
 
 from testbed.faults.fault import Fault
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import PlanOptions, build_plan
 from testbed.stream.simulated import SimulatedStreamFabric
 from tests.helpers.link_rates import link_rates
+from tests.helpers.stream_plans import planned
 from topologies import load_network
 
 CUT = ("s1", "s2", 0)
@@ -17,8 +17,7 @@ CUT = ("s1", "s2", 0)
 
 def plan_of(*faults: Fault) -> StreamPlan:
     stream = StreamParameters(rate_pps=400)
-    options = PlanOptions(stream=stream, faults=faults, duration_s=6.0)
-    return build_plan(load_network("swiss-t1"), "s1", "s6", options)[0]
+    return planned(load_network("swiss-t1"), "s1", "s6", stream=stream, faults=faults, duration_s=6.0)
 
 
 def counted(plan: StreamPlan, start_s: float, stop_s: float) -> dict[int, float]:

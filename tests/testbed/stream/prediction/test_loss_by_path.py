@@ -18,16 +18,16 @@ from testbed.stream.judgement.records import session_records, stream_document
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.planning import PlanOptions, build_plan
 from testbed.stream.prediction.loss_by_path import number_paths, path_of_label
 from testbed.stream.simulated import SimulatedStreamFabric
+from tests.helpers.stream_plans import planned
 from topologies import load_network
 from topologies.network import Link, Network, Node
 
 
 def ring_plan(*faults: Fault, **changes: object) -> tuple[StreamPlan, StreamMeasurements]:
     stream = replace(StreamParameters(rate_pps=500, hold_s=0.5), **changes)  # type: ignore[arg-type]
-    plan, _ = build_plan(load_network("ring:4"), "s0", "s2", PlanOptions(stream=stream, faults=faults, duration_s=4.0))
+    plan = planned(load_network("ring:4"), "s0", "s2", stream=stream, faults=faults, duration_s=4.0)
     return plan, SimulatedStreamFabric().run(plan)
 
 
@@ -105,7 +105,7 @@ def test_document_and_page_show_every_path() -> None:
 def test_paths_have_no_numbers_where_nodes_move() -> None:
     from testbed.stream.plan import RouteChange
 
-    plan, _ = build_plan(load_network("ring:4"), "s0", "s2", PlanOptions(duration_s=2.0))
+    plan = planned(load_network("ring:4"), "s0", "s2", duration_s=2.0)
     back = disjoint_return_split(plan.network, "s0", "s2")
     moving = replace(plan, changes=(RouteChange(at_s=1.0, forward=plan.forward, backward=back),))
     assert analyse(moving, SimulatedStreamFabric().run(moving)).paths == ()
