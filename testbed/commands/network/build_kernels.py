@@ -76,7 +76,7 @@ def letters_of(returned: Any) -> str:
 
     if returned == types.none:
         return ""
-    if isinstance(returned, types.BaseTuple):
+    if hasattr(returned, "types"):
         return "".join(map(letters_of, returned.types))
     if isinstance(returned, types.Array):
         return f"A{as_dtype(returned.dtype).char}"
