@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # one more than there are processors: many tests wait, for a listener, a network or a time limit
 WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null || echo 2) + 1)))
 
-.PHONY: help demo test test-next-numba bench lint docs mutants soak setup clean
+.PHONY: help demo test test-next-numba kernels bench lint docs mutants soak setup clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*##  *\(.*\)/make \1\t\2/p' Makefile | expand -t 24
@@ -44,10 +44,14 @@ test:  ## set up, then all tests (ARGS='-k capillary' for some)
 test-next-numba:  ## set up, then the tests of compiled code with the newest numba (docs/dev/compile.md)
 	@vagrant/provision.sh --extras test
 	@$(PYTHON) -m pip install -q --disable-pip-version-check --no-deps --pre --upgrade --target build/next-numba numba llvmlite
-	@PYTHONPATH=build/next-numba NUMBA_CACHE_DIR=build/next-numba-cache $(PYTHON) -m pytest -r fEs $(ARGS) \
+	@PYTHONPATH=build/next-numba TESTBED_KERNELS=numba NUMBA_CACHE_DIR=build/next-numba-cache $(PYTHON) -m pytest -r fEs $(ARGS) \
 	    tests/testbed/test_jit.py tests/fec/test_compile_cache.py tests/testbed/interconnect/test_simulator_engines_agree.py \
 	    tests/testbed/interconnect/test_tables_for_the_compiler.py tests/testbed/interconnect/test_exhaustive_nac.py \
 	    tests/testbed/routing/capillary tests/testbed/scheduling/fast
+
+kernels:  ## set up, then compile ahead for everybody what is called from Python (gcc; docs/dev/compile.md)
+	@vagrant/provision.sh
+	@$(PYTHON) -m testbed.commands.network.build_kernels
 
 bench:  ## set up, then every benchmark, one table each
 	@vagrant/provision.sh --extras bench,mpi

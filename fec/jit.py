@@ -1,21 +1,37 @@
-"""Code compiled by numba, made at first use and kept for the next time: the set-up that this package and the testbed
-share.
+"""Compiled code: read from what was compiled ahead, else made by numba at first use and kept for the next time. The
+set-up that this package and the testbed share.
 
-numba takes half a second to import, so modules with compiled code are imported when they are first needed.
+numba takes half a second to import and seconds to compile, so it is left alone while ``kernels-x86-64-v3.so`` (made by
+``make kernels``, see docs/dev/compile.md) has what is called. A routine in it is found by a name that contains a digest
+of its source, of all that this refers to, and of its arguments' types: what was made of other source is never called.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import hashlib
+import linecache
 import logging
 import os
-from collections.abc import Callable
+import platform
+import re
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
-from typing import Any
+from types import FunctionType
+from typing import Any, cast
+
+import numpy as np
 
 LOGGER = logging.getLogger(__name__)
-"""Says at level INFO when a function begins to be compiled (``compiling NAME``) and when it is (``compiled NAME``);
-what is read from the cache is not compiled. Nobody hears it who does not listen."""
+"""Says at level INFO when a function begins to be compiled (``compiling NAME``); what is read from the cache is not
+compiled. Nobody hears it who does not listen."""
+
+KERNELS = Path(__file__).with_name("kernels-x86-64-v3.so")
+PROCESSOR = frozenset(["avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"])
+"""What /proc/cpuinfo has to list for it: x86-64-v3."""
+RESULT_WORDS = 9
+"""The first words of a call's: room for what is returned, then the arguments."""
 
 
 def compiled(function: Callable[..., Any], *signature: str, **options: Any) -> Any:
@@ -34,6 +50,178 @@ def compiled(function: Callable[..., Any], *signature: str, **options: Any) -> A
         return numba.njit(*signature, cache=bool(numba.config.CACHE_DIR), **options)(function)
     except RuntimeError:  # numba's "no locator available"
         return numba.njit(*signature, **options)(function)
+
+
+class CompiledEntry:
+    """An entry with the steps that it calls, found by their names in the code; all of them plain functions.
+
+    ``options``: numba's. ``teach``: is called before numba compiles, and ``taught`` are functions that numba then
+    knows; the code of ``inline`` steps is put where they are called.
+    """
+
+    missed: Callable[[str, CompiledEntry, tuple[Any, ...]], None] | None = None
+    """Told of each call of what was not compiled ahead: the name that is looked for, the entry, the arguments."""
+
+    def __init__(
+        self,
+        entry: Callable[..., Any],
+        *,
+        teach: FunctionType | None = None,
+        taught: Collection[Callable[..., Any]] = (),
+        inline: Collection[Callable[..., Any]] = (),
+        **options: Any,
+    ) -> None:
+        self.steps = steps_of(entry, taught)
+        self._teach, self._inline, self._options = teach, inline, options
+        self._ahead: dict[tuple[Any, ...], Callable[[Any], Any] | None] = {}
+
+    def __call__(self, *arguments: Any) -> Any:
+        kinds: list[Any] = []
+        words = [0] * RESULT_WORDS
+        _flatten(arguments, kinds, words)
+        key = tuple(kinds)
+        if key not in self._ahead:
+            self._ahead[key] = compiled_ahead(self.symbol(kinds))
+        routine = self._ahead[key]
+        if routine is not None:
+            return routine(words)
+        result = self.by_numba(*arguments)
+        if CompiledEntry.missed:
+            CompiledEntry.missed(self.symbol(kinds), self, arguments)
+        return result
+
+    def symbol(self, kinds: Iterable[Any]) -> str:
+        """The name of the routine for arguments of these kinds."""
+        text = repr([kind.descr if isinstance(kind, np.dtype) else kind for kind in kinds])
+        return f"{self.steps[0].__name__}_{hashlib.sha256((self.digest + text).encode()).hexdigest()[:16]}"
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """See ``fingerprint``; it changes with what numba is taught, too."""
+        taught = Path(self._teach.__code__.co_filename).read_bytes() if self._teach else b""
+        return hashlib.sha256(taught + fingerprint(self.steps).encode()).hexdigest()[:16]
+
+    @functools.cached_property
+    def by_numba(self) -> Any:
+        """Compiled by numba under a name with the digest in it, since numba itself looks at the file of the entry
+        alone."""
+        from numba.extending import register_jitable
+
+        if self._teach:
+            self._teach()
+        for step in self.steps[1:]:
+            if step not in _registered:  # without an entry for C, which only Python would call
+                options = {**self._options, "no_cfunc_wrapper": True, "forceinline": step in self._inline}
+                register_jitable(**options)(step)
+                _registered.add(step)
+        entry = self.steps[0]
+        named = FunctionType(entry.__code__, entry.__globals__, entry.__name__)
+        named.__qualname__ = f"{entry.__name__}_{self.digest}"
+        return compiled(named, **self._options)
+
+
+_registered: set[Callable[..., Any]] = set()
+
+
+def compiled_entry(entry: Callable[..., Any], **options: Any) -> Any:
+    """A ``CompiledEntry``; the plain function where ``NUMBA_DISABLE_JIT`` is set."""
+    return entry if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0" else CompiledEntry(entry, **options)
+
+
+def _flatten(value: Any, kinds: list[Any], words: list[int]) -> None:
+    """The value as words of 64 bits, as numba hands it to a function, and what tells its type."""
+    if isinstance(value, np.ndarray):
+        kinds += value.dtype, value.ndim, value.flags.c_contiguous
+        words += 0, 0, value.size, value.itemsize, value.ctypes.data, *value.shape, *value.strides
+    elif isinstance(value, tuple):
+        kinds.append(len(value))
+        for part in value:
+            _flatten(part, kinds, words)
+    elif value is None:
+        kinds.append(None)
+        words.append(0)
+    else:
+        kinds.append(value.dtype if isinstance(value, np.generic) else type(value).__name__)
+        real = isinstance(value, float | np.floating)
+        words.append(int(np.float64(value).view(np.int64)) if real else int(value))
+
+
+def compiled_ahead(symbol: str) -> Callable[[list[int]], Any] | None:
+    """The routine of that name: takes the words of a call, returns what it returns. None where there is none."""
+    library = kernels()
+    if library is None or not hasattr(library, symbol):
+        return None
+    function, shape = getattr(library, symbol), ctypes.string_at(getattr(library, f"{symbol}_returns")).decode()
+    function.argtypes = [ctypes.c_void_p]
+
+    def routine(words: list[int]) -> Any:
+        given = (ctypes.c_int64 * len(words))(*words)
+        status = function(given)
+        if status not in (0, -2):  # -2: it returns None
+            raise MemoryError(f"{symbol} ended with status {status}")
+        return _result(shape, np.ctypeslib.as_array(given), library)
+
+    return routine
+
+
+def _result(shape: str, words: Any, library: ctypes.CDLL) -> Any:
+    """What the words say: by letters of numpy's types, ``A`` before an array's; several are a tuple."""
+    found, at = [], 0
+    for array, letter in re.findall("(A?)(.)", shape):
+        kind = np.dtype(letter)
+        if array:
+            held, _, _, size, place = words[at : at + 5].tolist()
+            found.append(np.frombuffer(ctypes.string_at(place, words[at + 5] * size), kind).copy())
+            library.release_array(ctypes.c_void_p(held))
+            at += 7
+        else:
+            found.append(words[at : at + 1].view(kind)[0].item())
+            at += 1
+    return found[0] if len(found) == 1 else tuple(found) or None
+
+
+@functools.cache
+def kernels() -> ctypes.CDLL | None:
+    """What was compiled ahead; None on another processor, and where ``TESTBED_KERNELS`` is "numba"."""
+    if os.environ.get("TESTBED_KERNELS") == "numba" or platform.machine() != "x86_64":
+        return None
+    try:
+        with Path("/proc/cpuinfo").open() as processors:
+            listed = next((line.split() for line in processors if line.startswith("flags")), [])
+        return ctypes.CDLL(str(KERNELS)) if frozenset(listed) >= PROCESSOR else None
+    except OSError:
+        return None
+
+
+def steps_of(entry: Callable[..., Any], without: Collection[Callable[..., Any]] = ()) -> list[FunctionType]:
+    """The entry, and the functions that its code names, directly or not, but some."""
+    steps = [cast(FunctionType, entry)]
+    for step in steps:
+        called = (step.__globals__.get(name) for name in step.__code__.co_names)
+        steps += dict.fromkeys(f for f in called if isinstance(f, FunctionType) and f not in (*steps, *without))
+    return steps
+
+
+def fingerprint(steps: Iterable[FunctionType]) -> str:
+    """Changes with the text of any step, and with the numbers and the fields of named tuples that one refers to. The
+    same in every version of Python."""
+    seen = []
+    for step in steps:
+        code, outside = step.__code__, step.__globals__
+        kinds = step.__annotations__.values()  # as text where the module postpones them
+        names = {*code.co_names, *(kind if isinstance(kind, str) else getattr(kind, "__name__", "") for kind in kinds)}
+        values = [(name, outside[name]) for name in sorted(names) if name in outside]
+        plain = [(name, value) for name, value in values if isinstance(value, int | float)]
+        fields = [(name, value._fields) for name, value in values if hasattr(value, "_fields")]
+        seen.append(repr((_text_of(step), plain, fields)))
+    return hashlib.sha256("".join(sorted(seen)).encode()).hexdigest()[:16]
+
+
+def _text_of(step: FunctionType) -> str:
+    """A function's lines; its code where there is no source."""
+    lines = linecache.getlines(step.__code__.co_filename)[step.__code__.co_firstlineno - 1 :]
+    found = re.match(r"(@.*\n)*def .*\n([ )#].*\n|\n)*", "".join(lines))
+    return found[0].rstrip() if found else repr(step.__code__.co_code)
 
 
 @functools.cache
@@ -62,21 +250,15 @@ def _tell_of_compilations() -> None:
     from numba.core import event
 
     class Teller(event.Listener):  # type: ignore[misc]
-        def __init__(self) -> None:
-            self.depth = 0
+        depth = 0
 
         def on_start(self, reported: Any) -> None:
             self.depth += 1
             if self.depth == 1:
-                LOGGER.info("compiling %s", _name(reported))
+                name = reported.data["dispatcher"].py_func.__name__
+                LOGGER.info("compiling %s", name.strip("_").replace("_", " "))
 
         def on_end(self, reported: Any) -> None:
             self.depth -= 1
-            if self.depth == 0:
-                LOGGER.info("compiled %s", _name(reported))
 
     event.register("numba:compile", Teller())
-
-
-def _name(reported: Any) -> str:
-    return str(reported.data["dispatcher"].py_func.__name__).strip("_").replace("_", " ")

@@ -14,14 +14,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-from types import FunctionType
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from fec.jit import compiled
+from fec import jit
 from testbed.arrays import Records
 
 if TYPE_CHECKING:  # numba takes long to import
@@ -33,7 +31,6 @@ if TYPE_CHECKING:  # numba takes long to import
 
 Step = TypeVar("Step", bound=Callable[..., Any])
 Table = TypeVar("Table")
-_registered: set[Callable[..., Any]] = set()
 _inline: set[Callable[..., Any]] = set()
 
 
@@ -48,22 +45,15 @@ def compiled_entry(entry: Step, **options: Any) -> Step:
 
     ``options``: numba's, of the entry and of the steps.
     """
-    from numba import config
-    from numba.extending import register_jitable
+    made = jit.compiled_entry(entry, teach=teach, taught=(by_reference, prefetch, first_bit), inline=_inline, **options)
+    return made if made is not entry else cast(Step, lambda *tables: entry(*map(as_records, tables)))
 
-    if config.DISABLE_JIT:
-        return cast(Step, lambda *tables: entry(*map(as_records, tables)))
+
+def teach() -> None:
+    """Teach numba all that compiled steps may use of this module."""
     register_references()
     register_prefetch()
     register_first_bit()
-    steps = steps_of(entry)
-    for step in steps[1:]:
-        if step not in _registered:  # without an entry for C, which only Python would call
-            register_jitable(no_cfunc_wrapper=True, forceinline=step in _inline, **options)(step)
-            _registered.add(step)
-    named = FunctionType(entry.__code__, entry.__globals__, entry.__name__)
-    named.__qualname__ = f"{entry.__name__}_{fingerprint(steps)}"
-    return cast(Step, compiled(named, **options))
 
 
 def as_records(tables: Any) -> Any:
@@ -71,36 +61,6 @@ def as_records(tables: Any) -> Any:
     if isinstance(tables, np.ndarray):
         return tables.view(np.recarray) if tables.dtype.names else tables
     return tables._make(map(as_records, tables)) if hasattr(tables, "_make") else tables
-
-
-def steps_of(entry: Callable[..., Any]) -> list[FunctionType]:
-    """The entry, and the functions that its code names, directly or not; without those of this module, which numba is
-    taught."""
-    steps = [cast(FunctionType, entry)]
-    for step in steps:
-        called = (step.__globals__.get(name) for name in step.__code__.co_names)
-        for found in called:
-            if isinstance(found, FunctionType) and found.__module__ != __name__ and found not in steps:
-                steps.append(found)
-    return steps
-
-
-def fingerprint(steps: Iterable[FunctionType]) -> str:
-    """Changes with the code of any step, with the numbers and the fields of named tuples that one refers to, and with
-    this module.
-
-    numba itself looks at the file of the entry alone, so the entry is kept under a name with this in it.
-    """
-    seen = hashlib.sha256(Path(__file__).read_bytes())
-    for step in steps:
-        code, outside = step.__code__, step.__globals__
-        kinds = step.__annotations__.values()  # as text where the module postpones them
-        names = [*code.co_names, *(kind if isinstance(kind, str) else getattr(kind, "__name__", "") for kind in kinds)]
-        values = [(name, outside[name]) for name in names if name in outside]
-        plain = [(name, value) for name, value in values if isinstance(value, int | float)]
-        fields = [(name, value.__annotations__) for name, value in values if hasattr(value, "_fields")]
-        seen.update(repr((code.co_code, code.co_consts, code.co_names, plain, fields)).encode())
-    return seen.hexdigest()[:16]
 
 
 def by_reference(tables: Table) -> Table:

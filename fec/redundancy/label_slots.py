@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fec.jit import compiled
+from fec.jit import compiled_entry
 from fec.redundancy.block_size import Interval
 from fec.redundancy.labels import LABELS, slot_edges
 
@@ -151,7 +151,7 @@ def _excess(order: Numbers, inside: Numbers, windows: Numbers, most: Numbers, in
     return excess
 
 
-_excess_of = compiled(_excess)
+_excess_of = _excess
 
 
 def _reckon(order: Numbers, inside: Numbers, windows: Numbers, most: Numbers, counts: Numbers) -> float:
@@ -162,7 +162,7 @@ def _reckon(order: Numbers, inside: Numbers, windows: Numbers, most: Numbers, co
     return cost
 
 
-_cost_of = compiled(_reckon)
+_cost_of = compiled_entry(_reckon)
 
 
 def _shift(link: int, out: int, into: int, windows: Numbers, most: Numbers, in_use: Numbers) -> int:
@@ -188,7 +188,7 @@ def _shift(link: int, out: int, into: int, windows: Numbers, most: Numbers, in_u
     return change
 
 
-_shifted = compiled(_shift)
+_shifted = _shift
 
 
 def _draw(state: Numbers, draws: Numbers) -> None:
@@ -202,7 +202,7 @@ def _draw(state: Numbers, draws: Numbers) -> None:
     state[0] = bits
 
 
-_drawn = compiled(_draw)
+_drawn = _draw
 
 
 def _search(
@@ -268,4 +268,4 @@ def _search(
     return best
 
 
-_anneal = compiled(_search)
+_anneal = compiled_entry(_search)

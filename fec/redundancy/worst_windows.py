@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fec.jit import compiled
+from fec.jit import compiled_entry
 from fec.redundancy.block_size import Interval, stratified_block_size
 from fec.redundancy.labels import LABELS, LabelRule, label_table
 
@@ -94,4 +94,4 @@ def _walk(places: Numbers, first: Numbers, members: Numbers, m: int, retained: N
     return most
 
 
-_most_lost = compiled(_walk)
+_most_lost = compiled_entry(_walk)

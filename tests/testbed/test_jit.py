@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from testbed.jit import by_reference, compiled_entry, fingerprint, first_bit, prefetch
+from fec.jit import fingerprint
+from testbed.jit import by_reference, compiled_entry, first_bit, prefetch
 from testbed.scheduling.fast import class_ejection
 from testbed.scheduling.fast.class_ejection import eject_classes, place_class
 
@@ -19,7 +20,7 @@ def test_a_changed_step_number_or_field_is_compiled_anew(monkeypatch: pytest.Mon
         changed.setattr(class_ejection, "TABU_STEPS", 9)
         assert fingerprint((eject_classes, place_class)) != before
     with monkeypatch.context() as changed:
-        changed.setattr(class_ejection.ClassTable, "__annotations__", {"units": "Small"})
+        changed.setattr(class_ejection.ClassTable, "_fields", ("units",))
         assert fingerprint((eject_classes, place_class)) != before
     assert fingerprint((eject_classes, place_class)) == before
 
@@ -73,9 +74,7 @@ def count_up(pair: Pair) -> None:
 
 def test_without_compilation_records_are_read_by_name_and_written_in_place(monkeypatch) -> None:
     """As with NUMBA_DISABLE_JIT=1."""
-    from numba import config
-
-    monkeypatch.setattr(config, "DISABLE_JIT", 1)
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
     pair = Pair(np.zeros(2, dtype=[("status", "i8")]), np.array([3]))
     compiled_entry(count_up)(pair)
     assert pair.kept["status"].tolist() == [3, 0]

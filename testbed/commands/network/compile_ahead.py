@@ -1,31 +1,22 @@
 """``testbed doctor --compile``: everything that is compiled for this machine at its first use, compiled ahead.
 
 Each task runs one algorithm on something small; what it compiles is kept (see ``fec.jit``). After a change of code only
-what changed is compiled again.
+what changed is compiled again. ``make kernels`` runs the same tasks (``build_kernels``).
 """
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
-from multiprocessing import get_context
 
 
 def compile_all() -> Iterator[tuple[str, float]]:
-    """(what, seconds) of each task, as it ends; as many at a time as there are processors."""
-    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), mp_context=get_context("spawn")) as pool:
-        seconds = {pool.submit(_timed, name): name for name in TASKS}
-        for ended in as_completed(seconds):
-            yield seconds[ended], ended.result()
-
-
-def _timed(name: str) -> float:
-    began = time.monotonic()
-    TASKS[name]()
-    return time.monotonic() - began
+    """(what, seconds) of each task, as it ends."""
+    for name, task in TASKS.items():
+        began = time.monotonic()
+        task()
+        yield name, time.monotonic() - began
 
 
 def _codes() -> None:
@@ -41,36 +32,38 @@ def _routes() -> None:
     from topologies import load_network
 
     FloatRouter(load_network("torus:4x4")).loads("s0_0", "s2_2")
-    final_loads(LinkArrays(nodes=3, tail=[0, 0, 1], head=[1, 2, 2], weight=[1, 1, 1]), 0, 2)
+    final_loads(LinkArrays(nodes=3, tail=[0, 0, 1], head=[1, 2, 2], weight=[1, 1, 1]), 0, 2, compiled=True)
 
 
 def _schedules() -> None:
+    import numpy as np
+
     from testbed.conformance.schedulers import traffics
+    from testbed.scheduling.fast.kernel import compiled
     from testbed.scheduling.fast.packing import pack
     from testbed.scheduling.fast.portfolio import liquid_schedule
+    from testbed.scheduling.fast.steps import LinkSets, seeded_state
+    from testbed.scheduling.fast.symmetry import Orbits, subgroups
+    from testbed.scheduling.fast.unit_ejection import unit_table
     from testbed.scheduling.traffic.patterns import all_to_all
     from topologies import load_network
 
-    for traffic in (*traffics().values(), all_to_all(load_network("torus:3x3"))):
+    torus = all_to_all(load_network("torus:3x3"))
+    for traffic in (*traffics().values(), torus):
         liquid_schedule(traffic, time_limit_s=2.0)
     pack([(0, 1), (1, 2)], 2, 1)
+    group = next(iter(subgroups(torus)))
+    orbits = Orbits.of(torus, group)
+    if orbits is not None:
+        sets = LinkSets(orbits.offsets, orbits.indices, len(torus.links))
+        table = unit_table(sets, np.stack(group).astype(np.int64), 5, seeded_state(1))
+        compiled().eject(table, compiled().place_greedily(table, orbits.order), 20)
 
 
 def _router_simulator(routing: str) -> None:
-    import numpy as np
+    import testbed
 
-    from testbed.interconnect.parameters import SimulationParameters
-    from testbed.interconnect.simulation import simulate
-    from testbed.interconnect.traffic.injection import Injections
-    from topologies import load_network
-
-    network = load_network("torus:3x3")
-    two = Injections(
-        time_ps=np.zeros(2, dtype=np.int64),
-        source=np.array([0, 1], dtype=np.int32),
-        destination=np.array([4, 5], dtype=np.int32),
-    )
-    simulate(network, two, SimulationParameters(routing=routing))
+    testbed.run(testbed.simulation_plan("torus:3x3", routing=routing, duration_s=1e-5, warm_up_s=0.0))
 
 
 def _states_of_nac() -> None:
@@ -100,7 +93,6 @@ def _striped_files() -> None:
             piece.scatter(memory, arrived)
 
 
-# The longest come first: all processors are busy until shortly before the end.
 TASKS: dict[str, Callable[[], None]] = {
     "router simulator, FT-DRB": partial(_router_simulator, "ft-drb"),
     "router simulator": partial(_router_simulator, "dor"),

@@ -3,9 +3,6 @@ read off."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-
 import numpy as np
 
 from testbed.arrays import IntArray
@@ -29,18 +26,9 @@ from testbed.interconnect.ft_drb.source_state import build_state as build_source
 from testbed.interconnect.results import BlockedPackets, EngineResult
 from testbed.jit import compiled_entry
 
-
-@cache
-def compiled_loop() -> Callable[..., None]:
-    """``kernel_loop.run_events`` compiled: read from the cache, or made now (a quarter of a minute or more) and kept
-    there.
-
-    Nothing is allocated, so arrays need no counting of references (``_nrt``; it would cost most of the time); nothing
-    divides by zero. It leaves the interpreter to others: a command's sign of life is drawn meanwhile.
-    """
-    return compiled_entry(run_events, _nrt=False, error_model="numpy", nogil=True)
-
-
+LOOP = compiled_entry(run_events, _nrt=False, error_model="numpy", nogil=True)
+"""Nothing is allocated, so arrays need no counting of references (``_nrt``; it would cost most of the time); nothing
+divides by zero. It leaves the interpreter to others: a command's sign of life is drawn meanwhile."""
 MAX_POOL = 1 << 22
 _SCRATCHES: list[Scratch] = []
 """Of runs that have ended, for the next; a run that is going on has taken its own out."""
@@ -53,7 +41,7 @@ REASONS = {
 def run_compiled(inputs: EngineInputs) -> EngineResult:
     """The run's outcome. The pool of ACKs and the heap of events grow fourfold, and the run begins again, until they
     suffice."""
-    loop, tables = compiled_loop(), build_tables(inputs.model)
+    tables = build_tables(inputs.model)
     scratch = _SCRATCHES.pop() if _SCRATCHES else Scratch()
     pool, heap = (0 if inputs.drb is None else 4096), 1 << 14
     while True:
@@ -61,7 +49,7 @@ def run_compiled(inputs: EngineInputs) -> EngineResult:
         hook = None
         if inputs.drb is not None:
             hook = FtDrbHook(inputs.model.paths, build_sources(inputs.model.paths, inputs.drb), inputs.drb)
-        run_in_segments(loop, tables, inputs, state, hook)
+        run_in_segments(LOOP, tables, inputs, state, hook)
         status = int(state.run["status"][0])
         if status == POOL_FULL and pool < MAX_POOL:
             pool *= 4

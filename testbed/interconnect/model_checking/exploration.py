@@ -8,7 +8,6 @@ part.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from testbed.interconnect.model_checking.compiled.successors import SuccessorBuf
 from testbed.interconnect.model_checking.compiled.visited import Visited, canonical, number_of, visited_states
 from testbed.interconnect.model_checking.symmetry import Image, state_images
 from testbed.interconnect.model_checking.transition_system import NacTransitionSystem
-from testbed.jit import Step, by_reference, compiled_entry
+from testbed.jit import by_reference, compiled_entry
 
 BATCH = 4096
 """States looked at in one call: between two the interpreter has its turn."""
@@ -48,10 +47,9 @@ class CompiledSearch:
         work = np.zeros((2, width), np.uint8)
         sure, targets = np.zeros(BATCH, np.int16), np.zeros(BATCH * most, np.int32)
         sure_parts, target_parts = [], []
-        look = _compiled(look_at)
         while not self.reached or (self.looked_at < self.reached <= most_states):
             before = self.looked_at
-            ended = look(tables, self.seen, found, work, (sure, targets, most_states))
+            ended = LOOK(tables, self.seen, found, work, (sure, targets, most_states))
             if found.overflow[0]:
                 raise InputError(
                     f"{model.network.name}: more than {MOST_SIGNALS} recovery signals at once; "
@@ -108,8 +106,7 @@ class CompiledSearch:
         drains: BoolArray = ~np.any(self.seen.rows[: self.reached, : self.model.reserved_at], axis=1)
         drains[self.looked_at :] = True
         first = np.concatenate([[0], np.cumsum(self._sure, dtype=np.int64)])
-        sweep = _compiled(mark_drained)
-        while sweep(first, self.sure_targets, drains):
+        while SWEEP(first, self.sure_targets, drains):
             pass
         return np.nonzero(~drains)[0]
 
@@ -164,10 +161,9 @@ def mark_drained(first: IntArray, targets: IntArray, drains: BoolArray) -> bool:
     return new
 
 
-@cache
-def _compiled(entry: Step) -> Step:
-    """An entry with the steps that it calls; nothing is allocated, so arrays need no counting of references."""
-    return compiled_entry(entry, _nrt=False, error_model="numpy", nogil=True)
+LOOK = compiled_entry(look_at, _nrt=False, error_model="numpy", nogil=True)
+SWEEP = compiled_entry(mark_drained, _nrt=False, error_model="numpy", nogil=True)
+"""Nothing is allocated in them, so arrays need no counting of references."""
 
 
 @dataclass(frozen=True, kw_only=True)

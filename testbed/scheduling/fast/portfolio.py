@@ -15,7 +15,7 @@ from testbed.errors import require_type
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
 from testbed.scheduling.checker import check_schedule, is_schedule
-from testbed.scheduling.fast.kernel import compiled, entries_for
+from testbed.scheduling.fast.kernel import compiled
 from testbed.scheduling.fast.phases import torus_phases
 from testbed.scheduling.fast.steps import LinkSets, seeded_state
 from testbed.scheduling.fast.unit_ejection import UnitTable, unit_table
@@ -118,8 +118,7 @@ def _by_twins(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule
     bound, steps, attempt = traffic.bottleneck_load, FIRST_STEPS, 0
     until = budget.used_s() + max(0.0, budget.left_s()) / 4
     while steps <= MAX_STEPS and (attempt == 0 or budget.used_s() < until):
-        entries = compiled() if attempt else entries_for(len(traffic))
-        state, frame_of = entries.search_twins(_sets(traffic), bound, steps, seed * 1000 + attempt)
+        state, frame_of = compiled().search_twins(_sets(traffic), bound, steps, seed * 1000 + attempt)
         if state < 0:
             return
         if state == 1:

@@ -58,7 +58,7 @@ def run_uncompiled(monkeypatch: pytest.MonkeyPatch, ring: int) -> EngineResult:
     def loop(tables: Any, options: Any, state: Any, *rest: Any) -> None:
         kernel_loop.run_events(with_fields(tables), options, with_fields(state), *rest)
 
-    monkeypatch.setattr(compiled_run, "compiled_loop", lambda: loop)
+    monkeypatch.setattr(compiled_run, "LOOP", loop)
     for room in (detection, identification, kernel_events):
         monkeypatch.setattr(room, "ID_MASK", ring - 1)
     push = kernel_events.push

@@ -11,7 +11,7 @@ import pytest
 from testbed.errors import InputError
 from testbed.faults.cable_faults import cable_fault
 from testbed.faults.grammar import parse_cable_faults
-from testbed.interconnect.compiled.compiled_run import compiled_loop, read_outcome
+from testbed.interconnect.compiled.compiled_run import LOOP, read_outcome
 from testbed.interconnect.compiled.kernel_state import build_state, build_tables
 from testbed.interconnect.engine_inputs import EngineInputs, Recording, build_inputs
 from testbed.interconnect.network_model import build_model
@@ -152,7 +152,7 @@ def as_simulation(inputs: EngineInputs, outcome: EngineResult) -> SimulationResu
 def test_a_packet_cut_out_of_a_buffer_of_the_compiled_engine_is_missed() -> None:
     inputs = deadlocked_inputs()
     state = build_state(inputs, ack_pool=0, heap=1 << 14)
-    compiled_loop()(build_tables(inputs.model), inputs.options, state, None, inputs.messages.born, inputs.cables)
+    LOOP(build_tables(inputs.model), inputs.options, state, None, inputs.messages.born, inputs.cables)
     whole = as_simulation(inputs, read_outcome(inputs, state, None))
     assert whole.conserved and len(whole.held) == 80 - whole.received
     queue = int(np.nonzero(state.queues["occupied"] > 1)[0][0])

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import testbed
+from fec.jit import CompiledEntry
 from sfio_emu import StripedFile
 from testbed.commands.network.compile_ahead import TASKS
 from tests.helpers.listeners import listening, session_of
@@ -34,12 +35,10 @@ def test_striped_files_compile_nothing_more_when_they_are_used(tmp_path: Path) -
     assert {name: list(getattr(kernels, name).signatures) for name in KERNELS} == ahead
 
 
-def test_streams_compile_no_more_of_block_sizes_and_orders_of_labels_when_they_are_planned() -> None:
+def test_streams_compile_no_more_of_block_sizes_and_orders_of_labels_when_they_are_planned(monkeypatch) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(CompiledEntry, "missed", staticmethod(lambda symbol, *_: made.append(symbol)))
     TASKS["orders of labels"]()
-    from fec.redundancy import label_slots, worst_windows
-
-    kernels = (label_slots._cost_of, label_slots._anneal, worst_windows._most_lost)
-    ahead = [list(kernel.signatures) for kernel in kernels]
-    assert all(ahead)
+    ahead = set(made)
     testbed.stream_plan(testbed.network("torus:3x3"), "s0_0", "s1_1")
-    assert [list(kernel.signatures) for kernel in kernels] == ahead
+    assert set(made) == ahead

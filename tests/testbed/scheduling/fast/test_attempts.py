@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +13,7 @@ import pytest
 
 from testbed.model.traffic import Traffic
 from testbed.scheduling.checker import check_schedule
-from testbed.scheduling.fast import kernel, portfolio
+from testbed.scheduling.fast import portfolio
 from testbed.scheduling.fast.steps import (
     LinkSets,
     first_fit,
@@ -48,7 +47,6 @@ def test_links_times_frames_beyond_memory_are_left_out(monkeypatch, most: int, t
     budget = portfolio._Budget(1.0, None)
     fitted = portfolio._fitted(traffic, np.arange(3), 3)
     monkeypatch.setattr(portfolio, "compiled", notice)
-    monkeypatch.setattr(portfolio, "entries_for", lambda _: notice())
     monkeypatch.setattr(portfolio, "_fitted", lambda *_: fitted)
     for step in (
         lambda: list(portfolio._by_twins(traffic, 1, budget)),
@@ -103,15 +101,3 @@ def test_orbits_spread_a_schedule_to_all_images(shape: tuple[int, ...]) -> None:
         assert_no_link_twice(paths, orbits.spread(table.position), units * len(group))
     unlike = replace(bare, offsets=bare.offsets[:2], indices=bare.indices[:2])
     assert Orbits.of(unlike, translations) is None
-
-
-def test_little_work_is_done_in_python_and_gives_what_is_compiled(monkeypatch) -> None:
-    compiled = cache(lambda: "compiled")
-    monkeypatch.setattr(kernel, "compiled", compiled)
-    monkeypatch.setattr(kernel, "_interpreted", 0)
-    sets = link_sets([[a, 2 + b] for a in (0, 1) for b in (0, 1)], 4)
-    frames = kernel.entries_for(kernel.MAX_INTERPRETED).search_twins(sets, 2, 10, 1)[1]
-    assert_no_link_twice([[a, 2 + b] for a in (0, 1) for b in (0, 1)], frames, 2)
-    assert kernel.entries_for(1) == "compiled"
-    monkeypatch.setattr(kernel, "_interpreted", 0)
-    assert kernel.entries_for(1) == "compiled", "what is read once is used on"

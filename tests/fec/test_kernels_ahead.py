@@ -1,0 +1,78 @@
+"""What is compiled ahead is all that is called, and is called only where it was made of just this source, for these
+types and this processor."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fec import jit
+from fec.jit import CompiledEntry, compiled_entry
+from tests.helpers.paths import ROOT
+
+pytestmark = pytest.mark.skipif(jit.kernels() is None, reason="nothing is compiled ahead for this processor")
+WITHOUT_NUMBA = """
+import sys
+
+class Refused:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("numba", "llvmlite"):
+            raise ImportError("compiled code is not up to date: make kernels")
+
+sys.meta_path.insert(0, Refused())
+from testbed.commands.network.compile_ahead import TASKS
+
+for name, task in TASKS.items():
+    if name != "striped files":
+        task()
+"""
+COUNT, WINDOWS = np.arange(4), np.array([3, 2])
+INSIDE, WEIGHTS = np.eye(4, 2, dtype=np.bool_), np.array([1.0, 2.5])
+
+
+def reckoned(*, inside: object = INSIDE) -> tuple[float, list[str]]:
+    """What ``_reckon`` returns, and what of it was not compiled ahead."""
+    from fec.redundancy.label_slots import _reckon
+
+    missed: list[str] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(CompiledEntry, "missed", staticmethod(lambda symbol, *_: missed.append(symbol)))
+        return compiled_entry(_reckon)(COUNT, inside, WINDOWS, WINDOWS - 2, WEIGHTS), missed
+
+
+def test_everything_that_is_called_is_in_it() -> None:
+    """Fails after a change of a step: `make kernels` makes it anew."""
+    done = subprocess.run([sys.executable, "-c", WITHOUT_NUMBA], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-800:]
+
+
+def test_it_gives_what_numba_and_python_give() -> None:
+    from fec.redundancy.label_slots import _reckon
+
+    arguments = COUNT, INSIDE, WINDOWS, WINDOWS - 2, WEIGHTS
+    assert reckoned() == (_reckon(*arguments), [])
+    assert reckoned()[0] == compiled_entry(_reckon).by_numba(*arguments) > 0
+
+
+def test_other_types_and_other_source_are_left_to_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not reckoned()[1] and reckoned(inside=np.asfortranarray(INSIDE))[1]
+    monkeypatch.setattr(jit, "_text_of", lambda step: "other source")
+    assert reckoned()[1]
+
+
+@pytest.mark.parametrize("case", ["processor", "instructions", "damaged", "missing", "asked"])
+def test_another_processor_or_file_is_left_alone(case: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "damaged.so").write_text("no object")
+    changes = {
+        "processor": lambda: monkeypatch.setattr(jit.platform, "machine", lambda: "aarch64"),
+        "instructions": lambda: monkeypatch.setattr(jit, "PROCESSOR", frozenset({"avx1024"})),
+        "damaged": lambda: monkeypatch.setattr(jit, "KERNELS", tmp_path / "damaged.so"),
+        "missing": lambda: monkeypatch.setattr(jit, "KERNELS", tmp_path / "missing.so"),
+        "asked": lambda: monkeypatch.setenv("TESTBED_KERNELS", "numba"),
+    }
+    changes[case]()
+    assert jit.kernels.__wrapped__() is None
