@@ -10,22 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import InputError
-from testbed.machines.partition import METHODS, describe, partition
-from testbed.machines.partition.greedy import has_metis
-from testbed.machines.partition.partition import Method
+from testbed.machines.partition import describe, partition
 from testbed.machines.placement import Placement
 from tests.helpers.drawn import drawn
 from topologies import load_network
 from topologies.network import Link, Network, Node
 
-methods = pytest.mark.parametrize("method", METHODS)
-
-
-@pytest.fixture(autouse=True)
-def metis_where_asked(request: pytest.FixtureRequest) -> None:
-    asked = getattr(request.node, "callspec", None)
-    if asked is not None and asked.params.get("method") == "metis" and not has_metis():
-        pytest.skip("pymetis is not installed")
+pytest.importorskip("pymetis")
 
 
 def random_network(switches: int, seed: int) -> Network:
@@ -49,7 +40,6 @@ def random_network(switches: int, seed: int) -> Network:
     return Network(name=f"random-{seed}", nodes=tuple(nodes), links=tuple(links.values()))
 
 
-@methods
 @drawn(60)
 @given(
     switches=st.integers(1, 40),
@@ -57,10 +47,10 @@ def random_network(switches: int, seed: int) -> Network:
     shares=st.lists(st.floats(min_value=0.2, max_value=5.0), min_size=1, max_size=6),
 )
 def test_every_node_once_within_bounds_with_its_switch_and_always_the_same(
-    method: Method, switches: int, seed: int, shares: list[float]
+    switches: int, seed: int, shares: list[float]
 ) -> None:
     network, shares = random_network(switches, seed), shares[:switches]
-    found = partition(network, shares, method=method)
+    found = partition(network, shares)
     machine_of = found.placement.machine_of
     assert list(machine_of) == [node.id for node in network.nodes]
     assert set(machine_of.values()) == set(range(len(shares)))
@@ -68,37 +58,34 @@ def test_every_node_once_within_bounds_with_its_switch_and_always_the_same(
     for host in network.hosts:
         near = {network.links[i].target for i in network.out_links(host.id)}
         assert not near or machine_of[host.id] in {machine_of[switch] for switch in near}
-    assert partition(network, shares, method=method) == found
-    assert describe(network, found.placement, shares, method) == found
+    assert partition(network, shares) == found
+    assert describe(network, found.placement, shares) == found
 
 
-@methods
-def test_shares_are_kept(method: Method) -> None:
-    found = partition(load_network("torus:12x12"), [3, 1, 2], method=method)
+def test_shares_are_kept() -> None:
+    found = partition(load_network("torus:12x12"), [3, 1, 2])
     total = sum(found.loads)
     for load, share in zip(found.loads, (3, 1, 2), strict=True):
         assert load == pytest.approx(total * share / 6, rel=0.1)
 
 
-@methods
 @pytest.mark.parametrize(
     ("name", "machines", "most"), [("swiss-t1", 2, 8), ("swiss-t1", 4, 12), ("torus:16x16", 2, 32), ("clos:8", 4, 96)]
 )
-def test_known_networks_are_cut_where_they_are_thin(method: Method, name: str, machines: int, most: int) -> None:
+def test_known_networks_are_cut_where_they_are_thin(name: str, machines: int, most: int) -> None:
     """The torus' bisection is 2 x 16 cables; the rival is a cut that looks at no cable."""
     network = load_network(name)
-    found = partition(network, [1] * machines, method=method)
+    found = partition(network, [1] * machines)
     assert found.crossing_cables <= most
     nodes = [node.id for node in network.nodes]
     in_turn = Placement(
         machines=machines, machine_of={node: i * machines // len(nodes) for i, node in enumerate(nodes)}
     )
-    blind = describe(network, in_turn, [1] * machines, "in turn")
+    blind = describe(network, in_turn, [1] * machines)
     assert found.crossing_cables < blind.crossing_cables
 
 
-@methods
-def test_fat_cables_stay_inside(method: Method) -> None:
+def test_fat_cables_stay_inside() -> None:
     """A ring of eight whose every other cable is a thousand times wider: four pairs, cut at thin cables only."""
     nodes = tuple(Node(id=str(i), kind="switch") for i in range(8))
     ends = [way for i in range(8) for way in ((i, (i + 1) % 8), ((i + 1) % 8, i))]
@@ -106,7 +93,7 @@ def test_fat_cables_stay_inside(method: Method) -> None:
     links = tuple(
         Link(source=str(a), target=str(b), capacity_bps=1e9 if frozenset((a, b)) in wide else 1e6) for a, b in ends
     )
-    found = partition(Network(name="pairs", nodes=nodes, links=links), [1] * 4, method=method)
+    found = partition(Network(name="pairs", nodes=nodes, links=links), [1] * 4)
     assert found.crossing_bps == 4 * 2 * 1e6
 
 
