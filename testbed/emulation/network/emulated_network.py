@@ -17,8 +17,7 @@ the kernel; each of five steps takes a fraction of a second, because it is one b
 4. *Shaping*: each sending end of a link gets its delay (netem, else a detour through a process) and behind it its
    capacity (tbf); only now, because a bridge that takes an interface over removes the queues found there (``links``).
 5. *Hooks for faults*: an empty hook at each sending end of all but large networks, so that the first blackhole is as
-   quick as the next. Impaired links get a netem queue before their shaping one or, where the kernel has none, a detour
-   through a process (``impairments``).
+   quick as the next. Impaired links get a detour through a process (``impairments``).
 
 A fault is one system call: an interface taken down (the carrier is lost, the controller is notified), or a drop rule at
 the hook (nobody is). Taking the network down deletes the interfaces' group and lets go of the namespaces; the kernel
@@ -323,12 +322,11 @@ class EmulatedNetwork:
 
     def set_impairments(self, link: LinkId, impairments: Impairments, direction: Direction = "both") -> float:
         """Impair the packets that enter the link, next to what the network says that it always does (none: that alone);
-        returns when that was in force. Held packets of before still go their way. The kernel's netem does it where
-        there is one that can, else a relay."""
+        returns when that was in force. Held packets of before still go their way."""
         return self.link_control.set_impairments(link, impairments, direction)
 
     def impairment_reports(self) -> Mapping[str, LaneReport]:
-        """Link and words -> what the relay did with its packets, and how late it was; nothing of what netem does."""
+        """Link and words -> what the relay did with its packets, and how late it was."""
         return self.link_control.impairment_reports()
 
     @property

@@ -10,13 +10,12 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from functools import cached_property
 
 from testbed.emulation.network.cables import CableEnd, CablePlan
-from testbed.emulation.network.impairments.impaired_ends import ImpairedEnds
-from testbed.emulation.network.impairments.redirects import Redirects
+from testbed.emulation.network.impairments.redirects import ImpairedEnd, Redirects
 from testbed.emulation.network.impairments.relay import LaneReport
-from testbed.emulation.network.impairments.tc_messages import NETEM_CHILD, NetemOptions, netem_line
+from testbed.emulation.network.impairments.tc_messages import NETEM_CHILD, netem_line
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
 from testbed.emulation.network.kernel.link_meter import LinkMeter
 from testbed.emulation.network.kernel.priority_queues import priority_buckets
@@ -26,6 +25,7 @@ from testbed.emulation.network.kernel.rtnetlink import (
     Message,
     Netlink,
     NetlinkError,
+    delete_queue,
     drop_rule,
     packet_gate,
     set_up,
@@ -33,6 +33,7 @@ from testbed.emulation.network.kernel.rtnetlink import (
 from testbed.emulation.network.kernel.shaping import burst_bytes, packets_waiting, rate_queue
 from testbed.errors import CapabilityError, InputError
 from testbed.faults.fault import Direction
+from testbed.faults.impaired_link import queue_bytes
 from testbed.faults.link_settings import LinkSettings, settings_text
 from topologies.impairments import Impairments
 from topologies.network import Link, LinkId, label_of, reverse_of
@@ -40,7 +41,7 @@ from topologies.network import Link, LinkId, label_of, reverse_of
 MOST_HOOKS = 1024
 _CARRIER_LIMIT_S = 1.0
 _MISSING = 2  # ENOENT: "Specified qdisc kind is unknown", "TC classifier not found"
-LossMeans = Literal["classifier", "netem"]
+_LOOPBACK = 1
 
 
 class LinkControl:
@@ -64,14 +65,14 @@ class LinkControl:
         self.forgotten: dict[str, dict[Message, None]] = {}
         """Interface of a host -> what it has to be told again when it was down: its neighbours and routes."""
         self._lock = threading.Lock()
-        self._loss_means: LossMeans = "classifier"
         self._gated: set[str] = set()
         self._losing: dict[str, float] = {}
         self._always_lost: dict[str, float] = {}
         self._requested_loss: dict[str, float] = {}
-        detours = Redirects(namespaces, mtu=mtu, seed=impairment_seed)
         self._changed: dict[LinkId, Link] = {}
-        self._impaired = ImpairedEnds(cables, detours, namespaces, self._behind_netem, self._link_of)
+        self._detours = Redirects(namespaces, mtu=mtu, seed=impairment_seed)
+        self._delayed_by_netem: set[str] = set()
+        self._added: dict[LinkId, Impairments] = {}
 
     def netlink_of(self, host: str | None) -> Netlink:
         """The netlink socket of a host's namespace (None: the switches')."""
@@ -79,7 +80,7 @@ class LinkControl:
 
     def close(self) -> None:
         """End the relay; what impaired links hold is lost."""
-        self._impaired.close()
+        self._detours.close()
 
     def shape_all(self) -> None:
         """Hold every link to its capacity and delay: packets meet the delay first, made by netem or, where the kernel
@@ -89,7 +90,7 @@ class LinkControl:
             return
         ends = self._cables.sending
         delayed = {link: end for link, end in ends.items() if end.link is not None and end.link.delay_s}
-        by_netem = bool(delayed) and self._impaired.has_netem()
+        by_netem = bool(delayed) and self._has_netem
         try:
             self._namespaces.apply((end.host, one) for end in ends.values() for one in self._shaping(end, by_netem))
         except NetlinkError as error:
@@ -98,8 +99,21 @@ class LinkControl:
                     "this kernel has no priority queues; load them (sudo modprobe sch_htb cls_bpf)"
                 ) from error
             raise _shaping_refused(error) from error
-        if delayed:
-            self._impaired.delay(delayed)
+        if by_netem:
+            self._delayed_by_netem |= {end.interface for end in delayed.values()}
+        elif delayed:
+            self.prepare_impairments([(link, (), "forward") for link in delayed])
+            for link in delayed:
+                self.set_impairments(link, (), "forward")
+
+    @cached_property
+    def _has_netem(self) -> bool:
+        """Tried on the loopback interface of the switches' namespace: a queue that does nothing, taken away again."""
+        try:
+            self.netlink_of(None).apply([netem_line(_LOOPBACK), delete_queue(_LOOPBACK)])
+        except NetlinkError:
+            return False
+        return True
 
     def prepare_faults(self) -> None:
         """Put the hook for drop rules at every sending end, so that the first fault is as quick as the next.
@@ -109,12 +123,9 @@ class LinkControl:
         """
         ends = list(self._cables.sending.values())
         ends = ends if len(ends) <= MOST_HOOKS else ends[:1]
-        try:
+        with contextlib.suppress(NetlinkError):  # the first fault will say what is missing
             self._namespaces.apply((end.host, packet_gate(end.index)) for end in ends)
-        except NetlinkError:
-            self._loss_means = "netem"
-            return
-        self._gated.update(end.interface for end in ends)
+            self._gated.update(end.interface for end in ends)
 
     def set_up(self, link: LinkId, up: bool, direction: Direction) -> float:
         """See EmulatedNetwork.set_link."""
@@ -149,18 +160,51 @@ class LinkControl:
     def prepare_impairments(self, required: Sequence[tuple[LinkId, Impairments, Direction]]) -> None:
         """Make all detours ready that these, and what the links are impaired by all the time, will need."""
         with self._lock:
-            self._impaired.prepare(required)
+            self._detours.prepare([end for one in required for end in self._impaired_ends(*one)])
 
     def set_impairments(self, link: LinkId, impairments: Impairments, direction: Direction) -> float:
         """See EmulatedNetwork.set_impairments."""
         with self._lock:
-            self._impaired.set(link, impairments, direction)
+            self._impair(link, impairments, direction)
         return time.monotonic()
+
+    def _impair(self, link: LinkId, impairments: Impairments, direction: Direction) -> None:
+        """What the link is impaired by all the time, and these behind it."""
+        for required in self._impaired_ends(link, impairments, direction):
+            self._added[required.link] = impairments
+            try:
+                self._detours.switch(required)
+            except NetlinkError as error:
+                raise CapabilityError(
+                    f"the kernel refused to impair or delay {label_of(required.link)} ({error.strerror}); "
+                    "sudo modprobe cls_bpf act_mirred, or use the simulated fabric"
+                ) from error
+
+    def _impaired_ends(self, link: LinkId, impairments: Impairments, direction: Direction) -> list[ImpairedEnd]:
+        """At each end that sends onto the link and is on this machine."""
+        ends = {link: self._cables.sending.get(link)}
+        if direction == "both":
+            ends[reverse_of(link)] = self._cables.receiving.get(link)
+        found = []
+        for name, end in ends.items():
+            if end is None:
+                continue
+            model = self._link_of(end) or Link(source=name[0], target=name[1], key=name[2])
+            found.append(
+                ImpairedEnd(
+                    end=end,
+                    link=name,
+                    impairments=(*model.impaired_by, *impairments),
+                    queue_bytes=queue_bytes(model.capacity_bps, packets=model.queue_packets),
+                    delay_s=0.0 if end.interface in self._delayed_by_netem else model.delay_s,
+                )
+            )
+        return found
 
     def impairment_reports(self) -> Mapping[str, LaneReport]:
         """See EmulatedNetwork.impairment_reports."""
         with self._lock:
-            return self._impaired.reports()
+            return self._detours.reports()
 
     def set_loss(self, link: LinkId, fraction: float, direction: Direction) -> float:
         """See EmulatedNetwork.set_loss; 1 is a blackhole."""
@@ -175,16 +219,13 @@ class LinkControl:
         self._requested_loss[end.interface] = requested
         fraction = 1 - (1 - requested) * (1 - self._always_lost.get(end.interface, 0.0))
         with self._lock:
-            if self._loss_means == "classifier":
-                try:
-                    return self._classify(end, fraction)
-                except NetlinkError as error:
-                    if error.errno != _MISSING:
-                        raise CapabilityError(
-                            f"the kernel refused a loss on {end.interface}: {error.strerror}"
-                        ) from error
-                    self._loss_means = "netem"
-            return self._delay_and_lose(end, fraction)
+            try:
+                return self._classify(end, fraction)
+            except NetlinkError as error:
+                missing = "; sudo modprobe cls_bpf sch_ingress" if error.errno == _MISSING else ""
+                raise CapabilityError(
+                    f"the kernel refused a loss on {end.interface}: {error.strerror}{missing}"
+                ) from error
 
     def _classify(self, end: CableEnd, fraction: float) -> float:
         netlink, gate = self.netlink_of(end.host), packet_gate(end.index)
@@ -204,33 +245,14 @@ class LinkControl:
         self._losing[end.interface] = fraction
         return time.monotonic()
 
-    def _delay_and_lose(self, end: CableEnd, fraction: float) -> float:
-        """Loss by netem, where the kernel cannot classify; the shaping queue behind it is made again."""
-        link = self._link_of(end)
-        messages = [netem_line(end.index, NetemOptions(delay_s=link.delay_s if link else 0.0, loss=fraction))]
-        messages += self._behind_netem(end)
-        try:
-            self.netlink_of(end.host).apply(messages)
-        except NetlinkError as error:
-            raise CapabilityError(
-                "the kernel can lose packets neither by a BPF classifier (cls_bpf) nor by netem (sch_netem); "
-                "load one of the modules"
-            ) from error
-        self._losing[end.interface] = fraction
-        return time.monotonic()
-
     def _shaping(self, end: CableEnd, by_netem: bool) -> list[Message]:
         """Delay first, then rate: packets enter the pipe, and leave it no faster than the capacity."""
         link = self._link_of(end)
         if link is None:
             return []
         if link.delay_s > 0 and by_netem:
-            return [netem_line(end.index, NetemOptions(delay_s=link.delay_s)), *self._bucket(end, link, NETEM_CHILD)]
+            return [netem_line(end.index, delay_s=link.delay_s), *self._bucket(end, link, NETEM_CHILD)]
         return self._bucket(end, link, ROOT)
-
-    def _behind_netem(self, end: CableEnd) -> list[Message]:
-        link = self._link_of(end)
-        return self._bucket(end, link, NETEM_CHILD) if self._shape and link is not None else []
 
     def _link_of(self, end: CableEnd) -> Link | None:
         """What the link that the end sends is now; without shaping it has no delay."""
@@ -273,19 +295,29 @@ class LinkControl:
             with self._lock:
                 self._changed[one] = now
                 if now.capacity_bps != before.capacity_bps:
-                    parent = NETEM_CHILD if self._impaired.has_queue(end) else ROOT
+                    parent = NETEM_CHILD if end.interface in self._delayed_by_netem else ROOT
                     try:
                         self.netlink_of(end.host).apply(self._bucket(end, now, parent))
                     except NetlinkError as error:
                         raise _shaping_refused(error) from error
                 if now.delay_s != before.delay_s:
-                    self._impaired.again(one)
+                    self._delay_again(one, end)
             if lost is not None and lost != self._always_lost.get(end.interface, 0.0):
                 self._always_lost[end.interface] = lost
                 self._lose_at(end, self._requested_loss.get(end.interface, 0.0))
             if now == end.link and not self._always_lost.get(end.interface):
                 self._changed.pop(one)
         return time.monotonic()
+
+    def _delay_again(self, link: LinkId, end: CableEnd) -> None:
+        """The link's own delay has changed: what happens to its packets besides stays."""
+        if self._has_netem:
+            now = self._changed[link]
+            behind = [] if end.interface in self._delayed_by_netem else self._bucket(end, now, NETEM_CHILD)
+            self.netlink_of(end.host).apply([netem_line(end.index, delay_s=now.delay_s), *behind])
+            self._delayed_by_netem.add(end.interface)
+        else:
+            self._impair(link, self._added.get(link, ()), "forward")
 
     def configured(self) -> Mapping[LinkId, str]:
         """Links that are no longer what the network says -> what they are."""
@@ -295,7 +327,7 @@ class LinkControl:
     def forget_lateness(self) -> None:
         """What the relay was late by or missed until now is in no later report: a run begins."""
         with self._lock:
-            self._impaired.forget()
+            self._detours.forget()
 
     def counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
         """See EmulatedNetwork.link_counters."""
