@@ -10,6 +10,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+from os_ken.ofproto import ofproto_v1_3_parser as parser
+
 from testbed.bulk.circuit_rules import CIRCUIT_PRIORITY, circuit_rules, pair_routes, return_rules
 from testbed.bulk.coordinator import Circuit
 from testbed.bulk.plan import Pair
@@ -21,7 +23,6 @@ from testbed.emulation.control.openflow_messages import (
     barrier,
     hello,
     is_down,
-    parser,
     remove_rule,
 )
 from testbed.errors import CapabilityError

@@ -178,7 +178,7 @@ def _serve(
                 )
             if args.ipv6 and isinstance(up, Here):
                 add_ipv6(up.network, rules=remote is None)
-        handlers = RequestHandlers(up.network) if isinstance(up, Here) else DistributedHandlers(up, up.streams)
+        handlers = RequestHandlers(up.network) if isinstance(up, Here) else DistributedHandlers(up)
         inside = machines is None or machines.scheduler is None
         name, close = stack.enter_context(control_server(handlers.handlers(), inside=inside))
         if name is None:

@@ -5,7 +5,6 @@ before any hook at the receiving end would see them.
 """
 
 import contextlib
-import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -23,7 +22,6 @@ from testbed.emulation.network.kernel.rtnetlink import (
     ROOT,
     InterfaceCounters,
     Message,
-    Netlink,
     NetlinkError,
     delete_queue,
     drop_rule,
@@ -32,12 +30,13 @@ from testbed.emulation.network.kernel.rtnetlink import (
 )
 from testbed.emulation.network.kernel.shaping import burst_bytes, packets_waiting, rate_queue
 from testbed.errors import CapabilityError, InputError
-from testbed.faults.fault import Direction
+from testbed.faults.fault import Direction, Fault
 from testbed.faults.impaired_link import queue_bytes
 from testbed.faults.link_settings import LinkSettings, settings_text
 from topologies.impairments import Impairments
 from topologies.network import Link, LinkId, label_of, reverse_of
 
+NOT_RUNNING = "the network is not running: use it inside its with block"
 MOST_HOOKS = 1024
 _CARRIER_LIMIT_S = 1.0
 _MISSING = 2  # ENOENT: "Specified qdisc kind is unknown", "TC classifier not found"
@@ -47,52 +46,57 @@ _LOOPBACK = 1
 class LinkControl:
     """Shapes, breaks and counts the links of one network. Thread-safe; every change is one system call."""
 
-    def __init__(
-        self,
-        cables: CablePlan,
-        namespaces: HostNamespaces,
-        *,
-        shape: bool,
-        mtu: int,
-        first_udp_port: int | None = None,
-        impairment_seed: int = 1,
-    ) -> None:
-        self._cables = cables
-        self._namespaces = namespaces
-        self._shape = shape
-        self._mtu = mtu
-        self._first_udp_port = first_udp_port
+    def __init__(self, *, shape: bool, mtu: int, first_udp_port: int | None) -> None:
+        self.mtu, self.shape, self._first_udp_port = mtu, shape, first_udp_port
+        self.impairment_seed = 1
+        self._lock = threading.Lock()
+        self._laid: tuple[CablePlan, HostNamespaces] | None = None
+
+    def lay(self, cables: CablePlan, namespaces: HostNamespaces) -> None:
+        """The cables are there; nothing of them is shaped or lost yet."""
+        self._laid = cables, namespaces
         self.forgotten: dict[str, dict[Message, None]] = {}
         """Interface of a host -> what it has to be told again when it was down: its neighbours and routes."""
-        self._lock = threading.Lock()
         self._gated: set[str] = set()
         self._losing: dict[str, float] = {}
         self._always_lost: dict[str, float] = {}
         self._requested_loss: dict[str, float] = {}
         self._changed: dict[LinkId, Link] = {}
-        self._detours = Redirects(namespaces, mtu=mtu, seed=impairment_seed)
+        self._detours = Redirects(namespaces, mtu=self.mtu, seed=self.impairment_seed)
         self._delayed_by_netem: set[str] = set()
         self._added: dict[LinkId, Impairments] = {}
 
-    def netlink_of(self, host: str | None) -> Netlink:
-        """The netlink socket of a host's namespace (None: the switches')."""
-        return self._namespaces.netlink_of(host)
-
-    def close(self) -> None:
+    def leave(self) -> None:
         """End the relay; what impaired links hold is lost."""
-        self._detours.close()
+        if self._laid is not None:
+            self._detours.close()
+            self._laid = None
+
+    def _there(self) -> tuple[CablePlan, HostNamespaces]:
+        if self._laid is None:
+            raise InputError(NOT_RUNNING)
+        return self._laid
+
+    @property
+    def _cables(self) -> CablePlan:
+        return self._there()[0]
+
+    @property
+    def namespaces(self) -> HostNamespaces:
+        """The hosts' networks."""
+        return self._there()[1]
 
     def shape_all(self) -> None:
         """Hold every link to its capacity and delay: packets meet the delay first, made by netem or, where the kernel
         has none, by the relay. Raises CapabilityError where neither can: a delay is never silently left out.
         """
-        if not self._shape:
+        if not self.shape:
             return
         ends = self._cables.sending
         delayed = {link: end for link, end in ends.items() if end.link is not None and end.link.delay_s}
         by_netem = bool(delayed) and self._has_netem
         try:
-            self._namespaces.apply((end.host, one) for end in ends.values() for one in self._shaping(end, by_netem))
+            self.namespaces.apply((end.host, one) for end in ends.values() for one in self._shaping(end, by_netem))
         except NetlinkError as error:
             if error.errno == _MISSING and self._first_udp_port is not None:
                 raise CapabilityError(
@@ -102,15 +106,13 @@ class LinkControl:
         if by_netem:
             self._delayed_by_netem |= {end.interface for end in delayed.values()}
         elif delayed:
-            self.prepare_impairments([(link, (), "forward") for link in delayed])
-            for link in delayed:
-                self.set_impairments(link, (), "forward")
+            self.impair_always(list(delayed))
 
     @cached_property
     def _has_netem(self) -> bool:
         """Tried on the loopback interface of the switches' namespace: a queue that does nothing, taken away again."""
         try:
-            self.netlink_of(None).apply([netem_line(_LOOPBACK), delete_queue(_LOOPBACK)])
+            self.namespaces.netlink_of(None).apply([netem_line(_LOOPBACK), delete_queue(_LOOPBACK)])
         except NetlinkError:
             return False
         return True
@@ -124,11 +126,15 @@ class LinkControl:
         ends = list(self._cables.sending.values())
         ends = ends if len(ends) <= MOST_HOOKS else ends[:1]
         with contextlib.suppress(NetlinkError):  # the first fault will say what is missing
-            self._namespaces.apply((end.host, packet_gate(end.index)) for end in ends)
+            self.namespaces.apply((end.host, packet_gate(end.index)) for end in ends)
             self._gated.update(end.interface for end in ends)
 
-    def set_up(self, link: LinkId, up: bool, direction: Direction) -> float:
-        """See EmulatedNetwork.set_link."""
+    def set_link(self, link: LinkId, up: bool, direction: Direction = "both") -> float:
+        """Cut the link or bring it back; the monotonic time at which that was in force.
+
+        ``both``: the cable loses its carrier, as when it is pulled. ``forward``: a carrier is lost both ways or not at
+        all, so that a cut of one direction is a blackhole of that direction.
+        """
         if direction == "forward":
             return self.set_loss(link, 0.0 if up else 1.0, direction)
         near, far = self._ends_here(link)
@@ -138,7 +144,7 @@ class LinkControl:
         if up:
             messages += self.forgotten.get(end.interface, ())
         with self._lock:
-            self.netlink_of(end.host).apply(messages)
+            self.namespaces.netlink_of(end.host).apply(messages)
             if up and near is not far:
                 self._await_carrier(far if end is near else near)
             return time.monotonic()
@@ -153,17 +159,29 @@ class LinkControl:
 
     def _await_carrier(self, end: CableEnd) -> None:
         """The end whose carrier comes back sends nothing until the kernel, in its own time, has noticed."""
-        netlink, limit = self.netlink_of(end.host), time.monotonic() + _CARRIER_LIMIT_S
+        netlink, limit = self.namespaces.netlink_of(end.host), time.monotonic() + _CARRIER_LIMIT_S
         while not netlink.is_operational(end.index) and time.monotonic() < limit:
             time.sleep(0.0002)
 
-    def prepare_impairments(self, required: Sequence[tuple[LinkId, Impairments, Direction]]) -> None:
-        """Make all detours ready that these, and what the links are impaired by all the time, will need."""
+    def prepare_impairments(self, faults: Sequence[Fault]) -> None:
+        """Make ready what the impairing ones among these faults will need, so that each begins as quickly as a
+        blackhole."""
+        self._prepare([(fault.link, fault.impaired_by, fault.direction) for fault in faults if fault.impairments])
+
+    def _prepare(self, required: Sequence[tuple[LinkId, Impairments, Direction]]) -> None:
+        """All detours that these, and what the links are impaired by all the time, will need."""
         with self._lock:
             self._detours.prepare([end for one in required for end in self._impaired_ends(*one)])
 
-    def set_impairments(self, link: LinkId, impairments: Impairments, direction: Direction) -> float:
-        """See EmulatedNetwork.set_impairments."""
+    def impair_always(self, links: Sequence[LinkId]) -> None:
+        """Put in force what the network says that these links always do to packets, and their delays."""
+        self._prepare([(link, (), "forward") for link in links])
+        for link in links:
+            self.set_impairments(link, (), "forward")
+
+    def set_impairments(self, link: LinkId, impairments: Impairments, direction: Direction = "both") -> float:
+        """Impair the packets that enter the link, next to what the network says that it always does (none: that alone);
+        returns when that was in force. Held packets of before still go their way."""
         with self._lock:
             self._impair(link, impairments, direction)
         return time.monotonic()
@@ -202,12 +220,15 @@ class LinkControl:
         return found
 
     def impairment_reports(self) -> Mapping[str, LaneReport]:
-        """See EmulatedNetwork.impairment_reports."""
+        """Link and words -> what the relay did with its packets, and how late it was."""
         with self._lock:
             return self._detours.reports()
 
-    def set_loss(self, link: LinkId, fraction: float, direction: Direction) -> float:
-        """See EmulatedNetwork.set_loss; 1 is a blackhole."""
+    def set_loss(self, link: LinkId, fraction: float, direction: Direction = "both") -> float:
+        """Lose each packet that enters the link with that probability (0: none, 1: a blackhole); returns when that was
+        in force."""
+        if not 0 <= fraction <= 1:
+            raise InputError(f"loss of {fraction} on {label_of(link)}; give 0 to 1")
         near, far = self._cables.sending.get(link), self._cables.receiving.get(link)
         ends = [end for end in (near, far if direction == "both" else None) if end is not None]
         if not ends:
@@ -228,7 +249,7 @@ class LinkControl:
                 ) from error
 
     def _classify(self, end: CableEnd, fraction: float) -> float:
-        netlink, gate = self.netlink_of(end.host), packet_gate(end.index)
+        netlink, gate = self.namespaces.netlink_of(end.host), packet_gate(end.index)
         if fraction > 0:
             rule = drop_rule(end.index, fraction)
             if end.interface not in self._gated:
@@ -256,19 +277,19 @@ class LinkControl:
 
     def _link_of(self, end: CableEnd) -> Link | None:
         """What the link that the end sends is now; without shaping it has no delay."""
-        if end.link is None or self._shape:
+        if end.link is None or self.shape:
             return None if end.link is None else self._changed.get(end.link.id, end.link)
         return replace(end.link, delay_s=0.0)
 
     def _bucket(self, end: CableEnd, link: Link, parent: int) -> list[Message]:
         rate_bps, packets = link.capacity_bps, link.queue_packets
         if self._first_udp_port is None:
-            return rate_queue(end.index, rate_bps=rate_bps, mtu=self._mtu, packets=packets, parent=parent)
+            return rate_queue(end.index, rate_bps=rate_bps, mtu=self.mtu, packets=packets, parent=parent)
         return priority_buckets(
             end.index,
             rate_bps=rate_bps,
-            burst_bytes=burst_bytes(rate_bps, self._mtu),
-            queue_packets=packets_waiting(rate_bps, self._mtu, packets),
+            burst_bytes=burst_bytes(rate_bps, self.mtu),
+            queue_packets=packets_waiting(rate_bps, self.mtu, packets),
             first_udp_port=self._first_udp_port,
             parent=parent,
         )
@@ -279,7 +300,7 @@ class LinkControl:
 
         Raises InputError where links are held to nothing, or an end of the cable is not here.
         """
-        if not self._shape:
+        if not self.shape:
             raise InputError(f"{label_of(link)}: this network holds links to nothing (--no-shaping)")
         links = (link,) if settings.one_way else (link, reverse_of(link))
         ends = {
@@ -297,7 +318,7 @@ class LinkControl:
                 if now.capacity_bps != before.capacity_bps:
                     parent = NETEM_CHILD if end.interface in self._delayed_by_netem else ROOT
                     try:
-                        self.netlink_of(end.host).apply(self._bucket(end, now, parent))
+                        self.namespaces.netlink_of(end.host).apply(self._bucket(end, now, parent))
                     except NetlinkError as error:
                         raise _shaping_refused(error) from error
                 if now.delay_s != before.delay_s:
@@ -314,7 +335,7 @@ class LinkControl:
         if self._has_netem:
             now = self._changed[link]
             behind = [] if end.interface in self._delayed_by_netem else self._bucket(end, now, NETEM_CHILD)
-            self.netlink_of(end.host).apply([netem_line(end.index, delay_s=now.delay_s), *behind])
+            self.namespaces.netlink_of(end.host).apply([netem_line(end.index, delay_s=now.delay_s), *behind])
             self._delayed_by_netem.add(end.interface)
         else:
             self._impair(link, self._added.get(link, ()), "forward")
@@ -329,32 +350,31 @@ class LinkControl:
         with self._lock:
             self._detours.forget()
 
-    def counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
-        """See EmulatedNetwork.link_counters."""
+    def link_counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
+        """Link -> (packets, bytes, drops): sent onto the cable that way; dropped by a full queue, not by a fault."""
         found = self._counted(self._cables.sending)
         return {link: (one.sent_packets, one.sent_bytes, one.queue_drops) for link, one in found.items()}
 
-    def arrivals(self) -> Mapping[LinkId, int]:
-        """See EmulatedNetwork.arrival_counters."""
+    def arrival_counters(self) -> Mapping[LinkId, int]:
+        """Link -> packets that came over it, as its receiving interface counts them."""
         return {link: one.received_packets for link, one in self._counted(self._cables.receiving).items()}
 
     def _counted(self, ends: Mapping[LinkId, CableEnd]) -> dict[LinkId, InterfaceCounters]:
         with self._lock:
             hosts = sorted({end.host for end in ends.values()}, key=str)
-            found = {host: self.netlink_of(host).counters() for host in hosts}
+            found = {host: self.namespaces.netlink_of(host).counters() for host in hosts}
         return {link: found[end.host][end.interface] for link, end in ends.items()}
 
-    def meter(self) -> LinkMeter:
-        """See EmulatedNetwork.link_meter."""
+    def link_meter(self) -> LinkMeter:
+        """Reads the links' bytes and carriers without touching what the run uses, in a forked process too."""
         sent = {link: near.interface for link, near in self._cables.sending.items() if near.host is None}
         # a host's interface is not seen from here, and a tunnel's near end may lie on another machine
         arrived = {link: far.interface for link, far in self._cables.receiving.items() if far.host is None}
         return LinkMeter(sent=sent, received={link: name for link, name in arrived.items() if link not in sent})
 
-    def receiving_end(self, link: LinkId) -> tuple[socket.socket, str]:
-        """A packet socket at the interface where the link's packets arrive, not yet bound, and the interface's name."""
-        end = self._cables.receiving[link]
-        return self._namespaces.open_socket(end.host, socket.AF_PACKET, socket.SOCK_RAW), end.interface
+    def links_down(self) -> tuple[LinkId, ...]:
+        """Links without a carrier, but for those between two hosts."""
+        return self.link_meter().without_carrier()
 
 
 def _shaping_refused(error: NetlinkError) -> CapabilityError:

@@ -12,7 +12,6 @@ from typing import IO
 from testbed.emulation.attach.protocol import Frame, checked, receive, send
 from testbed.errors import SessionClosedError
 from testbed.machines.adapters.distributed_network import DistributedNetwork
-from testbed.machines.adapters.forwarded_streams import Streams
 from testbed.machines.adapters.rpc_programs import CONTROL, ERRORS, IN, OUT, prepare_program, stream_name
 from topologies.text.json_types import Json
 
@@ -27,14 +26,14 @@ class RemoteProgram:
     it cannot begin.
     """
 
-    def __init__(self, network: DistributedNetwork, streams: Streams, machine: int, requested: Json) -> None:
+    def __init__(self, network: DistributedNetwork, machine: int, requested: Json) -> None:
         self._machines, self._machine = network.machines, machine
         self._code: int | None = None
         number = int(self._machines.call(machine, prepare_program, requested).result(30))
-        self.stdin = streams.open(machine, stream_name(number, IN))
-        self.stdout: IO[bytes] = _reader(streams.open(machine, stream_name(number, OUT)))
-        self.stderr: IO[bytes] = _reader(streams.open(machine, stream_name(number, ERRORS)))
-        self._control = streams.open(machine, stream_name(number, CONTROL))
+        self.stdin = network.open_stream(machine, stream_name(number, IN))
+        self.stdout: IO[bytes] = _reader(network.open_stream(machine, stream_name(number, OUT)))
+        self.stderr: IO[bytes] = _reader(network.open_stream(machine, stream_name(number, ERRORS)))
+        self._control = network.open_stream(machine, stream_name(number, CONTROL))
         self._answer()  # its process id there
 
     def fileno(self) -> int:
@@ -68,14 +67,12 @@ class RemoteProgram:
         return checked(frame)
 
 
-def programs_in_hosts(
-    network: DistributedNetwork, streams: Streams, requested: Sequence[tuple[int, Json]]
-) -> list[RemoteProgram]:
+def programs_in_hosts(network: DistributedNetwork, requested: Sequence[tuple[int, Json]]) -> list[RemoteProgram]:
     """Programs that read nothing, each on its machine, in order; all or none."""
     programs: list[RemoteProgram] = []
     try:
         for machine, one in requested:
-            programs.append(RemoteProgram(network, streams, machine, one))
+            programs.append(RemoteProgram(network, machine, one))
             programs[-1].stdin.close()
     except BaseException:
         for program in programs:

@@ -169,7 +169,7 @@ class ProgramNetwork:
             )
             for place in places
         ]
-        programs = programs_in_hosts(platform, platform.streams, requested)
+        programs = programs_in_hosts(platform, requested)
         return ProgramGroup(programs, prefixed=prefixed, check=platform.machines.check)
 
     def _until_now(self) -> dict[str, object]:
@@ -201,7 +201,7 @@ def run_over_machines(
         )
         platform = stack.enter_context(network).platform
         assert not isinstance(platform, Here)
-        stack.enter_context(control_server(DistributedHandlers(platform, platform.streams).handlers()))
+        stack.enter_context(control_server(DistributedHandlers(platform).handlers()))
         stack.enter_context(watched(platform.reading))
         limit_s = options.time_limit_s
         return network.run(command, prefixed=options.prefixed, time_limit_s=limit_s, folder=options.folder)
