@@ -28,7 +28,7 @@ from os_ken.lib import hub
 from os_ken.ofproto import ofproto_v1_3
 from os_ken.ofproto.ofproto_parser import MsgBase
 
-from testbed.emulation.control.controller_link import FlowCounter, PortEvent
+from testbed.emulation.control.controller_link import PortEvent
 from testbed.emulation.control.openflow_messages import add_group, add_rule, barrier, is_down, remove_cookie
 from testbed.errors import CapabilityError, InputError, TestbedError
 from testbed.openflow.rules import FailoverGroup, FlowRule, by_switch
@@ -54,7 +54,6 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
         self._sent: dict[tuple[int, int], str] = {}
         self._errors: list[str] = []
         self._ports: list[PortEvent] = []
-        self._stats: dict[int, list[FlowCounter]] = {}
 
     def start(self) -> object:
         threading.Thread(target=self._serve, name="requests", daemon=True).start()
@@ -92,26 +91,6 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
         with self._changed:
             self._ports.append(PortEvent(at_s=at_s, dpid=message.datapath.id, port=port, up=up))
             self._changed.notify_all()
-
-    @set_ev_cls(ofp_event.EventOFPFlowStatsReply, MAIN_DISPATCHER)  # type: ignore[untyped-decorator]
-    def _flow_stats(self, event: EventBase) -> None:
-        dpid = event.msg.datapath.id
-        listed = [
-            FlowCounter(
-                dpid=dpid,
-                cookie=flow.cookie,
-                priority=flow.priority,
-                match=str(sorted(flow.match.items())),
-                packets=flow.packet_count,
-                bytes=flow.byte_count,
-            )
-            for flow in event.msg.body
-        ]
-        with self._changed:
-            self._stats.setdefault(dpid, []).extend(listed)
-            if not event.msg.flags & ofproto_v1_3.OFPMPF_REPLY_MORE:
-                self._waiting.discard((dpid, event.msg.xid))
-                self._changed.notify_all()
 
     def _serve(self) -> None:
         """Answer requests until the other end closes, then end the process (the switches keep their rules)."""
@@ -163,15 +142,6 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
         with self._changed:
             self._changed.wait_for(lambda: len(self._ports) > known, timeout_s)
             return self._ports[known:]
-
-    def _do_flows(self) -> list[FlowCounter]:
-        with self._changed:
-            self._errors.clear()
-            self._stats.clear()
-            for dpid, switch in self._switches.items():
-                self._send(dpid, switch.ofproto_parser.OFPFlowStatsRequest(switch), answered=True)
-            self._await_answers()
-            return [flow for dpid in sorted(self._stats) for flow in self._stats[dpid]]
 
     def _carry_out(self, batches: Batches) -> float:
         """The seconds until every switch had confirmed."""
