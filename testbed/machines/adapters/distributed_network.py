@@ -317,7 +317,7 @@ def placement_of(machines: Machines, wiring: Wiring, requested: MachinesRequest)
     """As the user said, or by what each machine's processors can carry."""
     if requested.place is not None:
         return parse_placement(requested.place, wiring.network, "--machine-placement", machines=len(machines))
-    return partition(wiring.network, [float(facts.processors) for facts in machines.facts]).placement
+    return partition(wiring.network, [float(facts.processors) for facts in machines.facts])
 
 
 @contextmanager

@@ -3,36 +3,19 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from testbed.errors import InputError
 from testbed.machines.partition.cells import CellGraph, cells_of
 from testbed.machines.partition.cut import cut_by_metis, keep_limits
 from testbed.machines.placement import Placement
 from testbed.model.schemas import refuse_unknown
-from testbed.model.wiring import wire
 from topologies.network import Network
 
 IMBALANCE = 0.05
 """A machine may get that fraction more than its share, and the heaviest cell on top, which cannot be cut."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Partition:
-    """A placement and what it is worth. ``crossing_bps``: capacity of the crossing cables, each way counted.
-
-    ``loads``: weight of each machine (cable ends and switches); ``limits``: the most that its share allows.
-    """
-
-    placement: Placement
-    crossing_cables: int
-    cables: int
-    crossing_bps: float
-    loads: tuple[int, ...]
-    limits: tuple[float, ...]
-
-
-def partition(network: Network, shares: Sequence[float]) -> Partition:
+def partition(network: Network, shares: Sequence[float]) -> Placement:
     """Cut the network over ``len(shares)`` machines, each to get that much in proportion to the others (any positive
     unit).
 
@@ -40,46 +23,22 @@ def partition(network: Network, shares: Sequence[float]) -> Partition:
     shares that are not positive or more machines than switches.
 
     >>> from topologies import load_network
-    >>> found = partition(load_network("ring:8"), [1, 1])
-    >>> found.crossing_cables, found.loads
-    (2, (20, 20))
+    >>> network = load_network("ring:8")
+    >>> len(partition(network, [1, 1]).crossing(wire(network)))
+    2
     """
     graph = cells_of(network)
     parts = _fractions(shares, len(graph.members), network.name)
     cut = cut_by_metis(graph, parts)
     keep_limits(graph, cut, machine_limits(graph, parts))
     machine_of = {node: machine for members, machine in zip(graph.members, cut, strict=True) for node in members}
-    ordered = {node.id: machine_of[node.id] for node in network.nodes}
-    return describe(network, Placement(machines=len(parts), machine_of=ordered), shares)
+    return Placement(machines=len(parts), machine_of={node.id: machine_of[node.id] for node in network.nodes})
 
 
 def machine_limits(graph: CellGraph, shares: Sequence[float]) -> tuple[float, ...]:
     """The most that each machine may weigh; ``shares`` sum to one."""
     total = sum(graph.weight)
     return tuple((1 + IMBALANCE) * share * total + graph.heaviest for share in shares)
-
-
-def describe(network: Network, placement: Placement, shares: Sequence[float]) -> Partition:
-    """What a placement, whoever made it, costs."""
-    wiring, graph = wire(network), cells_of(network)
-    crossing = placement.crossing(wiring)
-    loads = [0] * placement.machines
-    for node in network.switches:
-        loads[placement.machine_of[node.id]] += 1
-    machine = placement.device_machines(wiring)
-    for cable in wiring.cables:
-        loads[machine[cable.a]] += 1
-        loads[machine[cable.b]] += 1
-    links = [link for i in crossing for link in (wiring.cables[i].forward, wiring.cables[i].backward) if link]
-    total = sum(shares)
-    return Partition(
-        placement=placement,
-        crossing_cables=len(crossing),
-        cables=len(wiring.cables),
-        crossing_bps=sum(network.link(*link).capacity_bps for link in links),
-        loads=tuple(loads),
-        limits=machine_limits(graph, [share / total for share in shares]),
-    )
 
 
 def _fractions(shares: Sequence[float], cells: int, name: str) -> list[float]:
