@@ -7,7 +7,7 @@ from testbed.emulation.attach.protocol import Frame, send
 from testbed.emulation.attach.server import Handler, ManualFaults, link_handlers
 from testbed.errors import InputError
 from testbed.machines.adapters.distributed_network import DistributedNetwork
-from testbed.machines.adapters.remote_program import RemoteProgram, attend
+from testbed.machines.adapters.remote_program import RemoteProgram, attend_here
 from testbed.machines.placement import nodes_of_devices
 from testbed.model.wiring import wiring_document
 from topologies.errors import nearest
@@ -57,7 +57,7 @@ class DistributedHandlers:
             machine = self.machine_of(str(request.header.get("host")))
             program = RemoteProgram(self.network, machine, request.header)
             send(sock, {"pid": 0})  # that of another machine would name another process here
-            send(sock, {"code": attend(program, sock, request.descriptors)})
+            send(sock, {"code": attend_here(program, sock, request.descriptors)})
         finally:
             request.close()
 

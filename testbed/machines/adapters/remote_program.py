@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import IO
 
+from testbed.emulation.attach.program_group import attend
 from testbed.emulation.attach.protocol import Frame, checked, receive, send
 from testbed.errors import SessionClosedError
 from testbed.machines.adapters.distributed_network import DistributedNetwork
@@ -81,7 +82,7 @@ def programs_in_hosts(network: DistributedNetwork, requested: Sequence[tuple[int
     return programs
 
 
-def attend(program: RemoteProgram, asker: socket.socket, descriptors: Sequence[int]) -> int:
+def attend_here(program: RemoteProgram, asker: socket.socket, descriptors: Sequence[int]) -> int:
     """Until the program ends, pass what it reads and writes between it and three descriptors, and the asker's signals
     on; its exit code.
 
@@ -96,13 +97,7 @@ def attend(program: RemoteProgram, asker: socket.socket, descriptors: Sequence[i
     try:
         for pump in pumps:
             pump.start()
-        while (code := program.poll()) is None:
-            ready: list[object] = select.select((program, asker), (), ())[0]  # type: ignore[type-var]
-            if asker in ready:
-                frame = receive(asker)
-                if frame is None:
-                    raise SessionClosedError("the client has disconnected")
-                program.signal(int(frame.header.get("signal", 0)))
+        code = attend(program, asker)
         until = time.monotonic() + _REST_S
         for pump in pumps[1:]:
             pump.join(max(0.0, until - time.monotonic()))
