@@ -102,6 +102,6 @@ def lost_on_the_way(
         worst = max(lost, key=lambda link: lost[link])
         raise InvalidRunError(
             f"the network between the machines lost {total} of {sent} packets of crossing cables (at most "
-            f"{LOST_ON_THE_WAY:.1%}), most on {label_of(worst)}: mend it, or send less"
+            f"{LOST_ON_THE_WAY:.1%}), most on {label_of(worst)}: repair it, or send less"
         )
     return sent, total

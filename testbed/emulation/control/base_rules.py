@@ -53,13 +53,13 @@ def rules_of(bridge: str, requested: str = "") -> list[str]:
 
 
 def _add_flows(bridge: str, texts: tuple[str, ...]) -> None:
-    _ofctl(bridge, "--bundle", "add-flows", bridge, "-", told="\n".join(texts))
+    _ofctl(bridge, "--bundle", "add-flows", bridge, "-", input_text="\n".join(texts))
 
 
-def _ofctl(bridge: str, *words: str, told: str = "") -> str:
+def _ofctl(bridge: str, *words: str, input_text: str = "") -> str:
     command = ["ovs-ofctl", "-O", "OpenFlow13", *words]
     try:
-        done = subprocess.run(command, input=told, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
+        done = subprocess.run(command, input=input_text, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
     except subprocess.TimeoutExpired:
         raise CapabilityError(f"bridge {bridge} took no rules within {_LIMIT_S:g} s") from None
     if done.returncode != 0:
