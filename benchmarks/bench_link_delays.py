@@ -138,7 +138,7 @@ def measured(
 
         ping = ["ping", "-n", "-q", "-c", "200", "-i", "0.01", net.host("b0").ip]
         program("a0", [*ping[:4], "3", *ping[5:]]).communicate()  # the switches learn the flow
-        net.link_control.forget_lateness()
+        net.forget_lateness()
         said = program("a0", ping).communicate()[0]
         times = re.search(r"= ([\d.]+)/([\d.]+)/([\d.]+)/", said)
         servers = [program(f"b{k}", ["iperf3", "-s", "-1", "--forceflush"]) for k in range(pairs)]
@@ -147,7 +147,7 @@ def measured(
                 pass
         udp = ["-u", "-b", f"{0.9 * link_bps * packet_bytes / (packet_bytes + 42):.0f}", "-l", str(packet_bytes)]
         words = [["iperf3", "-c", net.host(f"b{k}").ip, "-t", f"{seconds:g}", "-J", *udp] for k in range(pairs)]
-        net.link_control.forget_lateness()
+        net.forget_lateness()
         clients = [program(f"a{k}", words[k]) for k in range(pairs)]
         ends = [json.loads(client.communicate()[0])["end"]["sum"] for client in clients]
         for server in servers:

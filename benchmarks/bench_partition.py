@@ -1,5 +1,4 @@
-"""How well and how fast a network is cut over machines: METIS next to the greedy cut that is used where METIS is
-missing.
+"""How well and how fast a network is cut over machines.
 
 python benchmarks/bench_partition.py
 """
@@ -9,8 +8,8 @@ from __future__ import annotations
 import sys
 import time
 
-from testbed.machines.partition import METHODS, partition
-from testbed.machines.partition.greedy import has_metis
+from testbed.machines.partition import partition
+from testbed.model.wiring import wire
 from topologies import load_network
 
 CASES = (
@@ -24,19 +23,20 @@ CASES = (
 
 
 def main() -> int:
-    print(f"{'':26} {'machines':>8} {'method':>7} {'crossing cables':>16} {'fullest / its share':>20} {'s':>7}")
+    print(f"{'':26} {'machines':>8} {'crossing cables':>16} {'fullest / its share':>20} {'s':>7}")
     for name, counts in CASES:
         network = load_network(name)
+        wiring = wire(network)
         for machines in counts:
-            for method in METHODS:
-                if method == "metis" and not has_metis():
-                    continue
-                began = time.perf_counter()
-                found = partition(network, [1] * machines, method=method)
-                took_s = time.perf_counter() - began
-                fullest = max(found.loads) * machines / sum(found.loads)
-                crossing = f"{found.crossing_cables} of {found.cables}"
-                print(f"{name:26} {machines:8} {method:>7} {crossing:>16} {fullest:20.3f} {took_s:7.2f}", flush=True)
+            began = time.perf_counter()
+            found = partition(network, [1] * machines)
+            took_s = time.perf_counter() - began
+            where, loads = found.device_machines(wiring), [0] * machines
+            for end in (end for cable in wiring.cables for end in (cable.a, cable.b)):
+                loads[where[end]] += 1
+            fullest = max(loads) * machines / sum(loads)
+            crossing = f"{len(found.crossing(wiring))} of {len(wiring.cables)}"
+            print(f"{name:26} {machines:8} {crossing:>16} {fullest:20.3f} {took_s:7.2f}", flush=True)
     return 0
 
 

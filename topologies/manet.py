@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from topologies.builder_values import MAX_LINKS, MAX_NODES, Draft, LinkValues, check_size, integer, number
 from topologies.errors import TopologyError
-from topologies.network import LinkId, Network
+from topologies.network import Network
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,16 +62,6 @@ class Walk:
         return range_for_degree(self.nodes, self.degree)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ManetFrame:
-    """One frame of a walk, with the links that were not there one frame before and those that no longer are."""
-
-    frame: int
-    network: Network
-    appeared: tuple[LinkId, ...]
-    vanished: tuple[LinkId, ...]
-
-
 def manet(walk: Walk | None = None, *, frame: int = 0, **links: Unpack[LinkValues]) -> Network:
     """One frame: switches n0, n1, ... with their positions, a host h0, h1, ... on each, links between those in range.
 
@@ -82,15 +72,15 @@ def manet(walk: Walk | None = None, *, frame: int = 0, **links: Unpack[LinkValue
     >>> len(net.switches), len(net.hosts)
     (20, 20)
     """
-    return next(manet_frames(walk, count=1, first=frame, **links)).network
+    return next(manet_frames(walk, count=1, first=frame, **links))
 
 
 def manet_frames(
     walk: Walk | None = None, *, count: int, first: int = 0, **links: Unpack[LinkValues]
-) -> Iterator[ManetFrame]:
-    """``count`` successive frames from ``first``; the first one's links have all appeared.
+) -> Iterator[Network]:
+    """``count`` successive frames from ``first``.
 
-    >>> [f.frame for f in manet_frames(Walk(nodes=5), first=10, count=2)]
+    >>> [network.attributes["frame"] for network in manet_frames(Walk(nodes=5), first=10, count=2)]
     [10, 11]
     """
     walk = walk or Walk()
@@ -101,22 +91,8 @@ def manet_frames(
             f"manet: frame {first + count - 1} of {walk.nodes} nodes is too long a walk;"
             f" stay below {MAX_WALK // walk.nodes} frames"
         )
-    return _frames(walk, range(first, first + count), links)
-
-
-def _frames(walk: Walk, frames: range, links: LinkValues) -> Iterator[ManetFrame]:
-    before: tuple[LinkId, ...] = ()
-    for frame, positions in zip(frames, _positions(walk, frames.start), strict=False):
-        network = _network(walk, frame, positions, Draft(**links))
-        now = tuple(link.id for link in network.links)
-        old, new = frozenset(before), frozenset(now)
-        yield ManetFrame(
-            frame=frame,
-            network=network,
-            appeared=tuple(link for link in now if link not in old),
-            vanished=tuple(link for link in before if link not in new),
-        )
-        before = now
+    frames = zip(range(first, first + count), _positions(walk, first), strict=False)
+    return (_network(walk, frame, positions, Draft(**links)) for frame, positions in frames)
 
 
 def _network(walk: Walk, frame: int, positions: NDArray[np.float64], draft: Draft) -> Network:

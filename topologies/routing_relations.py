@@ -9,6 +9,7 @@ of a network leads round its failures, or raises NoPathError where the relation 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal
 
 from topologies.errors import NoPathError, TopologyError
@@ -17,6 +18,10 @@ from topologies.network import Link, LinkId, Network
 Detour = Literal["", "valiant", "ugal"]
 Channel = tuple[int, int]
 """Number of a link between switches (as ``network.links``), and of its virtual channel."""
+
+
+def _anywhere(link: Link, lane: int) -> bool:
+    return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +38,8 @@ class RoutingRelation:
     method: str
     network: Network
     lanes: int
-    may_start: Callable[[Link, int], bool] = field(repr=False, hash=False, compare=False)
     may_follow: Callable[[Link, int, Link, int], bool] = field(repr=False, hash=False, compare=False)
+    may_start: Callable[[Link, int], bool] = field(default=_anywhere, repr=False, hash=False, compare=False)
     detour: Detour = ""
 
     @property
@@ -76,17 +81,11 @@ class RoutingRelation:
     @property
     def may_deadlock(self) -> bool:
         """Whether channels can follow one another in a circle."""
-        left = [0] * len(self.channels)
-        for nexts in self.after:
-            for d in nexts:
-                left[d] += 1
-        ready = [c for c, count in enumerate(left) if not count]
-        for c in ready:
-            for d in self.after[c]:
-                left[d] -= 1
-                if not left[d]:
-                    ready.append(d)
-        return len(ready) < len(left)
+        try:
+            TopologicalSorter(dict(enumerate(self.after))).prepare()
+        except CycleError:
+            return True
+        return False
 
     def path(self, source: str, destination: str) -> tuple[LinkId, ...]:
         """One of the shortest ways under the relation, straight; the first at every choice. NoPathError where it has
@@ -125,7 +124,6 @@ def minimal_adaptive(network: Network) -> RoutingRelation:
         method="minimal-adaptive",
         network=network,
         lanes=1,
-        may_start=lambda link, lane: True,
         may_follow=lambda one, a, other, b: one.source != other.target,
     )
 
@@ -146,7 +144,6 @@ def up_down(network: Network) -> RoutingRelation:
         method="up-down",
         network=network,
         lanes=1,
-        may_start=lambda link, lane: True,
         may_follow=lambda one, a, other, b: is_up(one) or not is_up(other),
     )
 

@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from testbed.errors import InvalidRunError
 from testbed.machines.clocks.report import ClockReport, require_clock
 from topologies.network import LinkId, label_of
 from topologies.text.json_types import JsonObject
@@ -84,37 +85,23 @@ def merged(counts: Sequence[Counts]) -> Counts:
     return Counts(sent=sent, arrived=arrived)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LostOnTheWay:
-    """Packets of the crossing links that went into the underlay, and those that never came out of it; the worst link.
-
-    ``allowed``: what may be lost while one end of a cable is cut or repaired and the other is not yet.
-    """
-
-    sent: int
-    lost: int
-    worst: str
-    allowed: int = 0
-
-    def reason(self) -> str | None:
-        """Why a run says nothing, or None."""
-        lost = self.lost - self.allowed
-        if lost < MIN_LOST_ON_THE_WAY or lost <= LOST_ON_THE_WAY * self.sent:
-            return None
-        return (
-            f"the network between the machines lost {self.lost} of {self.sent} packets of crossing cables (at most "
-            f"{LOST_ON_THE_WAY:.1%}), most on {self.worst}: mend it, or send less"
-        )
-
-
 def lost_on_the_way(
     counts: Counts, crossing: Sequence[LinkId], gaps_s: Sequence[float], most_pps: float
-) -> LostOnTheWay:
-    """Sent onto each crossing link less what came over it. What a loss or a blackhole takes, it takes before the packet
-    counts as sent; a cable that is cut loses what is under way, at ``most_pps`` packets a second, until both its ends
-    are down: ``gaps_s``, each time."""
+) -> tuple[int, int]:
+    """Packets sent onto the crossing links, and those of them that did not come over. InvalidRunError where too many
+    were lost.
+
+    What a loss or a blackhole takes, it takes before the packet counts as sent; a cable that is cut loses what is under
+    way, at ``most_pps`` packets a second, until both its ends are down: ``gaps_s``, each time.
+    """
     sent = sum(counts.sent[link][0] for link in crossing)
     lost = {link: max(0, counts.sent[link][0] - counts.arrived[link]) for link in crossing}
-    worst = max(lost, key=lambda link: lost[link], default=None)
-    allowed = sum(math.ceil((gap_s + UNDER_WAY_S) * most_pps) for gap_s in gaps_s)
-    return LostOnTheWay(sent=sent, lost=sum(lost.values()), worst=label_of(worst) if worst else "none", allowed=allowed)
+    total = sum(lost.values())
+    unexpected = total - sum(math.ceil((gap_s + UNDER_WAY_S) * most_pps) for gap_s in gaps_s)
+    if unexpected >= MIN_LOST_ON_THE_WAY and unexpected > LOST_ON_THE_WAY * sent:
+        worst = max(lost, key=lambda link: lost[link])
+        raise InvalidRunError(
+            f"the network between the machines lost {total} of {sent} packets of crossing cables (at most "
+            f"{LOST_ON_THE_WAY:.1%}), most on {label_of(worst)}: repair it, or send less"
+        )
+    return sent, total

@@ -9,41 +9,31 @@ import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from testbed import errors
 from testbed.errors import TestbedError
 
-T = TypeVar("T")
 MAIN = "main"
 """The lane of the machine's first thread: what is begun there may fork, and lives as long as the machine."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """``function``: importable by name, called as ``function(machine, *args)``."""
-
-    function: Callable[..., object]
-    args: tuple[object, ...] = ()
-    lane: str = MAIN
+Request = tuple[Callable[..., object], tuple[object, ...], str]
+"""A function that is importable by name, called as ``function(machine, *args)``; its arguments; the lane."""
+Answer = tuple[object, tuple[str, str] | None]
+"""A value, or None and the kind and words of an error."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answer:
-    """A value, or the kind and words of an error."""
-
-    value: object = None
-    error: tuple[str, str] | None = None
-
-    def unwrap(self, machine: str) -> object:
-        """The value; the error, of its own kind, with the machine's name before its words."""
-        if self.error is None:
-            return self.value
-        kind, words = self.error
-        found = getattr(errors, kind, None)
-        if isinstance(found, type) and issubclass(found, TestbedError):
-            raise found(f"{machine}: {words}")
-        raise RuntimeError(f"{machine}: {kind}: {words}")
+def unwrap(answer: Answer, machine: str) -> object:
+    """The value; the error, of its own kind, with the machine's name before its words."""
+    value, error = answer
+    if error is None:
+        return value
+    kind, words = error
+    found = getattr(errors, kind, None)
+    if isinstance(found, type) and issubclass(found, TestbedError):
+        raise found(f"{machine}: {words}")
+    raise RuntimeError(f"{machine}: {kind}: {words}")
 
 
 @dataclass
@@ -56,14 +46,15 @@ class MachineState:
 
     def perform(self, request: Request) -> Answer:
         """Carry a request out; whatever goes wrong is the answer."""
+        function, args, _ = request
         try:
-            return Answer(value=request.function(self, *request.args))
+            return function(self, *args), None
         except TestbedError as error:
-            return Answer(error=(type(error).__name__, str(error)))
+            return None, (type(error).__name__, str(error))
         except Exception as error:  # noqa: BLE001 - whoever asked has to be told
             where = traceback.extract_tb(error.__traceback__)[-1]
             words = f"{error} ({where.filename.rpartition('/')[2]}:{where.lineno})"
-            return Answer(error=(type(error).__name__, words))
+            return None, (type(error).__name__, words)
 
 
 def serialise(message: Request | Answer) -> bytes:
@@ -71,8 +62,6 @@ def serialise(message: Request | Answer) -> bytes:
     return pickle.dumps(message)
 
 
-def deserialise(data: bytes, kind: type[T]) -> T:
+def deserialise(data: bytes) -> Any:
     """The request or the answer."""
-    found = pickle.loads(data)
-    assert isinstance(found, kind)
-    return found
+    return pickle.loads(data)

@@ -1,1 +1,1 @@
-"""From plans to flow rules, a flow table that evaluates them, and the controller's decisions; no I/O."""
+"""From plans to flow rules, and a flow table that evaluates them; no I/O."""

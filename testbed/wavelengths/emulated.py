@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
+from testbed.emulation.control.base_rules import rules_of
 from testbed.emulation.control.controller_link import ControllerLink
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.network.open_vswitch.switches import order_daemons
@@ -115,12 +116,12 @@ def run_round(
     """Light one round of a ``lit_network``, the one before it being the last that was lit, and measure it."""
     dark = dark_rules(wiring, fibres(plan.network))
     setup_s = light_round(controller, wiring, plan, number)
-    before = dropped_packets(controller, wiring, dark)
+    before = dropped_packets(wiring, dark)
     arrivals = ends.exchange(number, probes)
     expected = sum(p.packets for p in probes if p.dropped_at is not None)
     limit = time.monotonic() + _COUNT_S
     while True:  # switches add up their counters every half second
-        dropped = dropped_packets(controller, wiring, dark)
+        dropped = dropped_packets(wiring, dark)
         dropped.subtract(before)
         if sum(dropped.values()) >= expected or time.monotonic() > limit:
             break
@@ -130,13 +131,13 @@ def run_round(
     return replace(found, setup_s=setup_s, fabric="emulation")
 
 
-def dropped_packets(controller: ControllerLink, wiring: Wiring, dark: Sequence[FlowRule]) -> Counter[str]:
+def dropped_packets(wiring: Wiring, dark: Sequence[FlowRule]) -> Counter[str]:
     """Packets that each switch's drop rules have counted so far."""
-    nodes = {switch.dpid: switch.node for switch in wiring.switches}
-    cookie_plan, counted = DARK_PLAN, Counter[str]()
-    for counter in controller.flow_counters():
-        if counter.cookie >> 32 == cookie_plan and counter.priority == dark[0].priority:
-            counted[nodes[counter.dpid]] += counter.packets
+    dropping, counted = {rule.dpid for rule in dark}, Counter[str]()
+    for switch in wiring.switches:
+        for rule in rules_of(switch.device, f"cookie={DARK_PLAN << 32:#x}/-1") if switch.dpid in dropping else ():
+            if f"priority={dark[0].priority}," in rule:
+                counted[switch.node] += int(rule.partition("n_packets=")[2].partition(",")[0])
     return counted
 
 

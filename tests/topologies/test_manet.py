@@ -11,17 +11,7 @@ from topologies.manet import DENSE_NODES, Walk, fraction_in_range, manet, manet_
 
 def test_a_frame_is_the_same_alone_and_in_sequence() -> None:
     walk = Walk(nodes=30, seed=7)
-    assert [f.network for f in manet_frames(walk, first=2, count=4)] == [manet(walk, frame=f) for f in range(2, 6)]
-
-
-def test_links_that_come_and_go_lead_from_one_frame_to_the_next() -> None:
-    frames = list(manet_frames(Walk(nodes=60, seed=2, step=0.05), count=6))
-    known: set[object] = set()
-    for frame in frames:
-        assert not known.intersection(frame.appeared) and known.issuperset(frame.vanished)
-        known = (known - set(frame.vanished)) | set(frame.appeared)
-        assert known == {k.id for k in frame.network.links}
-    assert any(f.vanished for f in frames[1:]) and any(f.appeared for f in frames[1:])
+    assert list(manet_frames(walk, first=2, count=4)) == [manet(walk, frame=f) for f in range(2, 6)]
 
 
 def test_nodes_stay_on_the_square_and_move_at_most_a_step() -> None:

@@ -68,14 +68,6 @@ def test_graphml_that_networkx_writes_is_read(tmp_path: Path, kind: Any) -> None
     assert len(network.links) == graph.number_of_edges() * (1 if graph.is_directed() else 2)
 
 
-def test_networkx_reads_the_graphml_that_we_write(tmp_path: Path) -> None:
-    network = load_network("swiss-t1")
-    write_network_file(network, tmp_path / "t1.graphml")
-    graph = nx.read_graphml(tmp_path / "t1.graphml")
-    assert graph.is_directed() and graph.number_of_edges() == 160 and graph.nodes["t0"]["kind"] == "host"
-    assert graph.edges["s1", "s2"]["capacity_bps"] == 1e7
-
-
 def test_networkx_reads_the_json_that_we_write(tmp_path: Path) -> None:
     write_network_file(load_network("optical-cloud"), tmp_path / "oc.json")
     graph = nx.node_link_graph(json.loads((tmp_path / "oc.json").read_text()), edges="links")
@@ -200,12 +192,11 @@ def test_bytes_that_are_no_text_and_folders_are_refused(tmp_path: Path) -> None:
         load_network(tmp_path)
 
 
-@pytest.mark.parametrize("suffix", [".json", ".graphml"])
-def test_a_write_that_cannot_finish_leaves_the_old_file_and_nothing_else(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"net{suffix}"
+def test_a_write_that_cannot_finish_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "net.json"
     path.write_text("old")
     bad = Network(name="n", nodes=(Node(id="a", kind="host", attributes={"x": float("nan")}),), links=())
-    with pytest.raises(TopologyError, match=r"net\.(json|graphml)"):
+    with pytest.raises(TopologyError, match=r"net\.json"):
         write_network_file(bad, path)
     assert path.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == [path.name]
 
@@ -214,16 +205,8 @@ def test_a_place_that_cannot_be_written_and_an_unknown_ending_are_refused(tmp_pa
     network = load_network("ring:3")
     with pytest.raises(TopologyError, match="cannot be written"):
         write_network_file(network, tmp_path / "missing" / "net.json")
-    with pytest.raises(TopologyError, match=r"use \.json or \.graphml"):
+    with pytest.raises(TopologyError, match=r"use \.json"):
         write_network_file(network, tmp_path / "net.yaml")
-
-
-def test_an_id_that_xml_cannot_hold_is_refused_for_graphml_alone(tmp_path: Path) -> None:
-    network = Network(name="n", nodes=(Node(id="bell\x07", kind="host"),), links=())
-    with pytest.raises(TopologyError, match=r"write \.json"):
-        write_network_file(network, tmp_path / "n.graphml")
-    write_network_file(network, tmp_path / "n.json")
-    assert load_network(tmp_path / "n.json") == network
 
 
 def test_an_attribute_with_the_name_of_a_field_is_refused() -> None:

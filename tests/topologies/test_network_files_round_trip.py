@@ -1,4 +1,4 @@
-"""Whatever network is written is read back equal, from JSON and from GraphML."""
+"""Whatever network is written is read back equal."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def networks(draw: st.DrawFn) -> Network:
     return Network(name=draw(_xml_text), nodes=nodes, links=links, attributes=draw(_attributes))
 
 
-def _round_trip(network: Network, suffix: str) -> Network:
+def _round_trip(network: Network) -> Network:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"net{suffix}"
+        path = Path(folder) / "net.json"
         write_network_file(network, path)
         return load_network(path)
 
@@ -70,20 +70,18 @@ def _exact(value: Any) -> str:
     return repr(value)  # tells 1 from 1.0 and from True
 
 
-@pytest.mark.parametrize("suffix", [".json", ".graphml"])
 @given(network=networks())
 @drawn(120)
 @example(network=Network(name="n", nodes=(Node(id="a", kind="host", attributes={"x": 1, "y": 2.0}),), links=()))
 @example(network=Network(name="n", nodes=(Node(id=" a ", kind="host", attributes={"t": " s\r\n "}),), links=()))
-def test_a_written_network_is_read_back_equal(suffix: str, network: Network) -> None:
-    found = _round_trip(network, suffix)
+def test_a_written_network_is_read_back_equal(network: Network) -> None:
+    found = _round_trip(network)
     assert found == network
     assert [sorted(map(_exact, n.attributes.items())) for n in found.nodes] == [
         sorted(map(_exact, n.attributes.items())) for n in network.nodes
     ]
 
 
-@pytest.mark.parametrize("suffix", [".json", ".graphml"])
 @pytest.mark.parametrize(
     "name",
     [
@@ -97,11 +95,11 @@ def test_a_written_network_is_read_back_equal(suffix: str, network: Network) -> 
         "clos:4",
     ],
 )
-def test_a_catalogue_network_keeps_its_routing_through_a_file(name: str, suffix: str) -> None:
+def test_a_catalogue_network_keeps_its_routing_through_a_file(name: str) -> None:
     from topologies.routing_tables import static_routing
 
     network = load_network(name)
-    found = _round_trip(network, suffix)
+    found = _round_trip(network)
     assert found == network
     here, there = static_routing(network), static_routing(found)
     ends = [n.id for n in network.hosts]

@@ -51,10 +51,9 @@ def test_zoo_files_are_read(editor: bool, encoding: str, tmp_path: Path) -> None
             assert link.capacity_bps == link.attributes.get("LinkSpeedRaw", 1e7)
         for name in plain.graph.keys() & {*GRAPH} - {"Network", "label", "edge_default", "node_default"}:
             assert network.attributes[name] == plain.graph[name] and name in notes[0]
-        for suffix in (".json", ".graphml"):
-            write_network_file(network, tmp_path / f"again{suffix}")
-            again, told = read(tmp_path / f"again{suffix}", (tmp_path / f"again{suffix}").read_bytes())
-            assert again == network and told == []
+        write_network_file(network, tmp_path / "again.json")
+        again, told = read(tmp_path / "again.json", (tmp_path / "again.json").read_bytes())
+        assert again == network and told == []
 
 
 def _utf8(folder: Path, content: bytes) -> Path:

@@ -1,4 +1,4 @@
-"""Networks to files of JSON node-link or GraphML, written whole or not at all, and networks by topohub name."""
+"""Networks to files of JSON node-link, written whole or not at all, and networks by topohub name."""
 
 import difflib
 import errno
@@ -13,26 +13,17 @@ from topologies.network import Network
 from topologies.text.json_types import JsonObject
 from topologies.text.text_file import read_text, reason, replace_file
 
-FORMATS = (".json", ".graphml")
-
 
 def write_network_file(network: Network, path: str | Path) -> None:
-    """Write the network as its file's ending says, .json or .graphml; reading it gives an equal network.
+    """Write the network into a file .json; reading it gives an equal network.
 
-    Raises TopologyError for another ending, an attribute the format cannot hold, or a place that cannot be written.
+    Raises TopologyError for another ending, an attribute that JSON cannot hold, or a place that cannot be written.
     """
     path = Path(path)
-    suffix = path.suffix.lower()
-    if suffix not in FORMATS:
-        raise TopologyError(f"{path}: the ending {suffix!r} names no format; use {' or '.join(FORMATS)}")
+    if path.suffix.lower() != ".json":
+        raise TopologyError(f"{path}: the ending {path.suffix!r} names no format; use .json")
     try:
-        if suffix == ".json":
-            text = write_document(network)
-        else:
-            from topologies.files.graphml import write_graphml
-
-            text = write_graphml(network)
-        content = text.encode()
+        content = write_document(network).encode()
     except UnicodeEncodeError as error:
         raise TopologyError(
             f"{path}: {error.object[error.start : error.end]!r} is not valid text; rename it"

@@ -1,11 +1,9 @@
-"""GraphML to networks and back, checked entry by entry; numbers, truth values and text keep their types.
+"""GraphML to networks, checked entry by entry; numbers, truth values and text keep their types.
 
-What GraphML has no type for (lists, objects, null) travels as JSON text in the one key ``json_attributes``.
+What GraphML has no type for (lists, objects, null) travels, in files that the testbed wrote until 0.2, as JSON text in
+the one key ``json_attributes``.
 """
 
-import json
-import math
-import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,88 +11,15 @@ from typing import Literal
 
 from topologies.errors import TopologyError
 from topologies.files.foreign import adapted, rename_kinds, some, without_loops
-from topologies.files.node_link import POSITION_LIKE, network_document, parse_document, parse_json
+from topologies.files.node_link import parse_document, parse_json
 from topologies.files.xml_tree import local
 from topologies.network import Network
-from topologies.text.json_types import Json, JsonObject
+from topologies.text.json_types import JsonObject
 
-NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
 _JSON_KEY = "json_attributes"
-_NOT_XML = re.compile("[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML cannot hold, and the carriage return, which it turns into a line feed."""
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 Scope = Literal["graph", "node", "edge"]
-
-
-def write_graphml(network: Network) -> str:
-    """The network as GraphML text, every direction an edge of its own; ``read_graphml`` gives it back exactly.
-
-    A position becomes ``x`` and ``y``. Raises TopologyError for an id that XML cannot hold, or an attribute that JSON
-    cannot.
-    """
-    document = network_document(network)
-    keys: dict[tuple[Scope, str, str], str] = {}
-    graph = ElementTree.Element("graph", {"id": "G", "edgedefault": "directed"})
-    _write_data(graph, "graph", document["graph"], keys)
-    for entry in document["nodes"]:
-        fields = dict(entry)
-        element = ElementTree.SubElement(graph, "node", {"id": _xml_text(fields.pop("id"))})
-        if "position" in fields and not POSITION_LIKE & fields.keys():
-            x, y = fields.pop("position")
-            fields |= {"x": float(x), "y": float(y)}
-        _write_data(element, "node", fields, keys)
-    for entry in document["links"]:
-        fields = dict(entry)
-        ends = {end: _xml_text(fields.pop(end)) for end in ("source", "target")}
-        _write_data(ElementTree.SubElement(graph, "edge", ends), "edge", fields, keys)
-    root = ElementTree.Element("graphml", {"xmlns": NAMESPACE})
-    for (scope, name, kind), number in keys.items():
-        ElementTree.SubElement(root, "key", {"id": number, "for": scope, "attr.name": name, "attr.type": kind})
-    root.append(graph)
-    ElementTree.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
-
-
-def _write_data(
-    element: ElementTree.Element, scope: Scope, fields: Json, keys: dict[tuple[Scope, str, str], str]
-) -> None:
-    rest: JsonObject = {}
-    written: list[tuple[str, str, str]] = []
-    for name, value in fields.items():
-        kind, text = _typed(value)
-        if kind is None or _NOT_XML.search(name) or not name or name == _JSON_KEY:
-            rest[name] = value
-        else:
-            written.append((name, kind, text))
-    if rest:
-        try:
-            written.append((_JSON_KEY, "string", json.dumps(rest, allow_nan=False)))
-        except (TypeError, ValueError) as error:
-            raise TopologyError(
-                f"{scope} attributes {sorted(rest)}: not writable ({error}); make them text or numbers"
-            ) from error
-    for name, kind, text in written:
-        number = keys.setdefault((scope, name, kind), f"d{len(keys)}")
-        ElementTree.SubElement(element, "data", {"key": number}).text = text
-
-
-def _typed(value: object) -> tuple[str | None, str]:
-    if isinstance(value, bool):
-        return "boolean", str(value).lower()
-    if isinstance(value, int):
-        return ("long", str(value)) if abs(value) < 2**63 else (None, "")
-    if isinstance(value, float):
-        return ("double", repr(value)) if math.isfinite(value) else (None, "")
-    if isinstance(value, str) and value.strip() == value and value and not _NOT_XML.search(value):
-        return "string", value
-    return None, ""
-
-
-def _xml_text(name: str) -> str:
-    if _NOT_XML.search(name):
-        raise TopologyError(f"{name!r} holds a character that GraphML cannot; rename it or write .json")
-    return name
 
 
 def read_graphml(root: ElementTree.Element, name: str, folder: Path | None, notes: list[str]) -> Network:

@@ -97,7 +97,7 @@ class SessionNetwork:
             raise InputError(f"the plan is for another network than {self._wiring.network.name!r}, which is up here")
         if getattr(plan, "changes", ()):
             raise InputError("mobility plans are not supported in a session; use testbed.run(plan)")
-        changed = next(iter(self.net.link_control.configured().items()), None)
+        changed = next(iter(self.net.configured().items()), None)
         if changed is not None:
             text = f"{label_of(changed[0])} has {changed[1]}"
             raise InputError(f"{text}, and predictions are of the network as it was; configure the link with reset")

@@ -82,7 +82,7 @@ def agents_over(network: DistributedNetwork, messages: MessageSet) -> StartAgent
 
     def opened(machine: int, name: str) -> Connection:
         """The pipe's far end: what multiprocessing frames on one side it reads on the other, whatever is between."""
-        return Connection(network.streams.open(machine, f"agent {name}").detach())
+        return Connection(network.open_stream(machine, f"agent {name}").detach())
 
     def start(role: str, nodes: Sequence[str], killed: Sequence[str]) -> Sequence[PipeEnd]:
         groups = [

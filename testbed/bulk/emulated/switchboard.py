@@ -10,22 +10,24 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
+from os_ken.ofproto import ofproto_v1_3_parser as parser
+
 from testbed.bulk.circuit_rules import CIRCUIT_PRIORITY, circuit_rules, pair_routes, return_rules
 from testbed.bulk.coordinator import Circuit
 from testbed.bulk.plan import Pair
+from testbed.emulation.control.openflow_messages import (
+    ANY_SWITCH,
+    SwitchReader,
+    add_rule,
+    as_bytes,
+    barrier,
+    hello,
+    is_down,
+    remove_rule,
+)
 from testbed.errors import CapabilityError
 from testbed.machines.adapters.platform import Platform
 from testbed.openflow.host_routes import HostRoute
-from testbed.openflow.messages import (
-    BarrierReply,
-    EchoRequest,
-    ErrorMessage,
-    PortStatus,
-    SwitchReader,
-    barrier,
-    change_rule,
-    hello,
-)
 from testbed.openflow.rules import FlowRule
 from topologies.network import LinkId
 
@@ -105,8 +107,7 @@ class CircuitSwitchboard:
         """Add or remove standing rules; returns when every switch has confirmed."""
         batches: dict[int, list[bytes]] = {}
         for rule in rules:
-            data = change_rule(rule, action, xid=next(self._numbers), cookie=_COOKIE)
-            batches.setdefault(rule.dpid, []).append(data)
+            batches.setdefault(rule.dpid, []).append(self._message(rule, action))
         self._send(batches)
         self.wait()
 
@@ -134,15 +135,15 @@ class CircuitSwitchboard:
             raise CapabilityError(f"switch {dpid} closed its management connection")
         confirmed, lost = False, list[LinkId]()
         for event in self._readers[dpid].receive(data):
-            if isinstance(event, BarrierReply) and self._waiting.get(dpid) == event.xid:
+            if isinstance(event, parser.OFPBarrierReply) and self._waiting.get(dpid) == event.xid:
                 del self._waiting[dpid]
                 confirmed = not self._waiting
-            elif isinstance(event, ErrorMessage):
+            elif isinstance(event, parser.OFPErrorMsg):
                 raise CapabilityError(f"switch {dpid} refused a circuit's rule (type {event.type}, code {event.code})")
-            elif isinstance(event, EchoRequest):
-                self._sockets[dpid].sendall(event.reply)
-            elif isinstance(event, PortStatus) and not event.up:
-                lost += self._links.get((dpid, event.port), ())
+            elif isinstance(event, parser.OFPEchoRequest):
+                self._sockets[dpid].sendall(as_bytes(parser.OFPEchoReply(ANY_SWITCH, event.data), event.xid))
+            elif isinstance(event, parser.OFPPortStatus) and is_down(event):
+                lost += self._links.get((dpid, event.desc.port_no), ())
         if confirmed:
             self.changes += 1
             took_s = time.monotonic() - self._began
@@ -155,7 +156,10 @@ class CircuitSwitchboard:
         for dpid, parts in batches.items():
             number = next(self._numbers)
             self._waiting[dpid] = number
-            self._sockets[dpid].sendall(b"".join(parts) + barrier(number))
+            self._sockets[dpid].sendall(b"".join(parts) + as_bytes(barrier(), number))
+
+    def _message(self, rule: FlowRule, action: Literal["add", "remove"]) -> bytes:
+        return as_bytes(add_rule(rule, _COOKIE) if action == "add" else remove_rule(rule), next(self._numbers))
 
     def _messages(self, circuit: Circuit, up: bool) -> Batch:
         known = self._known.get((circuit, up))
@@ -163,8 +167,7 @@ class CircuitSwitchboard:
             known = {}
             for rule in self._rules(circuit):
                 action: Literal["add", "remove"] = "add" if up else "remove"
-                data = change_rule(rule, action, xid=next(self._numbers), cookie=_COOKIE)
-                known[rule.dpid] = known.get(rule.dpid, b"") + data
+                known[rule.dpid] = known.get(rule.dpid, b"") + self._message(rule, action)
             self._known[circuit, up] = known
         return known
 

@@ -43,7 +43,7 @@ def add_parser(subparsers: Subparsers) -> None:
     draw.set_defaults(run=run_show, json=False, nodes=False, links=False)
     export = actions.add_parser("export", help="write a network to a file")
     export.add_argument("network", metavar="NETWORK", help=network)
-    export.add_argument("file", metavar="FILE", help=".json (node-link) or .graphml")
+    export.add_argument("file", metavar="FILE", help=".json (node-link)")
     export.set_defaults(run=run_export)
 
 

@@ -79,6 +79,8 @@ def run(args: argparse.Namespace) -> int:
     captures = parse_captures(args.pcap, network, named=False)
     ends = _end_points(args, network)
     machines = machines_request(args, "emulation")
+    if captures and machines is not None:
+        raise InputError("--pcap: on one machine only; leave out --machines, or record in a host with testbed exec")
     remote = _remote_controller(args, machines is not None)
     _check_ipv6(args, machines is not None)
     require_emulation()
@@ -150,7 +152,6 @@ def _serve(
     from testbed.model.wiring import wire
 
     if machines is not None:  # not to be imported in vain
-        from testbed.machines.adapters.captures import captured
         from testbed.machines.adapters.distributed_network import over_machines
         from testbed.machines.adapters.distributed_server import DistributedHandlers
 
@@ -177,7 +178,7 @@ def _serve(
                 )
             if args.ipv6 and isinstance(up, Here):
                 add_ipv6(up.network, rules=remote is None)
-        handlers = RequestHandlers(up.network) if isinstance(up, Here) else DistributedHandlers(up, up.streams)
+        handlers = RequestHandlers(up.network) if isinstance(up, Here) else DistributedHandlers(up)
         inside = machines is None or machines.scheduler is None
         name, close = stack.enter_context(control_server(handlers.handlers(), inside=inside))
         if name is None:
@@ -194,7 +195,6 @@ def _serve(
         else:
             stack.enter_context(watched(ask=up.reading))
             stack.enter_context(ended_with_machines(up, close))
-            stack.enter_context(captured(up, captures, partial(print, flush=True)))
             introduction, words_at = banner(up, seconds, name), None
         # At the prompt Ctrl-C ends a node's command, not ours. Whoever reads the introduction may interrupt at once: it
         # comes last, because Python may drop an interrupt that meets an import.

@@ -158,7 +158,7 @@ def _carried_out(
         else:
             from testbed.machines.adapters.distributed_server import DistributedHandlers
 
-            stack.enter_context(control_server(DistributedHandlers(platform, platform.streams).handlers()))
+            stack.enter_context(control_server(DistributedHandlers(platform).handlers()))
             stack.enter_context(watched("the program runs", ask=platform.reading))
         start = partial(_mpi_runner(), network) if args.mpi else network.run
         return start(command, prefixed=sys.stdout.isatty(), time_limit_s=args.time_limit)

@@ -1,19 +1,17 @@
 """Programs in hosts that end when their client disconnects."""
 
 import os
-import select
 import shutil
 import signal
 import socket
 import subprocess
 from contextlib import suppress
 
-from testbed.emulation.attach.protocol import Frame, receive, send
+from testbed.emulation.attach.program_group import ChildProgram, attend
+from testbed.emulation.attach.protocol import Frame, send
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.errors import InputError, SessionClosedError
+from testbed.errors import InputError
 from topologies.text.json_types import JsonObject
-
-_SIGNALS = range(1, 65)
 
 
 def run_program(net: EmulatedNetwork, sock: socket.socket, request: Frame) -> None:
@@ -29,8 +27,7 @@ def run_program(net: EmulatedNetwork, sock: socket.socket, request: Frame) -> No
     program = _start(net, request)
     try:
         send(sock, {"pid": program.pid})
-        _attend(program, sock)
-        send(sock, {"code": program.returncode})
+        send(sock, {"code": attend(ChildProgram(program), sock)})
     finally:
         _kill_group(program)
 
@@ -74,24 +71,6 @@ def _start(net: EmulatedNetwork, request: Frame) -> subprocess.Popen[bytes]:
         raise InputError(f"{program}: {error.strerror}") from None
     finally:
         request.close()
-
-
-def _attend(program: subprocess.Popen[bytes], sock: socket.socket) -> None:
-    """Until the program ends or nobody waits for it any more."""
-    ended = os.pidfd_open(program.pid)
-    try:
-        while program.poll() is None:
-            ready: list[object] = select.select([ended, sock], [], [])[0]  # type: ignore[type-var]
-            if sock in ready:
-                frame = receive(sock)
-                if frame is None:
-                    raise SessionClosedError("the client has disconnected")
-                number = frame.header.get("signal")
-                if isinstance(number, int) and number in _SIGNALS:
-                    with suppress(ProcessLookupError):
-                        os.killpg(program.pid, number)
-    finally:
-        os.close(ended)
 
 
 def _kill_group(program: subprocess.Popen[bytes]) -> None:

@@ -8,15 +8,18 @@ import contextlib
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import IO, Protocol, TextIO
+from typing import IO, Protocol, TextIO, cast
 
-from testbed.errors import TimeLimitError
+from testbed.emulation.attach.protocol import receive
+from testbed.errors import SessionClosedError, TimeLimitError
 
+_SIGNALS = range(1, 65)
 _GRACE_S = 2.0
 _LOOK_S = 0.2
 
@@ -41,13 +44,11 @@ class StartedProgram(Protocol):
 
 
 class ChildProgram:
-    """A child of this process that leads a session of its own and whose output is piped."""
+    """A child of this process that leads a session of its own; in a group its output is piped."""
 
     def __init__(self, child: subprocess.Popen[bytes]) -> None:
-        assert child.stdout is not None and child.stderr is not None
         self.child = child
-        self.stdout: IO[bytes] = child.stdout
-        self.stderr: IO[bytes] = child.stderr
+        self.stdout, self.stderr = cast("IO[bytes]", child.stdout), cast("IO[bytes]", child.stderr)
         self._ended = os.fdopen(os.pidfd_open(child.pid), "rb", buffering=0)
 
     def fileno(self) -> int:
@@ -150,6 +151,20 @@ class ProgramGroup:
             until = time.monotonic() + _GRACE_S
             for program in left:
                 program.wait(max(0.0, until - time.monotonic()))
+
+
+def attend(program: StartedProgram, client: socket.socket) -> int:
+    """Pass the client's signals on until the program ends; its exit code. SessionClosedError where the client goes."""
+    while (code := program.poll()) is None:
+        ready: list[object] = select.select((program, client), (), ())[0]  # type: ignore[type-var]
+        if client in ready:
+            frame = receive(client)
+            if frame is None:
+                raise SessionClosedError("the client has disconnected")
+            number = frame.header.get("signal")
+            if isinstance(number, int) and number in _SIGNALS:
+                program.signal(number)
+    return code
 
 
 def shell_code(code: int) -> int:

@@ -172,7 +172,7 @@ class RequestHandlers:
 
     def _configure(self, sock: socket.socket, request: Frame) -> None:
         """Set a link's capacity, delay or loss, or say which links are no longer as the network has them."""
-        control = self.net.link_control
+        control = self.net
         if "link" not in request.header:
             send(sock, {"links": {label_of(link): words for link, words in control.configured().items()}})
             return

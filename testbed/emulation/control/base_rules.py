@@ -46,13 +46,22 @@ def change_rules(wiring: Wiring, lines: Mapping[str, tuple[str, ...]]) -> int:
     return sum(len(texts) for texts in rules.values())
 
 
+def rules_of(bridge: str, requested: str = "") -> list[str]:
+    """The bridge's rules with their counters, as ovs-ofctl tells them; ``requested``: what they match
+    (``cookie=1/-1``)."""
+    return [line for line in _ofctl(bridge, "dump-flows", bridge, requested).splitlines() if "n_packets=" in line]
+
+
 def _add_flows(bridge: str, texts: tuple[str, ...]) -> None:
-    words = ["ovs-ofctl", "-O", "OpenFlow13", "--bundle", "add-flows", bridge, "-"]
+    _ofctl(bridge, "--bundle", "add-flows", bridge, "-", input_text="\n".join(texts))
+
+
+def _ofctl(bridge: str, *words: str, input_text: str = "") -> str:
+    command = ["ovs-ofctl", "-O", "OpenFlow13", *words]
     try:
-        done = subprocess.run(
-            words, input="\n".join(texts), capture_output=True, text=True, timeout=_LIMIT_S, check=False
-        )
+        done = subprocess.run(command, input=input_text, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
     except subprocess.TimeoutExpired:
         raise CapabilityError(f"bridge {bridge} took no rules within {_LIMIT_S:g} s") from None
     if done.returncode != 0:
         raise CapabilityError(f"bridge {bridge} refused its rules: {done.stderr.strip().splitlines()[-1]}")
+    return done.stdout

@@ -38,18 +38,6 @@ class PortEvent:
     up: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class FlowCounter:
-    """Packets and bytes that one rule has matched."""
-
-    dpid: int
-    cookie: int
-    priority: int
-    match: str
-    packets: int
-    bytes: int
-
-
 class ControllerLink:
     """One controller process, listening on ``port`` of 127.0.0.1 of the sandbox (0: any that is free).
 
@@ -151,10 +139,6 @@ class ControllerLink:
     def port_events_after(self, known: int, timeout_s: float) -> tuple[PortEvent, ...]:
         """Port changes but for the first ``known``; returns as soon as there is one, or with none after the time."""
         return tuple(self._ask(10 + timeout_s, do="ports", known=known, timeout_s=timeout_s))
-
-    def flow_counters(self) -> tuple[FlowCounter, ...]:
-        """Counters of every rule of every switch."""
-        return tuple(self._ask(30, do="flows"))
 
     def _ask(self, limit_s: float, *, do: str, **given: object) -> Any:
         with self._turn:

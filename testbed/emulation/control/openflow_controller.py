@@ -1,8 +1,8 @@
 """The controller's process: an os-ken OpenFlow 1.3 application that executes the requests of the process that started
 it.
 
-Requests and answers are Python values on a socket that both have; it ends when the other end closes. Decisions are made
-in testbed.openflow.installed_plans.
+Requests and answers are Python values on a socket that both have; it ends when the other end closes. Plans never
+overlap: one path of a pair is changed for another by a plan of the next version (testbed.openflow.versioned_rules).
 """
 
 import logging
@@ -28,11 +28,14 @@ from os_ken.lib import hub
 from os_ken.ofproto import ofproto_v1_3
 from os_ken.ofproto.ofproto_parser import MsgBase
 
-from testbed.emulation.control.controller_link import FlowCounter, PortEvent
-from testbed.errors import CapabilityError, TestbedError
-from testbed.openflow.installed_plans import InstalledPlans, SwitchBatch
-from testbed.openflow.rules import DROP, FailoverGroup, FlowRule
+from testbed.emulation.control.controller_link import PortEvent
+from testbed.emulation.control.openflow_messages import add_group, add_rule, barrier, is_down, remove_cookie
+from testbed.errors import CapabilityError, InputError, TestbedError
+from testbed.openflow.rules import FailoverGroup, FlowRule, by_switch
 
+Batches = dict[int, list[tuple[MsgBase, str]]]
+"""Datapath id -> messages, and what each is about."""
+MAX_PLANS = 1 << 31
 _ANSWER_S = 20.0
 _MAX_ERRORS = 5
 
@@ -44,14 +47,13 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
 
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)
-        self._book = InstalledPlans()
+        self._plans: dict[int, tuple[int, ...]] = {}
         self._changed = threading.Condition()
         self._switches: dict[int, Datapath] = {}
         self._waiting: set[tuple[int, int]] = set()
         self._sent: dict[tuple[int, int], str] = {}
         self._errors: list[str] = []
         self._ports: list[PortEvent] = []
-        self._stats: dict[int, list[FlowCounter]] = {}
 
     def start(self) -> object:
         threading.Thread(target=self._serve, name="requests", daemon=True).start()
@@ -84,31 +86,11 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
 
     @set_ev_cls(ofp_event.EventOFPPortStatus, MAIN_DISPATCHER)  # type: ignore[untyped-decorator]
     def _port_changed(self, event: EventBase) -> None:
-        at_s, port = time.monotonic(), event.msg.desc
-        down = bool(port.state & ofproto_v1_3.OFPPS_LINK_DOWN or port.config & ofproto_v1_3.OFPPC_PORT_DOWN)
+        at_s, message = time.monotonic(), event.msg
+        up, port = not is_down(message), message.desc.port_no
         with self._changed:
-            self._ports.append(PortEvent(at_s=at_s, dpid=event.msg.datapath.id, port=port.port_no, up=not down))
+            self._ports.append(PortEvent(at_s=at_s, dpid=message.datapath.id, port=port, up=up))
             self._changed.notify_all()
-
-    @set_ev_cls(ofp_event.EventOFPFlowStatsReply, MAIN_DISPATCHER)  # type: ignore[untyped-decorator]
-    def _flow_stats(self, event: EventBase) -> None:
-        dpid = event.msg.datapath.id
-        listed = [
-            FlowCounter(
-                dpid=dpid,
-                cookie=flow.cookie,
-                priority=flow.priority,
-                match=str(sorted(flow.match.items())),
-                packets=flow.packet_count,
-                bytes=flow.byte_count,
-            )
-            for flow in event.msg.body
-        ]
-        with self._changed:
-            self._stats.setdefault(dpid, []).extend(listed)
-            if not event.msg.flags & ofproto_v1_3.OFPMPF_REPLY_MORE:
-                self._waiting.discard((dpid, event.msg.xid))
-                self._changed.notify_all()
 
     def _serve(self) -> None:
         """Answer requests until the other end closes, then end the process (the switches keep their rules)."""
@@ -134,60 +116,48 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
             return sorted(dpids - self._switches.keys())
 
     def _do_install(self, plan: int, rules: Iterable[FlowRule]) -> float:
-        return self._carry_out(self._book.install(plan, rules))
+        """A plan that is not there yet. Its rules come and go together, and carry its number as a cookie."""
+        if plan in self._plans:
+            raise InputError(f"plan {plan} is installed; remove it first")
+        if not 0 < plan < MAX_PLANS:
+            raise InputError(f"plan id {plan} is outside 1..{MAX_PLANS - 1}")
+        listed = by_switch(rules)
+        self._plans[plan] = tuple(listed)
+        return self._carry_out(
+            {dpid: [(add_rule(rule, plan << 32), f"{rule}") for rule in own] for dpid, own in listed.items()}
+        )
 
     def _do_groups(self, groups: Sequence[FailoverGroup]) -> None:
-        with self._changed:
-            self._errors.clear()
-            self._sent.clear()
-            for group in groups:
-                if group.dpid not in self._switches:
-                    raise CapabilityError(f"switch {group.dpid} is not connected")
-                self._send(group.dpid, _group_message(self._switches[group.dpid], group), f"{group}")
-            for dpid in sorted({group.dpid for group in groups}):
-                switch = self._switches[dpid]
-                self._send(dpid, switch.ofproto_parser.OFPBarrierRequest(switch), answered=True)
-            self._await_answers()
+        batches: Batches = {}
+        for group in groups:
+            batches.setdefault(group.dpid, []).append((add_group(group), f"{group}"))
+        self._carry_out(batches)
 
     def _do_remove(self, plan: int) -> None:
-        self._carry_out(self._book.remove(plan))
+        """Nothing where it is not there."""
+        cookie, gone = plan << 32, self._plans.pop(plan, ())
+        self._carry_out({dpid: [(remove_cookie(cookie), f"the removal of cookie {cookie:#x}")] for dpid in gone})
 
     def _do_ports(self, known: int, timeout_s: float) -> list[PortEvent]:
         with self._changed:
             self._changed.wait_for(lambda: len(self._ports) > known, timeout_s)
             return self._ports[known:]
 
-    def _do_flows(self) -> list[FlowCounter]:
-        with self._changed:
-            self._errors.clear()
-            self._stats.clear()
-            for dpid, switch in self._switches.items():
-                self._send(dpid, switch.ofproto_parser.OFPFlowStatsRequest(switch), answered=True)
-            self._await_answers()
-            return [flow for dpid in sorted(self._stats) for flow in self._stats[dpid]]
-
-    def _carry_out(self, steps: tuple[SwitchBatch, ...]) -> float:
+    def _carry_out(self, batches: Batches) -> float:
         """The seconds until every switch had confirmed."""
         began = time.monotonic()
         with self._changed:
             self._errors.clear()
             self._sent.clear()
-            for step in steps:
-                self._send_step(step)
+            for dpid, messages in batches.items():
+                if dpid not in self._switches:
+                    self._errors.append(f"switch {dpid} is not connected")
+                    continue
+                for message, what in messages:
+                    self._send(dpid, message, what)
+                self._send(dpid, barrier(), answered=True)
             self._await_answers()
         return time.monotonic() - began
-
-    def _send_step(self, step: SwitchBatch) -> None:
-        switch = self._switches.get(step.dpid)
-        if switch is None:
-            self._errors.append(f"switch {step.dpid} is not connected")
-            return
-        parser = switch.ofproto_parser
-        if step.action == "delete":
-            self._send(step.dpid, _delete_message(switch, step.cookie), f"the removal of cookie {step.cookie:#x}")
-        for rule in step.rules:
-            self._send(step.dpid, _add_message(switch, rule, step.cookie), f"{rule}")
-        self._send(step.dpid, parser.OFPBarrierRequest(switch), answered=True)
 
     def _send(self, dpid: int, message: MsgBase, what: str = "", *, answered: bool = False) -> None:
         switch = self._switches[dpid]
@@ -214,49 +184,6 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
             more = len(self._errors) - _MAX_ERRORS
             rest = f" and {more} more" if more > 0 else ""
             raise CapabilityError("; ".join(self._errors[:_MAX_ERRORS]) + rest)
-
-
-def _add_message(switch: Datapath, rule: FlowRule, cookie: int) -> MsgBase:
-    parser, protocol = switch.ofproto_parser, switch.ofproto
-    actions = [parser.OFPActionSetField(**{name: value}) for name, value in rule.set_fields]
-    if rule.dec_ttl:
-        actions.append(parser.OFPActionDecNwTtl())
-    if rule.group:
-        actions.append(parser.OFPActionGroup(rule.group))
-    elif rule.out_port != DROP:
-        actions.append(parser.OFPActionOutput(rule.out_port))
-    apply = parser.OFPInstructionActions(protocol.OFPIT_APPLY_ACTIONS, actions)
-    return parser.OFPFlowMod(
-        switch, cookie=cookie, priority=rule.priority, match=parser.OFPMatch(**dict(rule.match)), instructions=[apply]
-    )
-
-
-def _group_message(switch: Datapath, group: FailoverGroup) -> MsgBase:
-    parser, protocol = switch.ofproto_parser, switch.ofproto
-    buckets = [
-        parser.OFPBucket(
-            watch_port=bucket.watch_port,
-            watch_group=protocol.OFPG_ANY,
-            actions=[
-                *(parser.OFPActionSetField(**{name: value}) for name, value in bucket.set_fields),
-                parser.OFPActionOutput(bucket.out_port),
-            ],
-        )
-        for bucket in group.buckets
-    ]
-    return parser.OFPGroupMod(switch, protocol.OFPGC_ADD, protocol.OFPGT_FF, group.number, buckets)
-
-
-def _delete_message(switch: Datapath, cookie: int) -> MsgBase:
-    parser, protocol = switch.ofproto_parser, switch.ofproto
-    return parser.OFPFlowMod(
-        switch,
-        cookie=cookie,
-        cookie_mask=0xFFFFFFFFFFFFFFFF,
-        command=protocol.OFPFC_DELETE,
-        out_port=protocol.OFPP_ANY,
-        out_group=protocol.OFPG_ANY,
-    )
 
 
 @cache

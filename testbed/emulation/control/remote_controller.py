@@ -1,7 +1,9 @@
 """A controller of the user's own, in the sandbox or outside: switches connect to a port here, from which their bytes go
 there and back."""
 
+import os
 import re
+import selectors
 import socket
 import threading
 from contextlib import suppress
@@ -61,17 +63,22 @@ class RemoteController:
             for one in (switch, controller):
                 one.settimeout(None)
                 one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            back = threading.Thread(target=_pass_on, args=(controller, switch), daemon=True)
-            back.start()
-            _pass_on(switch, controller)
-            back.join()
+            copy_both_directions(switch, controller.fileno(), controller.fileno())
 
 
-def _pass_on(source: socket.socket, target: socket.socket) -> None:
-    """Until one side closes; the other is then closed too."""
-    with suppress(OSError):
-        while block := source.recv(_BLOCK_BYTES):
-            target.sendall(block)
-    for one in (source, target):
-        with suppress(OSError):
-            one.shutdown(socket.SHUT_RDWR)
+def copy_both_directions(sock: socket.socket, reading: int, writing: int) -> None:
+    """Pass bytes on both ways until either side ends."""
+    with selectors.DefaultSelector() as selector, suppress(OSError):
+        selector.register(sock, selectors.EVENT_READ)
+        selector.register(reading, selectors.EVENT_READ)
+        while True:
+            for key, _ in selector.select():
+                if key.fileobj is sock:
+                    if not (data := sock.recv(_BLOCK_BYTES)):
+                        return
+                    while data:
+                        data = data[os.write(writing, data) :]
+                else:
+                    if not (data := os.read(reading, _BLOCK_BYTES)):
+                        return
+                    sock.sendall(data)

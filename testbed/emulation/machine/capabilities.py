@@ -8,10 +8,8 @@ import importlib.util
 import json
 import os
 import platform
-import select
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
@@ -46,7 +44,7 @@ UPLINKS = ("pasta",)
 """Programs that give a sandbox a way to other machines without root."""
 NEEDED = ("namespaces", "openvswitch", "mnexec", "mininet", "datapath", "shaping", "packet_loss")
 """Without one of these there is no emulation here."""
-_TRIAL_LIMIT_S = 40.0
+_TRIALS_LIMIT_S = 120.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,7 +218,7 @@ def _trials(possible: bool) -> dict[str, Capability]:
     results, why = dict[str, dict[str, str]](), "cannot be tried without namespaces and Open vSwitch"
     if possible:
         words = [sys.executable, "-P", "-m", "testbed.emulation.machine.capability_trials"]
-        results, why = tried(sandbox_command(words, die_with_parent=True), _TRIAL_LIMIT_S)
+        results, why = tried(sandbox_command(words, die_with_parent=True), _TRIALS_LIMIT_S)
     found = {
         name: Capability(available=not t["lack"], detail=t["lack"] or t["detail"], mend=t["mend"])
         for name, t in results.items()
@@ -230,26 +228,13 @@ def _trials(possible: bool) -> dict[str, Capability]:
 
 
 def tried(words: list[str], limit_s: float) -> tuple[dict[str, dict[str, str]], str]:
-    """Trial -> what it found, of those that ended; why the others did not. ``limit_s``: until the first ends, and
-    between two."""
-    text = b""
-    with (
-        tempfile.TemporaryFile() as errors,
-        subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors) as process,
-    ):
-        assert process.stdout is not None
-        while select.select([process.stdout], [], [], limit_s)[0]:
-            part = os.read(process.stdout.fileno(), 65536)
-            if not part:
-                process.wait()
-                errors.seek(0)
-                said = errors.read().decode(errors="replace").strip().splitlines()
-                why = f"the trials failed: {(said or ['no reason given'])[-1]}"
-                break
-            text += part
-        else:
-            process.kill()
-            why = f"the trials came no further within {limit_s:g} s"
+    """Trial -> what it found, of those that ended; why the others did not. ``limit_s``: for all together."""
+    try:
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s, check=False)
+        text, said = done.stdout, done.stderr.decode(errors="replace").strip().splitlines()
+        why = f"the trials failed: {(said or ['no reason given'])[-1]}"
+    except subprocess.TimeoutExpired as late:
+        text, why = late.stdout or b"", f"the trials came no further within {limit_s:g} s"
     return dict(json.loads(line) for line in text.decode().splitlines(keepends=True) if line.endswith("\n")), why
 
 

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from testbed.emulation.network.impairments.tc_messages import NetemOptions, detour_rule, netem_line
+from testbed.emulation.network.impairments.tc_messages import detour_rule, netem_line
 from testbed.emulation.network.kernel.rtnetlink import (
     Message,
     Netlink,
@@ -71,7 +71,7 @@ def _shaping(netlink: Netlink) -> str:
 
 
 def _netem(netlink: Netlink) -> str:
-    netlink.apply([netem_line(_A, NetemOptions(delay_s=0.02))])
+    netlink.apply([netem_line(_A, delay_s=0.02)])
     began = time.monotonic()
     try:
         _packets_that_arrive(1)
@@ -84,43 +84,16 @@ def _netem(netlink: Netlink) -> str:
 
 
 def _packet_loss(netlink: Netlink) -> str:
-    try:
-        netlink.apply([packet_gate(_A), drop_rule(_A, _LOSS)])
-        arrived = _packets_that_arrive()
-        netlink.apply([drop_rule(_A, _LOSS, "remove")])
-        means = "a BPF classifier"
-    except NetlinkError:
-        netlink.apply([netem_line(_A, NetemOptions(loss=_LOSS))])
-        arrived = _packets_that_arrive()
-        netlink.apply([delete_queue(_A)])
-        means = "netem"
+    netlink.apply([packet_gate(_A), drop_rule(_A, _LOSS)])
+    arrived = _packets_that_arrive()
+    netlink.apply([drop_rule(_A, _LOSS, "remove")])
     lost = 1 - arrived / _PACKETS
     if not 0.3 < lost < 0.7:
-        raise CapabilityError(f"{means} was asked to lose half of the packets and lost {lost:.0%}")
-    return f"{means}: asked to lose 50 %, lost {lost:.0%} of {_PACKETS} packets"
+        raise CapabilityError(f"a BPF classifier was asked to lose half of the packets and lost {lost:.0%}")
+    return f"a BPF classifier: asked to lose 50 %, lost {lost:.0%} of {_PACKETS} packets"
 
 
 def _impairments(netlink: Netlink) -> str:
-    """By netem, by a detour, or by both: there is always something that netem cannot do."""
-    try:
-        netlink.apply([netem_line(_A, NetemOptions(delay_s=0.001, jitter_s=0.001)), delete_queue(_A)])
-        by_netem = True
-    except NetlinkError:
-        by_netem = False
-    try:
-        _detour(netlink)
-    except (CapabilityError, NetlinkError):
-        if not by_netem:
-            raise
-        return (
-            "netem does them, but for reordering, rate traces and several words on a link (no cls_bpf and act_mirred)"
-        )
-    if by_netem:
-        return "netem does what it can, a process the rest (reordering, rate traces, several words on a link)"
-    return "no netem: a process does them, and links' delays, through which these links' packets pass"
-
-
-def _detour(netlink: Netlink) -> None:
     """Packets of the trial cable are redirected, but for those that come back with their mark."""
     netlink.apply(
         [make_veth(VethEnd(name="trial2", index=_C), VethEnd(name="trial3", index=_D), mtu=1500), set_up(_D, True)]
@@ -131,6 +104,7 @@ def _detour(netlink: Netlink) -> None:
     back = _packets_that_arrive(20)
     if away or back < 20:
         raise CapabilityError("packets of a link cannot be sent on a detour")
+    return "a process does them, through which these links' packets pass"
 
 
 def _kernel_datapath(_: Netlink) -> str:
@@ -189,10 +163,10 @@ TRIALS: dict[str, tuple[Callable[[Netlink], str], str]] = {
     "shaping": (_shaping, "sudo modprobe sch_tbf"),
     "htb": (_htb, "sudo modprobe sch_htb (tbf is used; htb is for --queueing priority)"),
     "netem": (_netem, "sudo modprobe sch_netem, or a kernel that has it; without it a process makes links' delays"),
-    "packet_loss": (_packet_loss, "sudo modprobe cls_bpf sch_ingress, or sch_netem"),
+    "packet_loss": (_packet_loss, "sudo modprobe cls_bpf sch_ingress"),
     "impairments": (
         _impairments,
-        "sudo modprobe cls_bpf act_mirred, or sch_netem; without them links cannot be impaired",
+        "sudo modprobe cls_bpf act_mirred; without them links cannot be impaired",
     ),
     "vxlan": (_vxlan, "sudo modprobe vxlan (cables between machines need it)"),
     "wireguard": (_wireguard, "sudo modprobe wireguard (needed only to encrypt what goes between machines)"),

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from testbed.emulation.sandbox.sandbox import in_sandbox
 from testbed.model.machine.load import MachineLoad
 
 _PROC = Path("/proc")
@@ -77,10 +76,10 @@ class MachineCounts:
     required_cpu_s: Mapping[int, float]
 
 
-def read_counts(proc: Path = _PROC, *, only_below: int | None = None) -> MachineCounts:
-    """The counts now. ``proc``: where the kernel's files are; ``only_below``: a process, whose tasks alone count with
-    those of its descendants (None: all that are seen, which in a sandbox are its own)."""
-    own = _processes(proc) if only_below is None else _descent(proc, only_below)
+def read_counts(proc: Path = _PROC) -> MachineCounts:
+    """The counts now, of all processes that are seen, which in a sandbox are its own. ``proc``: where the kernel's
+    files are."""
+    own = [entry for entry in proc.iterdir() if entry.name.isdecimal()]
     return MachineCounts(
         at_s=time.monotonic(),
         processors=processor_times(proc),
@@ -130,20 +129,19 @@ class LoadMonitor:
 
     def __init__(self) -> None:
         self._stop = threading.Event()
-        self._only_below = None if in_sandbox() else os.getpid()  # outside one, other programs are not the run's
         self._lateness_s: list[float] = []
         self._thread = threading.Thread(target=self._beat, daemon=True)
         self.strain: MachineLoad | None = None
 
     def __enter__(self) -> "LoadMonitor":
-        self._before = read_counts(only_below=self._only_below)
+        self._before = read_counts()
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
-        self.strain = load_between(self._before, read_counts(only_below=self._only_below), self._lateness_s)
+        self.strain = load_between(self._before, read_counts(), self._lateness_s)
 
     def _beat(self) -> None:
         due_s = time.monotonic() + _BEAT_S
@@ -159,24 +157,6 @@ def _stalled_s(proc: Path) -> float | None:
         return int(first.rpartition("total=")[2]) / 1e6
     except (OSError, ValueError):
         return None
-
-
-def _processes(proc: Path) -> list[Path]:
-    return [entry for entry in proc.iterdir() if entry.name.isdecimal()]
-
-
-def _descent(proc: Path, root: int) -> list[Path]:
-    """A process and all that descend from it."""
-    children: dict[int, list[int]] = {}
-    for entry in _processes(proc):
-        with contextlib.suppress(OSError, ValueError):  # it has ended
-            parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(entry.name))
-    found, left = list[Path](), [root]
-    while left:
-        found.append(proc / str(left[-1]))
-        left += children.get(left.pop(), [])
-    return found
 
 
 def _task_seconds(processes: Iterable[Path]) -> dict[Task, float]:

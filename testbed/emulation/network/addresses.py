@@ -13,7 +13,6 @@ from testbed.emulation.network.cables import CablePlan
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
 from testbed.emulation.network.kernel.routes import add_route, hold_back, table_rule
 from testbed.emulation.network.kernel.rtnetlink import Message, add_address, add_neighbour
-from testbed.emulation.network.links import LinkControl
 from testbed.model.label_split import LABELS
 from testbed.model.wiring import WiredHost, Wiring
 from testbed.openflow.host_routes import HostRoute
@@ -29,12 +28,16 @@ _EITHER_WAY = ("rp_filter", "send_redirects")
 
 class HostAddresses:
     """Sets the hosts of a network up and changes their routes. ``talking``: hosts that know each other; hosts that
-    forward know them too."""
+    forward know them too. ``forgotten``: as of ``LinkControl``."""
 
     def __init__(
-        self, links: LinkControl, cables: CablePlan, namespaces: HostNamespaces, talking: Collection[WiredHost]
+        self,
+        cables: CablePlan,
+        namespaces: HostNamespaces,
+        talking: Collection[WiredHost],
+        forgotten: dict[str, dict[Message, None]],
     ) -> None:
-        self._links, self._cables, self._namespaces = links, cables, namespaces
+        self._cables, self._namespaces, self._forgotten = cables, namespaces, forgotten
         self._wiring: Wiring = cables.wiring
         self._talking = tuple(talking)
         self._known = {host.name: host for host in self._wiring.hosts}
@@ -139,6 +142,6 @@ class HostAddresses:
 
     def _keep(self, host: str, port: int, messages: list[Message]) -> list[Message]:
         """The messages, which are said again when the interface has been down."""
-        stored = self._links.forgotten.setdefault(self._cables.hosts[host][port].interface, {})
+        stored = self._forgotten.setdefault(self._cables.hosts[host][port].interface, {})
         stored.update(dict.fromkeys(messages))
         return messages

@@ -17,8 +17,7 @@ the kernel; each of five steps takes a fraction of a second, because it is one b
 4. *Shaping*: each sending end of a link gets its delay (netem, else a detour through a process) and behind it its
    capacity (tbf); only now, because a bridge that takes an interface over removes the queues found there (``links``).
 5. *Hooks for faults*: an empty hook at each sending end of all but large networks, so that the first blackhole is as
-   quick as the next. Impaired links get a netem queue before their shaping one or, where the kernel has none, a detour
-   through a process (``impairments``).
+   quick as the next. Impaired links get a detour through a process (``impairments``).
 
 A fault is one system call: an interface taken down (the carrier is lost, the controller is notified), or a drop rule at
 the hook (nobody is). Taking the network down deletes the interfaces' group and lets go of the namespaces; the kernel
@@ -30,47 +29,41 @@ from __future__ import annotations
 import contextlib
 import socket
 import subprocess
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.emulation.network.addresses import HostAddresses
 from testbed.emulation.network.cables import CablePlan
-from testbed.emulation.network.impairments.relay import LaneReport
 from testbed.emulation.network.kernel.host_namespaces import (
-    HostNamespaces,
     argv_inside,
     packet_socket_drops,
 )
-from testbed.emulation.network.kernel.link_meter import LinkMeter
 from testbed.emulation.network.kernel.packet_capture import Capture
 from testbed.emulation.network.kernel.resource_check import NetworkSize, require_resources
 from testbed.emulation.network.kernel.rtnetlink import Message, Netlink, NetlinkError, VethEnd, packet_gate
 from testbed.emulation.network.kernel.tunnels import make_tunnel, remove_guard, tunnel_guard
-from testbed.emulation.network.links import LinkControl
+from testbed.emulation.network.links import NOT_RUNNING, LinkControl
 from testbed.emulation.network.mininet_network.batch import Batch, refusals
 from testbed.emulation.network.open_vswitch.bridges import ports_of_bridges
 from testbed.emulation.network.open_vswitch.switch_daemon import Datapath
 from testbed.emulation.network.open_vswitch.switches import choose_datapath
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import CapabilityError, InputError
-from testbed.faults.fault import Direction, Fault
 from testbed.model.naming.device_names import interface_name
 from testbed.model.wiring import Tunnel, WiredHost, Wiring, WiringPart, wiring_document
 from topologies.errors import nearest
-from topologies.impairments import Impairments
 from topologies.network import LinkId, label_of
 
 if TYPE_CHECKING:
     from testbed.emulation.network.mininet_network.requests import MakeInterfaces
     from testbed.emulation.network.mininet_network.wired import WiredMininet
 
-_NOT_RUNNING = "the network is not running: use it inside its with block"
 MTU_RANGE = (576, 9216)
 
 
-class EmulatedNetwork:
+class EmulatedNetwork(LinkControl):
     """A wiring as real switches, cables and hosts; a context manager, inside the sandbox only.
 
     ``mtu`` in bytes, of every cable. ``shape``: hold every link to its capacity and delay (outside hosts' cables are
@@ -104,23 +97,19 @@ class EmulatedNetwork:
             raise InputError(f"MTU {mtu} bytes; give {MTU_RANGE[0]} to {MTU_RANGE[1]}")
         require_sandbox()
         self.wiring = wiring
-        self.mtu = mtu
-        self.shape = shape
+        super().__init__(shape=shape, mtu=mtu, first_udp_port=first_udp_port)
         self.controller_port = controller_port
         self._before_bridges = before_bridges
         self._datapath: Datapath | None = None
-        self._first_udp_port = first_udp_port
         self._talking = tuple(h for h in wiring.hosts if talking is None or h.node in talking)
         self._part = part
         self._hosts = {h.name: h for h in wiring.hosts if part is None or h.name in part.devices}
         self._switch_names = {s.name for s in wiring.switches if part is None or s.name in part.devices}
         self._underlay_index = 0
         self._batch: Batch | None = None
-        self._links: LinkControl | None = None
         self.addresses: HostAddresses | None = None
         self._captures: list[Capture] = []
         self._mininet: WiredMininet | None = None
-        self.impairment_seed = 1
 
     @property
     def datapath(self) -> Datapath:
@@ -153,18 +142,11 @@ class EmulatedNetwork:
         # Mininet is loaded only now, while namespaces and switch daemons start, which takes longer.
         net = self._mininet = batch.timed("objects", lambda: self._wired_mininet(batch))
         cables = net.cable_plan(self.wiring)
-        links = self._links = LinkControl(
-            cables,
-            batch.namespaces,
-            shape=self.shape,
-            mtu=self.mtu,
-            first_udp_port=self._first_udp_port,
-            impairment_seed=self.impairment_seed,
-        )
-        addresses = self.addresses = HostAddresses(links, cables, batch.namespaces, self._talking)
+        self.lay(cables, batch.namespaces)
+        addresses = self.addresses = HostAddresses(cables, batch.namespaces, self._talking, self.forgotten)
         batch.timed("addresses", lambda: addresses.set_up(self._hosts.values()))
         net.start()
-        batch.timed("shaping", lambda: self._hold(links))
+        batch.timed("shaping", self._hold)
 
     def _wired_mininet(self, batch: Batch) -> WiredMininet:
         """Mininet's network of what is here, whose hosts and cables are made."""
@@ -180,11 +162,16 @@ class EmulatedNetwork:
             controller=None if port is None else partial(ReadyController, port=port, ready=ready),
         )
 
-    def _hold(self, links: LinkControl) -> None:
+    def _hold(self) -> None:
         """Only now: a bridge that takes an interface over removes the queues and hooks that it finds there."""
-        links.shape_all()
-        links.prepare_faults()
-        self._impair_links(links)
+        self.shape_all()
+        self.prepare_faults()
+        always = [link.id for link in self.wiring.network.links if link.impairments]
+        if always and self._part is not None:
+            raise CapabilityError(
+                f"{label_of(always[0])} is impaired: links are on one machine only, or on the simulator"
+            )
+        self.impair_always(always)
 
     def _outgoing(self) -> list[tuple[str, int, MakeInterfaces]]:
         """Of each cable to another machine the end that is here, as a tunnel."""
@@ -213,25 +200,13 @@ class EmulatedNetwork:
         known = self._part.tunnels.values()
         return [packet_gate(found), tunnel_guard(found, self._part.port, known, framed=self._part.framed)]
 
-    def _impair_links(self, links: LinkControl) -> None:
-        """Put in force what the network says that its links always do to packets."""
-        always = [link.id for link in self.wiring.network.links if link.impairments]
-        if always and self._part is not None:
-            raise CapabilityError(
-                f"{label_of(always[0])} is impaired: links are on one machine only, or on the simulator"
-            )
-        links.prepare_impairments([(link, (), "forward") for link in always])
-        for link in always:
-            links.set_impairments(link, (), "forward")
-
     def stop(self) -> None:
         """Take everything down; the kernel removes what is attached to namespaces and groups in its own time."""
         for capture in self._captures:
             capture.stop()
         self._captures.clear()
-        if self._links is not None:
-            self._links.close()
-            self._links = self.addresses = None
+        self.leave()
+        self.addresses = None
         if self._mininet is not None:
             self._mininet.stop()
             self._mininet = None
@@ -246,7 +221,7 @@ class EmulatedNetwork:
     def mininet(self) -> WiredMininet:
         """The network as Mininet has it: ``net.mininet["h0"].cmd("ip route")``."""
         if self._mininet is None:
-            raise InputError(_NOT_RUNNING)
+            raise InputError(NOT_RUNNING)
         return self._mininet
 
     @property
@@ -302,72 +277,15 @@ class EmulatedNetwork:
         """Start a program in the host's network; ``options`` are subprocess.Popen's."""
         return subprocess.Popen(argv_inside(self.host_pid(host), argv), **options)
 
-    def set_link(self, link: LinkId, up: bool, direction: Direction = "both") -> float:
-        """Cut the link or bring it back; the monotonic time at which that was in force.
-
-        ``both``: the cable loses its carrier, as when it is pulled. ``forward``: a carrier is lost both ways or not at
-        all, so that a cut of one direction is a blackhole of that direction.
-        """
-        return self.link_control.set_up(link, up, direction)
-
-    def set_loss(self, link: LinkId, fraction: float, direction: Direction = "both") -> float:
-        """Lose each packet that enters the link with that probability (0: none); returns when that was in force."""
-        if not 0 <= fraction <= 1:
-            raise InputError(f"loss of {fraction} on {label_of(link)}; give 0 to 1")
-        return self.link_control.set_loss(link, fraction, direction)
-
-    def prepare_impairments(self, faults: Sequence[Fault]) -> None:
-        """Make ready what the impairing ones among these faults will need, so that each begins as quickly as a
-        blackhole."""
-        self.link_control.prepare_impairments([(f.link, f.impaired_by, f.direction) for f in faults if f.impairments])
-
-    def set_impairments(self, link: LinkId, impairments: Impairments, direction: Direction = "both") -> float:
-        """Impair the packets that enter the link, next to what the network says that it always does (none: that alone);
-        returns when that was in force. Held packets of before still go their way. The kernel's netem does it where
-        there is one that can, else a relay."""
-        return self.link_control.set_impairments(link, impairments, direction)
-
-    def impairment_reports(self) -> Mapping[str, LaneReport]:
-        """Link and words -> what the relay did with its packets, and how late it was; nothing of what netem does."""
-        return self.link_control.impairment_reports()
-
-    @property
-    def link_control(self) -> LinkControl:
-        """All that can be set and asked of the links."""
-        if self._links is None:
-            raise InputError(_NOT_RUNNING)
-        return self._links
-
-    def link_counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
-        """Link -> (packets, bytes, drops): sent onto the cable that way; dropped by a full queue, not by a fault."""
-        return self.link_control.counters()
-
     def switch_drops(self) -> int:
         """Frames that found the socket of a user-space switch's port full (it waited for a processor), since the
         network was built. Those of a recording (``start_capture``) count as well."""
         return packet_socket_drops() if self.datapath == "user" else 0
 
-    def link_meter(self) -> LinkMeter:
-        """Reads the links' bytes and carriers without touching what the run uses, in a forked process too."""
-        return self.link_control.meter()
-
-    def links_down(self) -> tuple[LinkId, ...]:
-        """Links without a carrier, but for those between two hosts."""
-        return self.link_meter().without_carrier()
-
-    def arrival_counters(self) -> Mapping[LinkId, int]:
-        """Link -> packets that came over it, as its receiving interface counts them."""
-        return self.link_control.arrivals()
-
     def start_capture(self, link: LinkId, path: str | Path) -> Capture:
         """Record into a pcap file what arrives over the link (that direction only) until ``stop``."""
-        capture = Capture(*self.link_control.receiving_end(link), Path(path))
+        end = self._cables.receiving[link]
+        sock = self.namespaces.open_socket(end.host, socket.AF_PACKET, socket.SOCK_RAW)
+        capture = Capture(sock, end.interface, Path(path))
         self._captures.append(capture)
         return capture
-
-    @property
-    def namespaces(self) -> HostNamespaces:
-        """The hosts' networks."""
-        if self._batch is None:
-            raise InputError(_NOT_RUNNING)
-        return self._batch.namespaces

@@ -5,18 +5,16 @@ before any hook at the receiving end would see them.
 """
 
 import contextlib
-import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from functools import cached_property
 
 from testbed.emulation.network.cables import CableEnd, CablePlan
-from testbed.emulation.network.impairments.impaired_ends import ImpairedEnds
-from testbed.emulation.network.impairments.redirects import Redirects
+from testbed.emulation.network.impairments.redirects import ImpairedEnd, Redirects
 from testbed.emulation.network.impairments.relay import LaneReport
-from testbed.emulation.network.impairments.tc_messages import NETEM_CHILD, NetemOptions, netem_line
+from testbed.emulation.network.impairments.tc_messages import NETEM_CHILD, netem_line
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
 from testbed.emulation.network.kernel.link_meter import LinkMeter
 from testbed.emulation.network.kernel.priority_queues import priority_buckets
@@ -24,82 +22,100 @@ from testbed.emulation.network.kernel.rtnetlink import (
     ROOT,
     InterfaceCounters,
     Message,
-    Netlink,
     NetlinkError,
+    delete_queue,
     drop_rule,
     packet_gate,
     set_up,
 )
 from testbed.emulation.network.kernel.shaping import burst_bytes, packets_waiting, rate_queue
 from testbed.errors import CapabilityError, InputError
-from testbed.faults.fault import Direction
+from testbed.faults.fault import Direction, Fault
+from testbed.faults.impaired_link import queue_bytes
 from testbed.faults.link_settings import LinkSettings, settings_text
 from topologies.impairments import Impairments
 from topologies.network import Link, LinkId, label_of, reverse_of
 
+NOT_RUNNING = "the network is not running: use it inside its with block"
 MOST_HOOKS = 1024
 _CARRIER_LIMIT_S = 1.0
 _MISSING = 2  # ENOENT: "Specified qdisc kind is unknown", "TC classifier not found"
-LossMeans = Literal["classifier", "netem"]
+_LOOPBACK = 1
 
 
 class LinkControl:
     """Shapes, breaks and counts the links of one network. Thread-safe; every change is one system call."""
 
-    def __init__(
-        self,
-        cables: CablePlan,
-        namespaces: HostNamespaces,
-        *,
-        shape: bool,
-        mtu: int,
-        first_udp_port: int | None = None,
-        impairment_seed: int = 1,
-    ) -> None:
-        self._cables = cables
-        self._namespaces = namespaces
-        self._shape = shape
-        self._mtu = mtu
-        self._first_udp_port = first_udp_port
+    def __init__(self, *, shape: bool, mtu: int, first_udp_port: int | None) -> None:
+        self.mtu, self.shape, self._first_udp_port = mtu, shape, first_udp_port
+        self.impairment_seed = 1
+        self._lock = threading.Lock()
+        self._laid: tuple[CablePlan, HostNamespaces] | None = None
+
+    def lay(self, cables: CablePlan, namespaces: HostNamespaces) -> None:
+        """The cables are there; nothing of them is shaped or lost yet."""
+        self._laid = cables, namespaces
         self.forgotten: dict[str, dict[Message, None]] = {}
         """Interface of a host -> what it has to be told again when it was down: its neighbours and routes."""
-        self._lock = threading.Lock()
-        self._loss_means: LossMeans = "classifier"
         self._gated: set[str] = set()
         self._losing: dict[str, float] = {}
         self._always_lost: dict[str, float] = {}
         self._requested_loss: dict[str, float] = {}
-        detours = Redirects(namespaces, mtu=mtu, seed=impairment_seed)
         self._changed: dict[LinkId, Link] = {}
-        self._impaired = ImpairedEnds(cables, detours, namespaces, self._behind_netem, self._link_of)
+        self._detours = Redirects(namespaces, mtu=self.mtu, seed=self.impairment_seed)
+        self._delayed_by_netem: set[str] = set()
+        self._added: dict[LinkId, Impairments] = {}
 
-    def netlink_of(self, host: str | None) -> Netlink:
-        """The netlink socket of a host's namespace (None: the switches')."""
-        return self._namespaces.netlink_of(host)
-
-    def close(self) -> None:
+    def leave(self) -> None:
         """End the relay; what impaired links hold is lost."""
-        self._impaired.close()
+        if self._laid is not None:
+            self._detours.close()
+            self._laid = None
+
+    def _there(self) -> tuple[CablePlan, HostNamespaces]:
+        if self._laid is None:
+            raise InputError(NOT_RUNNING)
+        return self._laid
+
+    @property
+    def _cables(self) -> CablePlan:
+        return self._there()[0]
+
+    @property
+    def namespaces(self) -> HostNamespaces:
+        """The hosts' networks."""
+        return self._there()[1]
 
     def shape_all(self) -> None:
         """Hold every link to its capacity and delay: packets meet the delay first, made by netem or, where the kernel
         has none, by the relay. Raises CapabilityError where neither can: a delay is never silently left out.
         """
-        if not self._shape:
+        if not self.shape:
             return
         ends = self._cables.sending
         delayed = {link: end for link, end in ends.items() if end.link is not None and end.link.delay_s}
-        by_netem = bool(delayed) and self._impaired.has_netem()
+        by_netem = bool(delayed) and self._has_netem
         try:
-            self._namespaces.apply((end.host, one) for end in ends.values() for one in self._shaping(end, by_netem))
+            self.namespaces.apply((end.host, one) for end in ends.values() for one in self._shaping(end, by_netem))
         except NetlinkError as error:
             if error.errno == _MISSING and self._first_udp_port is not None:
                 raise CapabilityError(
                     "this kernel has no priority queues; load them (sudo modprobe sch_htb cls_bpf)"
                 ) from error
             raise _shaping_refused(error) from error
-        if delayed:
-            self._impaired.delay(delayed)
+        if by_netem:
+            self._delayed_by_netem |= {end.interface for end in delayed.values()}
+        elif delayed:
+            self.impair_always(list(delayed))
+
+    @cached_property
+    def _has_netem(self) -> bool:
+        """Tried on the loopback interface of the switches' namespace: a queue that does nothing, taken away again."""
+        try:
+            self.namespaces.netlink_of(None).apply([netem_line(_LOOPBACK), delete_queue(_LOOPBACK)])
+        except NetlinkError:
+            return False
+        return True
 
     def prepare_faults(self) -> None:
         """Put the hook for drop rules at every sending end, so that the first fault is as quick as the next.
@@ -109,15 +125,16 @@ class LinkControl:
         """
         ends = list(self._cables.sending.values())
         ends = ends if len(ends) <= MOST_HOOKS else ends[:1]
-        try:
-            self._namespaces.apply((end.host, packet_gate(end.index)) for end in ends)
-        except NetlinkError:
-            self._loss_means = "netem"
-            return
-        self._gated.update(end.interface for end in ends)
+        with contextlib.suppress(NetlinkError):  # the first fault will say what is missing
+            self.namespaces.apply((end.host, packet_gate(end.index)) for end in ends)
+            self._gated.update(end.interface for end in ends)
 
-    def set_up(self, link: LinkId, up: bool, direction: Direction) -> float:
-        """See EmulatedNetwork.set_link."""
+    def set_link(self, link: LinkId, up: bool, direction: Direction = "both") -> float:
+        """Cut the link or bring it back; the monotonic time at which that was in force.
+
+        ``both``: the cable loses its carrier, as when it is pulled. ``forward``: a carrier is lost both ways or not at
+        all, so that a cut of one direction is a blackhole of that direction.
+        """
         if direction == "forward":
             return self.set_loss(link, 0.0 if up else 1.0, direction)
         near, far = self._ends_here(link)
@@ -127,7 +144,7 @@ class LinkControl:
         if up:
             messages += self.forgotten.get(end.interface, ())
         with self._lock:
-            self.netlink_of(end.host).apply(messages)
+            self.namespaces.netlink_of(end.host).apply(messages)
             if up and near is not far:
                 self._await_carrier(far if end is near else near)
             return time.monotonic()
@@ -142,28 +159,76 @@ class LinkControl:
 
     def _await_carrier(self, end: CableEnd) -> None:
         """The end whose carrier comes back sends nothing until the kernel, in its own time, has noticed."""
-        netlink, limit = self.netlink_of(end.host), time.monotonic() + _CARRIER_LIMIT_S
+        netlink, limit = self.namespaces.netlink_of(end.host), time.monotonic() + _CARRIER_LIMIT_S
         while not netlink.is_operational(end.index) and time.monotonic() < limit:
             time.sleep(0.0002)
 
-    def prepare_impairments(self, required: Sequence[tuple[LinkId, Impairments, Direction]]) -> None:
-        """Make all detours ready that these, and what the links are impaired by all the time, will need."""
-        with self._lock:
-            self._impaired.prepare(required)
+    def prepare_impairments(self, faults: Sequence[Fault]) -> None:
+        """Make ready what the impairing ones among these faults will need, so that each begins as quickly as a
+        blackhole."""
+        self._prepare([(fault.link, fault.impaired_by, fault.direction) for fault in faults if fault.impairments])
 
-    def set_impairments(self, link: LinkId, impairments: Impairments, direction: Direction) -> float:
-        """See EmulatedNetwork.set_impairments."""
+    def _prepare(self, required: Sequence[tuple[LinkId, Impairments, Direction]]) -> None:
+        """All detours that these, and what the links are impaired by all the time, will need."""
         with self._lock:
-            self._impaired.set(link, impairments, direction)
+            self._detours.prepare([end for one in required for end in self._impaired_ends(*one)])
+
+    def impair_always(self, links: Sequence[LinkId]) -> None:
+        """Put in force what the network says that these links always do to packets, and their delays."""
+        self._prepare([(link, (), "forward") for link in links])
+        for link in links:
+            self.set_impairments(link, (), "forward")
+
+    def set_impairments(self, link: LinkId, impairments: Impairments, direction: Direction = "both") -> float:
+        """Impair the packets that enter the link, next to what the network says that it always does (none: that alone);
+        returns when that was in force. Held packets of before still go their way."""
+        with self._lock:
+            self._impair(link, impairments, direction)
         return time.monotonic()
 
-    def impairment_reports(self) -> Mapping[str, LaneReport]:
-        """See EmulatedNetwork.impairment_reports."""
-        with self._lock:
-            return self._impaired.reports()
+    def _impair(self, link: LinkId, impairments: Impairments, direction: Direction) -> None:
+        """What the link is impaired by all the time, and these behind it."""
+        for required in self._impaired_ends(link, impairments, direction):
+            self._added[required.link] = impairments
+            try:
+                self._detours.switch(required)
+            except NetlinkError as error:
+                raise CapabilityError(
+                    f"the kernel refused to impair or delay {label_of(required.link)} ({error.strerror}); "
+                    "sudo modprobe cls_bpf act_mirred, or use the simulated fabric"
+                ) from error
 
-    def set_loss(self, link: LinkId, fraction: float, direction: Direction) -> float:
-        """See EmulatedNetwork.set_loss; 1 is a blackhole."""
+    def _impaired_ends(self, link: LinkId, impairments: Impairments, direction: Direction) -> list[ImpairedEnd]:
+        """At each end that sends onto the link and is on this machine."""
+        ends = {link: self._cables.sending.get(link)}
+        if direction == "both":
+            ends[reverse_of(link)] = self._cables.receiving.get(link)
+        found = []
+        for name, end in ends.items():
+            if end is None:
+                continue
+            model = self._link_of(end) or Link(source=name[0], target=name[1], key=name[2])
+            found.append(
+                ImpairedEnd(
+                    end=end,
+                    link=name,
+                    impairments=(*model.impaired_by, *impairments),
+                    queue_bytes=queue_bytes(model.capacity_bps, packets=model.queue_packets),
+                    delay_s=0.0 if end.interface in self._delayed_by_netem else model.delay_s,
+                )
+            )
+        return found
+
+    def impairment_reports(self) -> Mapping[str, LaneReport]:
+        """Link and words -> what the relay did with its packets, and how late it was."""
+        with self._lock:
+            return self._detours.reports()
+
+    def set_loss(self, link: LinkId, fraction: float, direction: Direction = "both") -> float:
+        """Lose each packet that enters the link with that probability (0: none, 1: a blackhole); returns when that was
+        in force."""
+        if not 0 <= fraction <= 1:
+            raise InputError(f"loss of {fraction} on {label_of(link)}; give 0 to 1")
         near, far = self._cables.sending.get(link), self._cables.receiving.get(link)
         ends = [end for end in (near, far if direction == "both" else None) if end is not None]
         if not ends:
@@ -175,19 +240,16 @@ class LinkControl:
         self._requested_loss[end.interface] = requested
         fraction = 1 - (1 - requested) * (1 - self._always_lost.get(end.interface, 0.0))
         with self._lock:
-            if self._loss_means == "classifier":
-                try:
-                    return self._classify(end, fraction)
-                except NetlinkError as error:
-                    if error.errno != _MISSING:
-                        raise CapabilityError(
-                            f"the kernel refused a loss on {end.interface}: {error.strerror}"
-                        ) from error
-                    self._loss_means = "netem"
-            return self._delay_and_lose(end, fraction)
+            try:
+                return self._classify(end, fraction)
+            except NetlinkError as error:
+                missing = "; sudo modprobe cls_bpf sch_ingress" if error.errno == _MISSING else ""
+                raise CapabilityError(
+                    f"the kernel refused a loss on {end.interface}: {error.strerror}{missing}"
+                ) from error
 
     def _classify(self, end: CableEnd, fraction: float) -> float:
-        netlink, gate = self.netlink_of(end.host), packet_gate(end.index)
+        netlink, gate = self.namespaces.netlink_of(end.host), packet_gate(end.index)
         if fraction > 0:
             rule = drop_rule(end.index, fraction)
             if end.interface not in self._gated:
@@ -204,49 +266,30 @@ class LinkControl:
         self._losing[end.interface] = fraction
         return time.monotonic()
 
-    def _delay_and_lose(self, end: CableEnd, fraction: float) -> float:
-        """Loss by netem, where the kernel cannot classify; the shaping queue behind it is made again."""
-        link = self._link_of(end)
-        messages = [netem_line(end.index, NetemOptions(delay_s=link.delay_s if link else 0.0, loss=fraction))]
-        messages += self._behind_netem(end)
-        try:
-            self.netlink_of(end.host).apply(messages)
-        except NetlinkError as error:
-            raise CapabilityError(
-                "the kernel can lose packets neither by a BPF classifier (cls_bpf) nor by netem (sch_netem); "
-                "load one of the modules"
-            ) from error
-        self._losing[end.interface] = fraction
-        return time.monotonic()
-
     def _shaping(self, end: CableEnd, by_netem: bool) -> list[Message]:
         """Delay first, then rate: packets enter the pipe, and leave it no faster than the capacity."""
         link = self._link_of(end)
         if link is None:
             return []
         if link.delay_s > 0 and by_netem:
-            return [netem_line(end.index, NetemOptions(delay_s=link.delay_s)), *self._bucket(end, link, NETEM_CHILD)]
+            return [netem_line(end.index, delay_s=link.delay_s), *self._bucket(end, link, NETEM_CHILD)]
         return self._bucket(end, link, ROOT)
-
-    def _behind_netem(self, end: CableEnd) -> list[Message]:
-        link = self._link_of(end)
-        return self._bucket(end, link, NETEM_CHILD) if self._shape and link is not None else []
 
     def _link_of(self, end: CableEnd) -> Link | None:
         """What the link that the end sends is now; without shaping it has no delay."""
-        if end.link is None or self._shape:
+        if end.link is None or self.shape:
             return None if end.link is None else self._changed.get(end.link.id, end.link)
         return replace(end.link, delay_s=0.0)
 
     def _bucket(self, end: CableEnd, link: Link, parent: int) -> list[Message]:
         rate_bps, packets = link.capacity_bps, link.queue_packets
         if self._first_udp_port is None:
-            return rate_queue(end.index, rate_bps=rate_bps, mtu=self._mtu, packets=packets, parent=parent)
+            return rate_queue(end.index, rate_bps=rate_bps, mtu=self.mtu, packets=packets, parent=parent)
         return priority_buckets(
             end.index,
             rate_bps=rate_bps,
-            burst_bytes=burst_bytes(rate_bps, self._mtu),
-            queue_packets=packets_waiting(rate_bps, self._mtu, packets),
+            burst_bytes=burst_bytes(rate_bps, self.mtu),
+            queue_packets=packets_waiting(rate_bps, self.mtu, packets),
             first_udp_port=self._first_udp_port,
             parent=parent,
         )
@@ -257,7 +300,7 @@ class LinkControl:
 
         Raises InputError where links are held to nothing, or an end of the cable is not here.
         """
-        if not self._shape:
+        if not self.shape:
             raise InputError(f"{label_of(link)}: this network holds links to nothing (--no-shaping)")
         links = (link,) if settings.one_way else (link, reverse_of(link))
         ends = {
@@ -273,19 +316,29 @@ class LinkControl:
             with self._lock:
                 self._changed[one] = now
                 if now.capacity_bps != before.capacity_bps:
-                    parent = NETEM_CHILD if self._impaired.has_queue(end) else ROOT
+                    parent = NETEM_CHILD if end.interface in self._delayed_by_netem else ROOT
                     try:
-                        self.netlink_of(end.host).apply(self._bucket(end, now, parent))
+                        self.namespaces.netlink_of(end.host).apply(self._bucket(end, now, parent))
                     except NetlinkError as error:
                         raise _shaping_refused(error) from error
                 if now.delay_s != before.delay_s:
-                    self._impaired.again(one)
+                    self._delay_again(one, end)
             if lost is not None and lost != self._always_lost.get(end.interface, 0.0):
                 self._always_lost[end.interface] = lost
                 self._lose_at(end, self._requested_loss.get(end.interface, 0.0))
             if now == end.link and not self._always_lost.get(end.interface):
                 self._changed.pop(one)
         return time.monotonic()
+
+    def _delay_again(self, link: LinkId, end: CableEnd) -> None:
+        """The link's own delay has changed: what happens to its packets besides stays."""
+        if self._has_netem:
+            now = self._changed[link]
+            behind = [] if end.interface in self._delayed_by_netem else self._bucket(end, now, NETEM_CHILD)
+            self.namespaces.netlink_of(end.host).apply([netem_line(end.index, delay_s=now.delay_s), *behind])
+            self._delayed_by_netem.add(end.interface)
+        else:
+            self._impair(link, self._added.get(link, ()), "forward")
 
     def configured(self) -> Mapping[LinkId, str]:
         """Links that are no longer what the network says -> what they are."""
@@ -295,34 +348,33 @@ class LinkControl:
     def forget_lateness(self) -> None:
         """What the relay was late by or missed until now is in no later report: a run begins."""
         with self._lock:
-            self._impaired.forget()
+            self._detours.forget()
 
-    def counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
-        """See EmulatedNetwork.link_counters."""
+    def link_counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
+        """Link -> (packets, bytes, drops): sent onto the cable that way; dropped by a full queue, not by a fault."""
         found = self._counted(self._cables.sending)
         return {link: (one.sent_packets, one.sent_bytes, one.queue_drops) for link, one in found.items()}
 
-    def arrivals(self) -> Mapping[LinkId, int]:
-        """See EmulatedNetwork.arrival_counters."""
+    def arrival_counters(self) -> Mapping[LinkId, int]:
+        """Link -> packets that came over it, as its receiving interface counts them."""
         return {link: one.received_packets for link, one in self._counted(self._cables.receiving).items()}
 
     def _counted(self, ends: Mapping[LinkId, CableEnd]) -> dict[LinkId, InterfaceCounters]:
         with self._lock:
             hosts = sorted({end.host for end in ends.values()}, key=str)
-            found = {host: self.netlink_of(host).counters() for host in hosts}
+            found = {host: self.namespaces.netlink_of(host).counters() for host in hosts}
         return {link: found[end.host][end.interface] for link, end in ends.items()}
 
-    def meter(self) -> LinkMeter:
-        """See EmulatedNetwork.link_meter."""
+    def link_meter(self) -> LinkMeter:
+        """Reads the links' bytes and carriers without touching what the run uses, in a forked process too."""
         sent = {link: near.interface for link, near in self._cables.sending.items() if near.host is None}
         # a host's interface is not seen from here, and a tunnel's near end may lie on another machine
         arrived = {link: far.interface for link, far in self._cables.receiving.items() if far.host is None}
         return LinkMeter(sent=sent, received={link: name for link, name in arrived.items() if link not in sent})
 
-    def receiving_end(self, link: LinkId) -> tuple[socket.socket, str]:
-        """A packet socket at the interface where the link's packets arrive, not yet bound, and the interface's name."""
-        end = self._cables.receiving[link]
-        return self._namespaces.open_socket(end.host, socket.AF_PACKET, socket.SOCK_RAW), end.interface
+    def links_down(self) -> tuple[LinkId, ...]:
+        """Links without a carrier, but for those between two hosts."""
+        return self.link_meter().without_carrier()
 
 
 def _shaping_refused(error: NetlinkError) -> CapabilityError:

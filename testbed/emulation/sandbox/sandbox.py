@@ -72,20 +72,17 @@ def sandbox_command(
     die_with_parent: bool = False,
     probe: bool = False,
     clock_offset_s: float = 0.0,
-    read_only: bool = False,
 ) -> list[str]:
     """The words that run ``command`` in a sandbox. ``die_with_parent``: the sandbox ends when its parent thread does.
 
     ``probe``: create a veth pair first, and end with exit code 3 and the reason on stderr where that is refused.
 
-    ``clock_offset_s``: by how much the monotonic clock inside is ahead (a time namespace). ``read_only``: only the
-    private directory can be written.
+    ``clock_offset_s``: by how much the monotonic clock inside is ahead (a time namespace).
 
     >>> sandbox_command(["true"])[1:3]
     ['-I', '-S']
     """
     requested = {"die_with_parent": die_with_parent, "probe": probe, "clock_offset_s": clock_offset_s}
-    requested |= {"read_only": read_only}
     options = json.dumps(requested)
     return [sys.executable, "-I", "-S", str(_ENTRY), options, *command]
 

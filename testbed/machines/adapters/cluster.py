@@ -23,7 +23,7 @@ from testbed.machines.clocks.remote_clock import RemoteClock
 from testbed.machines.clocks.report import underlay_reason
 from testbed.machines.encryption.adapters.wireguard import encrypt
 from testbed.machines.machines_request import MachinesRequest
-from testbed.machines.rpc import MAIN, Answer, Request, deserialise, serialise
+from testbed.machines.rpc import MAIN, deserialise, serialise, unwrap
 from testbed.machines.tunnel_plan import Carrier, tunnel_port
 from testbed.model.wiring import VXLAN_BYTES
 
@@ -60,7 +60,7 @@ class Pending(Generic[T]):
         except (OSError, RuntimeError) as error:
             self._machines.check(after_s=2.0)
             raise MachineDiedError(f"{self._machines.names[self._number]}: {error}", self._number) from None
-        return cast("T", deserialise(data, Answer).unwrap(self._machines.names[self._number]))
+        return cast("T", unwrap(deserialise(data), self._machines.names[self._number]))
 
 
 class Machines:
@@ -87,7 +87,7 @@ class Machines:
     def call(self, number: int, function: Callable[..., T], *args: object, lane: str = MAIN) -> Pending[T]:
         """Ask one machine; returns at once."""
         self.check()
-        request = serialise(Request(function=function, args=args, lane=lane))
+        request = serialise((function, args, lane))
         try:
             return Pending(self, number, self._actors[number].call(request))
         except RuntimeError as error:  # Dask: the worker that held the actor is lost

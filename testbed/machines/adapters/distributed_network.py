@@ -4,6 +4,7 @@ are.
 Times are given and returned on the coordinator's monotonic clock.
 """
 
+import secrets
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,16 +19,15 @@ from testbed.errors import CapabilityError, InvalidRunError, MachineDiedError, T
 from testbed.faults.fault import Direction, Fault
 from testbed.machines.adapters import rpc_network
 from testbed.machines.adapters.cluster import Machines, machines_up
-from testbed.machines.adapters.forwarded_streams import Streams
 from testbed.machines.adapters.rpc_network import LANE_COUNTS, LANE_FAULTS, LANE_LIVE, LANE_RULES, PartitionSpec
-from testbed.machines.adapters.stream_forwarding import BRIDGE
+from testbed.machines.adapters.stream_forwarding import BRIDGE, KEY_BYTES, connect_relay, serve_streams
 from testbed.machines.clocks.remote_clock import FloatArray
 from testbed.machines.clocks.report import ClockReport, clock_report
 from testbed.machines.machines_report import Counts, MachinesReport, lost_on_the_way, merged
 from testbed.machines.machines_request import MachinesRequest
 from testbed.machines.partition import parse_placement, partition
 from testbed.machines.placement import Placement
-from testbed.machines.tunnel_plan import plan_parts, require_room
+from testbed.machines.tunnel_plan import plan_parts, require_room, tunnel_port
 from testbed.model.progress import CounterReading, Progress
 from testbed.model.wiring import Wiring
 from testbed.openflow.host_routes import HostRoute
@@ -118,12 +118,21 @@ class DistributedNetwork:
         return self.machines.clock(machine).ours(times_s + self._starts[machine]).middle_s - self._start_s
 
     @cached_property
-    def streams(self) -> Streams:
-        """Connections to what the machines offer."""
-        return Streams(self.machines)
+    def _relays(self) -> tuple[bytes, list[tuple[str, int]]]:
+        """The run's key, and where each machine offers its streams, as long as its part is up."""
+        key, port = secrets.token_bytes(KEY_BYTES), tunnel_port(self.machines.run)
+        places = [(facts.address, port) for facts in self.machines.facts]
+        for one in [self.call(k, serve_streams, *place, key) for k, place in enumerate(places)]:
+            one.result(30)
+        return key, places
+
+    def open_stream(self, machine: int, name: str) -> socket.socket:
+        """Connected to the machine's stream of that name. CapabilityError where the machine does not answer."""
+        key, places = self._relays
+        return connect_relay(*places[machine], key, name)
 
     def bridge(self, name: str) -> socket.socket:
-        return self.streams.open(self._of_bridge[name], BRIDGE + name)
+        return self.open_stream(self._of_bridge[name], BRIDGE + name)
 
     def live(self, request: Callable[..., CounterReading], progress: Progress) -> Progress:
         return replace(progress, read_remote=lambda: together(self.all(request, lane=LANE_LIVE)))
@@ -264,15 +273,14 @@ def machines_report(network: DistributedNetwork, start_s: float, most_pps: float
     InvalidRunError where the network between the machines lost packets or was slow.
     """
     machines = network.machines
-    lost = lost_on_the_way(network.counts(), network.crossing, network.gaps_s, most_pps)
-    underlay_problems = lost.reason() or machines.degraded_links()
-    if underlay_problems is not None:
-        raise InvalidRunError(underlay_problems)
+    sent, lost = lost_on_the_way(network.counts(), network.crossing, network.gaps_s, most_pps)
+    if (degraded := machines.degraded_links()) is not None:
+        raise InvalidRunError(degraded)
     return MachinesReport(
         clocks=tuple(_clock_report(machines, number, start_s) for number in range(len(machines))),
         crossing_links=len(network.crossing),
-        sent=lost.sent,
-        lost=lost.lost,
+        sent=sent,
+        lost=lost,
         cut_gaps_s=tuple(network.gaps_s),
         encrypted_by=machines.encrypted_by,
     )
@@ -309,7 +317,7 @@ def placement_of(machines: Machines, wiring: Wiring, requested: MachinesRequest)
     """As the user said, or by what each machine's processors can carry."""
     if requested.place is not None:
         return parse_placement(requested.place, wiring.network, "--machine-placement", machines=len(machines))
-    return partition(wiring.network, [float(facts.processors) for facts in machines.facts]).placement
+    return partition(wiring.network, [float(facts.processors) for facts in machines.facts])
 
 
 @contextmanager

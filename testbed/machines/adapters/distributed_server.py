@@ -7,8 +7,7 @@ from testbed.emulation.attach.protocol import Frame, send
 from testbed.emulation.attach.server import Handler, ManualFaults, link_handlers
 from testbed.errors import InputError
 from testbed.machines.adapters.distributed_network import DistributedNetwork
-from testbed.machines.adapters.forwarded_streams import Streams
-from testbed.machines.adapters.remote_program import RemoteProgram, attend
+from testbed.machines.adapters.remote_program import RemoteProgram, attend_here
 from testbed.machines.placement import nodes_of_devices
 from testbed.model.wiring import wiring_document
 from topologies.errors import nearest
@@ -17,8 +16,8 @@ from topologies.errors import nearest
 class DistributedHandlers:
     """The requests that a network over machines answers: describe, exec and those about links; no recordings."""
 
-    def __init__(self, network: DistributedNetwork, streams: Streams) -> None:
-        self.network, self.streams = network, streams
+    def __init__(self, network: DistributedNetwork) -> None:
+        self.network = network
         self.faults = ManualFaults(network)
         self._nodes = nodes_of_devices(network.wiring)
 
@@ -56,9 +55,9 @@ class DistributedHandlers:
             if len(request.descriptors) != 3:
                 raise InputError("a program needs standard input, output and error; give three descriptors")
             machine = self.machine_of(str(request.header.get("host")))
-            program = RemoteProgram(self.network, self.streams, machine, request.header)
+            program = RemoteProgram(self.network, machine, request.header)
             send(sock, {"pid": 0})  # that of another machine would name another process here
-            send(sock, {"code": attend(program, sock, request.descriptors)})
+            send(sock, {"code": attend_here(program, sock, request.descriptors)})
         finally:
             request.close()
 

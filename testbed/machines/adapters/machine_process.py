@@ -37,16 +37,15 @@ class _Lanes:
 
     def put(self, number: int, data: bytes) -> None:
         try:
-            request = deserialise(data, Request)
+            request: Request = deserialise(data)
         except Exception as error:  # noqa: BLE001 - a function that is not there, most likely another version
-            self._answer(
-                number, Answer(error=("CapabilityError", f"cannot read a request ({error}); same version there?"))
-            )
+            self._answer(number, (None, ("CapabilityError", f"cannot read a request ({error}); same version there?")))
             return
-        if request.lane not in self._queues:
-            self._queues[request.lane] = queue.SimpleQueue()
-            threading.Thread(target=self.serve, args=(request.lane,), name=request.lane, daemon=True).start()
-        self._queues[request.lane].put((number, request))
+        lane = request[2]
+        if lane not in self._queues:
+            self._queues[lane] = queue.SimpleQueue()
+            threading.Thread(target=self.serve, args=(lane,), name=lane, daemon=True).start()
+        self._queues[lane].put((number, request))
 
     def serve(self, lane: str) -> None:
         while True:

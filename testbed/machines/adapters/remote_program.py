@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import IO
 
+from testbed.emulation.attach.program_group import attend
 from testbed.emulation.attach.protocol import Frame, checked, receive, send
 from testbed.errors import SessionClosedError
 from testbed.machines.adapters.distributed_network import DistributedNetwork
-from testbed.machines.adapters.forwarded_streams import Streams
 from testbed.machines.adapters.rpc_programs import CONTROL, ERRORS, IN, OUT, prepare_program, stream_name
 from topologies.text.json_types import Json
 
@@ -27,14 +27,14 @@ class RemoteProgram:
     it cannot begin.
     """
 
-    def __init__(self, network: DistributedNetwork, streams: Streams, machine: int, requested: Json) -> None:
+    def __init__(self, network: DistributedNetwork, machine: int, requested: Json) -> None:
         self._machines, self._machine = network.machines, machine
         self._code: int | None = None
         number = int(self._machines.call(machine, prepare_program, requested).result(30))
-        self.stdin = streams.open(machine, stream_name(number, IN))
-        self.stdout: IO[bytes] = _reader(streams.open(machine, stream_name(number, OUT)))
-        self.stderr: IO[bytes] = _reader(streams.open(machine, stream_name(number, ERRORS)))
-        self._control = streams.open(machine, stream_name(number, CONTROL))
+        self.stdin = network.open_stream(machine, stream_name(number, IN))
+        self.stdout: IO[bytes] = _reader(network.open_stream(machine, stream_name(number, OUT)))
+        self.stderr: IO[bytes] = _reader(network.open_stream(machine, stream_name(number, ERRORS)))
+        self._control = network.open_stream(machine, stream_name(number, CONTROL))
         self._answer()  # its process id there
 
     def fileno(self) -> int:
@@ -68,14 +68,12 @@ class RemoteProgram:
         return checked(frame)
 
 
-def programs_in_hosts(
-    network: DistributedNetwork, streams: Streams, requested: Sequence[tuple[int, Json]]
-) -> list[RemoteProgram]:
+def programs_in_hosts(network: DistributedNetwork, requested: Sequence[tuple[int, Json]]) -> list[RemoteProgram]:
     """Programs that read nothing, each on its machine, in order; all or none."""
     programs: list[RemoteProgram] = []
     try:
         for machine, one in requested:
-            programs.append(RemoteProgram(network, streams, machine, one))
+            programs.append(RemoteProgram(network, machine, one))
             programs[-1].stdin.close()
     except BaseException:
         for program in programs:
@@ -84,7 +82,7 @@ def programs_in_hosts(
     return programs
 
 
-def attend(program: RemoteProgram, asker: socket.socket, descriptors: Sequence[int]) -> int:
+def attend_here(program: RemoteProgram, asker: socket.socket, descriptors: Sequence[int]) -> int:
     """Until the program ends, pass what it reads and writes between it and three descriptors, and the asker's signals
     on; its exit code.
 
@@ -99,13 +97,7 @@ def attend(program: RemoteProgram, asker: socket.socket, descriptors: Sequence[i
     try:
         for pump in pumps:
             pump.start()
-        while (code := program.poll()) is None:
-            ready: list[object] = select.select((program, asker), (), ())[0]  # type: ignore[type-var]
-            if asker in ready:
-                frame = receive(asker)
-                if frame is None:
-                    raise SessionClosedError("the client has disconnected")
-                program.signal(int(frame.header.get("signal", 0)))
+        code = attend(program, asker)
         until = time.monotonic() + _REST_S
         for pump in pumps[1:]:
             pump.join(max(0.0, until - time.monotonic()))

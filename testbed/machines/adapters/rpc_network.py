@@ -221,7 +221,7 @@ def read_links(machine: MachineState) -> CounterReading:
 
 def forget_lateness(machine: MachineState) -> None:
     """What the relay here was late by until now is in no later report."""
-    network_of(machine).link_control.forget_lateness()
+    network_of(machine).forget_lateness()
 
 
 def delay_problem(machine: MachineState) -> str | None:

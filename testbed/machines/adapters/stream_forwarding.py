@@ -6,12 +6,12 @@ A connection begins with the run's key and the stream's name; one without the ke
 import contextlib
 import os
 import secrets
-import selectors
 import socket
 import threading
 from collections.abc import Callable
 from functools import partial
 
+from testbed.emulation.control.remote_controller import copy_both_directions
 from testbed.emulation.network.open_vswitch.switches import connect_bridge
 from testbed.errors import CapabilityError
 from testbed.machines.rpc import MachineState
@@ -20,7 +20,6 @@ KEY_BYTES = 16
 BRIDGE = "bridge "
 """Before a bridge's name: its management socket, which need not be offered."""
 _NAME_BYTES = 64
-_PART = 1 << 16
 _CONNECT_S = 10.0
 Opened = tuple[int, int]
 """Descriptors to read from and to write to, which the relay closes."""
@@ -99,21 +98,3 @@ def _serve(machine: MachineState, sock: socket.socket, key: bytes) -> None:
 def _open_bridge(name: str) -> Opened:
     descriptor = connect_bridge(name).detach()
     return descriptor, descriptor
-
-
-def copy_both_directions(sock: socket.socket, reading: int, writing: int) -> None:
-    """Pass bytes on both ways until either side ends."""
-    with selectors.DefaultSelector() as selector, contextlib.suppress(OSError):
-        selector.register(sock, selectors.EVENT_READ)
-        selector.register(reading, selectors.EVENT_READ)
-        while True:
-            for key, _ in selector.select():
-                if key.fileobj is sock:
-                    if not (data := sock.recv(_PART)):
-                        return
-                    while data:
-                        data = data[os.write(writing, data) :]
-                else:
-                    if not (data := os.read(reading, _PART)):
-                        return
-                    sock.sendall(data)

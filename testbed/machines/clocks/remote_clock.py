@@ -28,29 +28,6 @@ import numpy.typing as npt
 from testbed.errors import InputError, InvalidRunError
 from testbed.machines.clocks.exchange import Exchange
 
-
-@dataclass(frozen=True, kw_only=True)
-class ClockBound:
-    """At ``at_ns`` on our monotonic clock theirs shows ``at_ns + offset_ns``, to within ``uncertainty_ns`` either way.
-
-    ``drift``: by how much theirs runs faster, a fraction (1e-6: a microsecond a second); 0 where it cannot be told.
-    """
-
-    at_ns: int
-    offset_ns: int
-    drift: float
-    uncertainty_ns: int
-
-    def to_ours_ns(self, theirs_ns: int) -> int:
-        """The moment on our clock at which theirs showed that.
-
-        >>> ClockBound(at_ns=100, offset_ns=5000, drift=0.0, uncertainty_ns=3).to_ours_ns(5120)
-        120
-        """
-        since_ns = theirs_ns - self.at_ns - self.offset_ns
-        return self.at_ns + round(since_ns / (1 + self.drift))
-
-
 FloatArray = npt.NDArray[np.float64]
 
 DRIFT_BOUND = 1e-3
@@ -153,21 +130,6 @@ class RemoteClock:
         """What the foreign clock is ahead of ours when it shows ``stamp_s``: (guess, uncertainty), seconds."""
         found = self.ours([stamp_s])
         return stamp_s - float(found.middle_s[0]), float(found.uncertainty_s[0])
-
-    def bound(self, from_s: float, to_s: float) -> ClockBound:
-        """One straight line for all stamps between two, and how far it can be wrong: for what is not worth the exact
-        bounds of ``ours``."""
-        at = np.unique(np.concatenate((np.linspace(from_s, to_s, 1001), [(from_s + to_s) / 2])))
-        found = self.ours(at)
-        middle_s = float(found.middle_s[len(at) // 2])
-        low, high = self.drift()
-        drift = (low + high) / 2 if high - low < self.drift_bound else 0.0
-        line_s = middle_s + (at - at[len(at) // 2]) / (1 + drift)
-        wrong_s = float(np.maximum(line_s - found.earliest_s, found.latest_s - line_s).max())
-        wrong_s += (to_s - from_s) / 1000 * self.drift_bound + ROUNDING_S
-        middle_ns = round(middle_s * 1e9)
-        offset_ns = round(float(at[len(at) // 2]) * 1e9) - middle_ns
-        return ClockBound(at_ns=middle_ns, offset_ns=offset_ns, drift=drift, uncertainty_ns=round(wrong_s * 1e9) + 1)
 
     def drift(self) -> tuple[float, float]:
         """Least and greatest mean drift over the run that its exchanges leave possible, seconds of theirs a second of

@@ -3,6 +3,6 @@
 ``partition`` cuts; ``parse_placement`` reads what somebody decided by hand.
 """
 
-from testbed.machines.partition.partition import METHODS, Partition, describe, parse_placement, partition
+from testbed.machines.partition.partition import parse_placement, partition
 
-__all__ = ["METHODS", "Partition", "describe", "parse_placement", "partition"]
+__all__ = ["parse_placement", "partition"]

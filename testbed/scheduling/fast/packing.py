@@ -12,10 +12,8 @@ from typing import Literal
 import numpy as np
 
 from testbed.scheduling.fast.class_ejection import ClassNeeds
-from testbed.scheduling.fast.kernel import compiled, entries_for
+from testbed.scheduling.fast.kernel import compiled
 
-FEW_STEPS = 500
-"""Of a search that need not be compiled."""
 MAX_VARIABLES = 60_000
 
 
@@ -42,9 +40,7 @@ def pack(
         demand=np.array([len(own) for own in members.values()], dtype=np.int64),
         cap=np.full(1 + max(resources, default=-1), capacity, dtype=np.int64),
     )
-    left, units = entries_for(len(paths)).schedule_units(needs, bins, min(steps, FEW_STEPS), seed)
-    if left and steps > FEW_STEPS:
-        left, units = compiled().schedule_units(needs, bins, steps, seed)
+    left, units = compiled().schedule_units(needs, bins, steps, seed)
     if left:
         return None
     placed = dict(zip(chain.from_iterable(members.values()), units.position.tolist(), strict=True))

@@ -143,7 +143,7 @@ class ProgramNetwork:
             (platform.machine_of(place.node), {"host": place.node, **started, "env": dict(place.environment)})
             for place in places
         ]
-        programs = programs_in_hosts(platform, platform.streams, requested)
+        programs = programs_in_hosts(platform, requested)
         return ProgramGroup(programs, prefixed=prefixed, check=platform.machines.check)
 
     def _until_now(self) -> dict[str, object]:

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sfio_emu.adapters.key_files import write_key
+from testbed.emulation.control.remote_controller import copy_both_directions
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import InputError
 from testbed.machines.adapters.platform import Here, Platform
 from testbed.machines.adapters.rpc_network import network_of
-from testbed.machines.adapters.stream_forwarding import copy_both_directions, listen_address
+from testbed.machines.adapters.stream_forwarding import listen_address
 from testbed.machines.rpc import MachineState
 from testbed.striping.emulated.listeners import ListenerProcess
 from testbed.striping.placement import Placement

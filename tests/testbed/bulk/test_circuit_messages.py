@@ -1,4 +1,4 @@
-"""OpenFlow messages of circuits as bytes (held against os-ken's own reading of them), and circuits as rules."""
+"""OpenFlow messages of circuits as bytes, and circuits as rules."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ import pytest
 
 from testbed.bulk.circuit_rules import BULK_PORT, circuit_rules, return_rules, shared_return_rules
 from testbed.bulk.planning import transfers_of
+from testbed.emulation.control.openflow_messages import (
+    SwitchReader,
+    add_rule,
+    as_bytes,
+    barrier,
+    hello,
+    is_down,
+    remove_rule,
+)
 from testbed.errors import InputError
 from testbed.model.wiring import wire
 from testbed.openflow.flow_table import RuleWalker
-from testbed.openflow.messages import (
-    BarrierReply,
-    EchoRequest,
-    ErrorMessage,
-    PortStatus,
-    SwitchReader,
-    barrier,
-    change_rule,
-    hello,
-    message,
-)
 from testbed.openflow.rules import FlowRule
 from testbed.scheduling.traffic.patterns import other_pairs
 from topologies import load_network
@@ -37,33 +35,17 @@ RULE = FlowRule(
 )
 
 
-def read_by_os_ken(data: bytes) -> Any:
-    from os_ken.ofproto import ofproto_parser, ofproto_v1_3, ofproto_v1_3_parser
-    from os_ken.ofproto.ofproto_protocol import ProtocolDesc
-
-    version, kind, length, xid = ofproto_parser.header(data)
-    assert version == ofproto_v1_3.OFP_VERSION and length == len(data)
-    return ofproto_v1_3_parser.msg_parser(ProtocolDesc(version=version), version, kind, length, xid, data)
-
-
-@pytest.mark.parametrize(("action", "command"), [("add", 0), ("remove", 4)])
-def test_a_rule_is_read_as_it_was_meant(action: Any, command: int) -> None:
-    read = read_by_os_ken(change_rule(RULE, action, xid=77, cookie=9))
-    assert (read.command, read.priority, read.cookie, read.xid) == (command, 400, 9, 77)
+@pytest.mark.parametrize(("made", "command"), [(add_rule(RULE, 9), 0), (remove_rule(RULE), 4)])
+def test_a_rule_is_read_as_it_was_meant(made: Any, command: int) -> None:
+    (read,) = SwitchReader().receive(as_bytes(made, 77))
+    assert (read.command, read.priority, read.xid) == (command, 400, 77)
     assert dict(read.match.items()) == dict(RULE.match)
     outputs = [a.port for i in read.instructions for a in i.actions]
-    assert outputs == ([5] if action == "add" else [])
-
-
-def test_a_rule_that_sets_fields_is_refused() -> None:
-    with pytest.raises(ValueError, match="sets fields"):
-        change_rule(
-            FlowRule(dpid=1, priority=1, match=(), out_port=1, set_fields=(("ip_dscp", 1),)), "add", xid=1, cookie=1
-        )
+    assert (read.cookie, outputs) == ((9, [5]) if command == 0 else (0, []))
 
 
 def test_greeting_and_barrier_are_whole_messages() -> None:
-    data = hello(4) + barrier(5)
+    data = hello(4) + as_bytes(barrier(), 5)
     kinds = []
     while data:
         _, kind, length, _ = struct.unpack_from("!BBHI", data)
@@ -74,23 +56,16 @@ def test_greeting_and_barrier_are_whole_messages() -> None:
 
 def test_what_a_switch_tells_is_read_in_whatever_pieces_it_comes() -> None:
     port = struct.pack("!Bxxxxxxx", 2) + struct.pack("!I", 7) + bytes(28) + struct.pack("!II", 0, 1) + bytes(24)
-    stream = (
-        message(21, 5)
-        + message(12, 0, port)
-        + message(1, 6, struct.pack("!HH", 5, 2))
-        + message(2, 8, b"hi")
-        + message(0, 1)
-    )
+    bodies = ((21, 5, b""), (12, 0, port), (1, 6, struct.pack("!HH", 5, 2)), (2, 8, b"hi"))
+    stream = b"".join(struct.pack("!BBHI", 4, kind, 8 + len(body), xid) + body for kind, xid, body in bodies)
     for size in (1, 7, len(stream)):
         reader, told = SwitchReader(), list[Any]()
         for start in range(0, len(stream), size):
             told += reader.receive(stream[start : start + size])
-        assert told == [
-            BarrierReply(xid=5),
-            PortStatus(port=7, up=False),
-            ErrorMessage(xid=6, type=5, code=2),
-            EchoRequest(reply=message(3, 8, b"hi")),
-        ]
+        confirmed, port_status, refused, asked = told
+        assert confirmed.xid == 5 and (refused.xid, refused.type, refused.code) == (6, 5, 2)
+        assert port_status.desc.port_no == 7 and is_down(port_status)
+        assert (asked.xid, asked.data) == (8, b"hi")
 
 
 def test_a_circuit_has_one_rule_at_every_switch_of_its_path_and_its_return_the_reverse() -> None:

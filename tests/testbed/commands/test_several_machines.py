@@ -108,6 +108,7 @@ def test_a_machine_killed_in_mid_run_is_named_and_nothing_is_left(tmp_path: Path
         ((*STREAM, "--machines", "2", "--fabric", "simulator"), 2, "--fabric simulator"),
         ((*STREAM, "--machine-placement", "x.json"), 2, "--machines"),
         ((*STREAM, "--machines", "2", "--pcap", "s0->s1=x"), 2, "--machines"),
+        (("up", "ring:4", "--machines", "2", "--pcap", "s0->s1=x"), 2, "--pcap: on one machine only"),
         ((*STREAM, "--encrypt"), 2, "--machines"),
     ],
 )

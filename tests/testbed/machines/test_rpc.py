@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from testbed.errors import CapabilityError, InputError
-from testbed.machines.rpc import Answer, MachineState, Request, deserialise, serialise
+from testbed.machines.rpc import MAIN, MachineState, Request, deserialise, serialise, unwrap
 
 
 def keep(machine: MachineState, name: str, value: object) -> str:
@@ -24,21 +24,20 @@ def refuse(machine: MachineState, kind: str) -> None:
 
 def through(machine: MachineState, request: Request) -> Any:
     """As over a link: as bytes, there and back."""
-    return deserialise(serialise(machine.perform(deserialise(serialise(request), Request))), Answer).unwrap(
-        machine.name
-    )
+    answer = serialise(machine.perform(deserialise(serialise(request))))
+    return unwrap(deserialise(answer), machine.name)
 
 
 def test_a_request_acts_on_the_machines_state_and_its_value_comes_back() -> None:
     machine = MachineState(name="machine-1")
-    assert through(machine, Request(function=keep, args=("net", [1, 2]))) == "machine-1"
+    assert through(machine, (keep, ("net", [1, 2]), MAIN)) == "machine-1"
     assert machine.objects == {"net": [1, 2]}
 
 
 def test_errors_keep_their_kind_and_name_the_machine() -> None:
     machine = MachineState(name="machine-1")
     with pytest.raises(InputError, match="machine-1: s9 is no switch"):
-        through(machine, Request(function=refuse, args=("input",)))
+        through(machine, (refuse, ("input",), MAIN))
     with pytest.raises(RuntimeError, match=r"machine-1: KeyError: 's9' \(test_rpc.py"):
-        through(machine, Request(function=refuse, args=("other",)))
+        through(machine, (refuse, ("other",), MAIN))
     assert not issubclass(CapabilityError, InputError)  # kinds are told apart by the exit code

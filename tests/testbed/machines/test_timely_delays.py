@@ -20,7 +20,7 @@ class _Network:
     """Whose relay says the same after each run; ``begun``: runs that were announced to it."""
 
     def __init__(self, reports: dict[str, LaneReport]) -> None:
-        self.reports, self.begun, self.link_control = reports, 0, self
+        self.reports, self.begun = reports, 0
 
     def forget_lateness(self) -> None:
         self.begun += 1

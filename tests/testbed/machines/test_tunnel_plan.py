@@ -17,7 +17,7 @@ CARRIERS = tuple(Carrier(interface="u", address=f"192.168.77.{k}", mtu=9000, por
 
 def test_each_crossing_cable_is_made_twice_with_one_identifier_and_the_other_address() -> None:
     wiring = wire(load_network("torus:4x4"), ["s0_0"])
-    placement = partition(wiring.network, [1, 1, 1], method="greedy").placement
+    placement = partition(wiring.network, [1, 1, 1])
     parts = plan_parts(wiring, placement, run=7, carriers=CARRIERS)
     seen = {}
     for index in placement.crossing(wiring):

@@ -1,35 +1,12 @@
-"""A plan comes once and goes whole; its rules survive the way to the controller; label prefixes cover an interval
-exactly."""
+"""Label prefixes cover an interval exactly."""
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from testbed.errors import InputError
 from testbed.model.label_split import LABELS
-from testbed.openflow.installed_plans import InstalledPlans, SwitchBatch
-from testbed.openflow.rules import FlowRule, label_prefixes
-
-
-def test_plan_is_installed_once_under_an_id_of_its_own_and_goes_whole() -> None:
-    book = InstalledPlans()
-    rules = [FlowRule(dpid=dpid, priority=9, match=(), out_port=port) for dpid, port in ((4, 1), (2, 1), (4, 2))]
-    adding = book.install(1, rules)
-    assert adding == (
-        SwitchBatch(dpid=2, action="add", cookie=1 << 32, rules=(rules[1],)),
-        SwitchBatch(dpid=4, action="add", cookie=1 << 32, rules=(rules[0], rules[2])),
-    )
-    with pytest.raises(InputError, match="plan 1 is installed"):
-        book.install(1, rules)
-    for wrong in (0, -3, 1 << 31):
-        with pytest.raises(InputError, match="plan id"):
-            book.install(wrong, rules)
-    assert book.install(2, rules[:1])[0].cookie == 2 << 32
-    assert [(s.dpid, s.action, s.cookie) for s in book.remove(1)] == [(2, "delete", 1 << 32), (4, "delete", 1 << 32)]
-    assert book.remove(1) == ()
-    assert book.install(1, rules) == adding  # the id is free again
+from testbed.openflow.rules import label_prefixes
 
 
 @settings(deadline=None)

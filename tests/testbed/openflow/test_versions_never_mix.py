@@ -28,7 +28,7 @@ PORT = 47000
 
 @functools.cache
 def moving_splits(seed: int) -> tuple[LabelSplit, ...]:
-    frames = [f.network for f in manet_frames(Walk(nodes=14, degree=5.0, step=0.08, seed=seed), count=2)]
+    frames = list(manet_frames(Walk(nodes=14, degree=5.0, step=0.08, seed=seed), count=2))
     plan = build_mobility(MobilityOptions(frames, "n0", "n13", layers=0))
     assert frame_network(plan, 0).links
     return plan.splits

@@ -41,13 +41,13 @@ def converted_and_dark() -> dict[str, Any]:
         controller.remove(2)
         fabric.settle()
         drops = dark_rules(wiring, fibres(plan.network))
-        before = sum(fabric.dropped_packets(controller, wiring, drops).values())
+        before = sum(fabric.dropped_packets(wiring, drops).values())
         arrived_dark = len(ends.exchange(1, probes))
         sent = sum(p.packets for p in probes)
         limit = time.monotonic() + 15
         dropped = 0
         while dropped < sent and time.monotonic() < limit:
-            dropped = sum(fabric.dropped_packets(controller, wiring, drops).values()) - before
+            dropped = sum(fabric.dropped_packets(wiring, drops).values()) - before
             time.sleep(0.05)
         ends.close()
     return {

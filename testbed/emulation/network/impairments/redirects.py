@@ -98,10 +98,6 @@ class Redirects:
         netlink.apply(messages)
         self._taken[end.interface] = through
 
-    def in_use(self, end: CableEnd) -> bool:
-        """Whether the end's packets take a detour now."""
-        return bool(self._taken.get(end.interface))
-
     def reports(self) -> dict[str, LaneReport]:
         """Link and words -> what became of its packets."""
         return {name: report for relay in self._relays for name, report in relay.reports().items()}

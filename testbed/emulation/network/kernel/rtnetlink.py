@@ -227,12 +227,14 @@ def link_header(index: int = 0, *, up: bool | None = None) -> bytes:
 
 @dataclass(frozen=True, kw_only=True)
 class VethEnd:
-    """One end of a veth pair to be made. ``index``: the interface index it gets (0: the kernel's choice);
-    ``namespace``: open file of a network namespace, None for the socket's own; ``mac``: six bytes, None: random."""
+    """One end of a veth pair to be made. ``index``: the interface index it gets (0: the kernel's choice); ``host``: in
+    whose namespace it lies, None next to the switches; ``namespace``: open file of that, None for the socket's own;
+    ``mac``: six bytes, None: random."""
 
     name: str
     index: int = 0
     mac: bytes | None = None
+    host: str | None = None
     namespace: int | None = None
 
     def attributes_of(self, mtu: int, group: int) -> bytes:

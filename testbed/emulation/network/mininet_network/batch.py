@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -29,7 +30,7 @@ from testbed.emulation.network.kernel.rtnetlink import (
     set_up,
 )
 from testbed.emulation.network.mininet_network.messages import queue_messages
-from testbed.emulation.network.mininet_network.requests import InterfaceRequest, Requests, veth_end
+from testbed.emulation.network.mininet_network.requests import Requests
 from testbed.emulation.network.open_vswitch.bridges import (
     Bridge,
     PortsOfBridges,
@@ -131,16 +132,18 @@ class Batch(Requests):
         self.namespaces.wait()
         self.namespaces.apply((name, set_up(_LOOPBACK, True)) for name in names)
 
-    def _make_interfaces(self) -> list[InterfaceRequest]:
+    def _make_interfaces(self) -> list[VethEnd]:
         requested, self.interfaces = self.interfaces, []
         messages: list[Message] = []
         for make, ends in requested:
-            made = [veth_end(e, None if e.host is None else self.namespaces.descriptor(e.host)) for e in ends]
-            messages += (make or self._veth)(*made)
+            messages += (make or self._veth)(*map(self._placed, ends))
         if messages:
             self.namespaces.netlink_of(None).apply(messages)
         self._made += len(requested)
         return [end for _, ends in requested for end in ends]
+
+    def _placed(self, end: VethEnd) -> VethEnd:
+        return end if end.host is None else replace(end, namespace=self.namespaces.descriptor(end.host))
 
     def _veth(self, a: VethEnd, b: VethEnd) -> list[Message]:
         """The end next to the switches comes first, because the first one is up at once."""
@@ -148,7 +151,7 @@ class Batch(Requests):
         made = [make_veth(first, second, mtu=self.mtu, group=CablePlan.GROUP)]
         return made if second.namespace is not None else [*made, set_up(second.index, True)]
 
-    def _set_hosts(self, fresh: Sequence[InterfaceRequest]) -> None:
+    def _set_hosts(self, fresh: Sequence[VethEnd]) -> None:
         of_hosts = [(end.host, end) for end in fresh if end.host is not None]
         messages, self.messages = self.messages, []
         self.namespaces.apply([*((host, set_up(end.index, True)) for host, end in of_hosts), *messages])

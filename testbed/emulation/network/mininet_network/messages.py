@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from testbed.emulation.network.impairments.tc_messages import NETEM_CHILD, NetemOptions, netem_line
+from testbed.emulation.network.impairments.tc_messages import NETEM_CHILD, netem_line
 from testbed.emulation.network.kernel.rtnetlink import (
     ROOT,
     RTM_DELLINK,
@@ -59,8 +59,8 @@ def queue_messages(index: int, values: Mapping[str, Any], mtu: int) -> list[Mess
     if not 0 <= loss <= 1:
         raise InputError(f"a loss of {values['loss']} %; give 0 to 100")
     if delay_s or loss:
-        options = NetemOptions(delay_s=delay_s, jitter_s=seconds(values.get("jitter") or 0), loss=loss)
-        messages.append(netem_line(index, options))
+        jitter_s = seconds(values.get("jitter") or 0)
+        messages.append(netem_line(index, delay_s=delay_s, jitter_s=jitter_s, loss=loss))
         parent = NETEM_CHILD
     if values.get("bw"):
         rate_bps = float(values["bw"]) * 1e6

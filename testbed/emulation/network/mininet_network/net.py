@@ -132,15 +132,8 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
         words = ["iperf3", "-c", server.IP(), "-p", str(port), "-t", str(seconds), "-J"]
         words += ["--connect-timeout", str(_CONNECT_MS), *(("-u", "-b", udpBw) if l4Type == "UDP" else ())]
         try:
-            said = listening.stdout.readline()
-            measuring = client.popen(words)
-            try:
-                said, _ = measuring.communicate(timeout=seconds + _IPERF_REST_S)
-            finally:
-                measuring.kill()
-                measuring.communicate()
-        except subprocess.TimeoutExpired:
-            said = b""
+            listening.stdout.readline()
+            said, _ = client.popen(["timeout", f"{seconds + _IPERF_REST_S:g}", *words]).communicate()
         finally:
             listening.kill()
             listening.communicate()

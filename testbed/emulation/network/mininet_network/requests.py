@@ -6,7 +6,6 @@ another process. ``batch.Batch`` carries them out.
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from testbed.emulation.network.kernel.rtnetlink import Message, VethEnd
@@ -17,17 +16,6 @@ from topologies.text.addresses import packed_mac
 _FIRST_INDEX, _FIRST_HOST_INDEX = 10_000, 2  # loopback is 1
 _FIRST_DATAPATH_ID = 0x7E57_0001
 """Of switches whose names have no digits that could be their number."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class InterfaceRequest:
-    """One interface. ``host``: in whose namespace it lies, None next to the switches; ``mac``: None for the kernel's
-    choice."""
-
-    name: str
-    index: int
-    host: str | None
-    mac: str | None = None
 
 
 MakeInterfaces = Callable[..., list[Message]]
@@ -52,7 +40,7 @@ class Requests:
     def __init__(self) -> None:
         self.devices: dict[str, str] = {}
         self.hosts: list[str] = []
-        self.interfaces: list[tuple[MakeInterfaces | None, tuple[InterfaceRequest, ...]]] = []
+        self.interfaces: list[tuple[MakeInterfaces | None, tuple[VethEnd, ...]]] = []
         self.bridges: list[tuple[Any, Sequence[str]]] = []
         self.queues: dict[Any, Mapping[str, Any]] = {}
         self.messages: list[tuple[str | None, Message]] = []
@@ -108,7 +96,7 @@ class Requests:
             index = self._next.setdefault(host, _FIRST_HOST_INDEX)
             self._next[host] = index + 1
             self.indices[host, name] = index
-            made.append(InterfaceRequest(name=name, index=index, host=host, mac=mac))
+            made.append(VethEnd(name=name, index=index, host=host, mac=None if mac is None else packed_mac(mac)))
         self.interfaces.append((make, tuple(made)))
         self._request()
 
@@ -150,9 +138,3 @@ class DescribedRequests(Requests):
     def words_at(self, node: Any, argv: Sequence[str]) -> list[str]:
         """As that process says."""
         return self._words(node.given, argv)
-
-
-def veth_end(request: InterfaceRequest, namespace: int | None) -> VethEnd:
-    """The interface as rtnetlink takes it; ``namespace``: an open file of the host's."""
-    mac = None if request.mac is None else packed_mac(request.mac)
-    return VethEnd(name=request.name, index=request.index, mac=mac, namespace=namespace)

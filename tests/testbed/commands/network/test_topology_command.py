@@ -38,9 +38,8 @@ def test_list_names_every_family_and_default(capsys: pytest.CaptureFixture[str])
     assert [n["name"] for n in listed] == [entry.name for entry in catalogue()]
 
 
-@pytest.mark.parametrize("ending", ["json", "graphml"])
-def test_export_writes_a_file_that_show_reads(tmp_path: Path, ending: str, capsys: pytest.CaptureFixture[str]) -> None:
-    path = str(tmp_path / f"cloud.{ending}")
+def test_export_writes_a_file_that_show_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "cloud.json")
     assert main(["topology", "export", "optical-cloud", path]) == 0
     assert load_network(path) == load_network("optical-cloud")
     assert main(["topology", "show", path]) == 0
@@ -53,7 +52,7 @@ def test_export_writes_a_file_that_show_reads(tmp_path: Path, ending: str, capsy
         (["show", "swis-t1"], "swiss-t1"),
         (["show", "no.json"], "no.json"),
         (["show"], "NETWORK"),
-        (["export", "ring:3", "ring.txt"], ".graphml"),
+        (["export", "ring:3", "ring.txt"], ".json"),
         (["show", "ring:3", "--plot", "ring.docx"], ".svg"),
         (["show", "ring:3", "--plot", "/no/such/folder/ring.svg"], "cannot be written"),
     ],

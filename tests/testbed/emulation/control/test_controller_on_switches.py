@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from testbed.emulation.control import base_rules
+
 pytestmark = pytest.mark.emulation
 PORT, SHARES = 5000, (Fraction(1, 2), Fraction(1, 3), Fraction(1, 6))
 
@@ -126,8 +128,8 @@ def labels_over_links() -> dict[str, Any]:
         after = net.link_counters()
         limit, matched = time.monotonic() + 10, 0
         while matched < len(labels) and time.monotonic() < limit:  # switches add up their counters every half second
-            counters = [c for c in controller.flow_counters() if c.dpid == wiring.switch_at("a").dpid]
-            matched = sum(c.packets for c in counters if c.priority == 300)
+            counters = [one for one in base_rules.rules_of(wiring.switch_at("a").device) if "priority=300," in one]
+            matched = sum(int(one.partition("n_packets=")[2].partition(",")[0]) for one in counters)
             time.sleep(0.1)
     expected = dict.fromkeys(wiring.network.link_index, 0)
     for label in labels:
@@ -214,7 +216,7 @@ def changes_under_traffic() -> dict[str, Any]:
         stop.set()
         thread.join()
         came += traffic.arrived(len(sent) - len(came))
-        rules = sum(1 for _ in controller.flow_counters())
+        rules = sum(len(base_rules.rules_of(switch.device)) for switch in wiring.switches)
     return {
         "sent": len(sent),
         "lost": len(sent) - len(came),
@@ -244,7 +246,7 @@ def death() -> dict[str, Any]:
         time.sleep(1.5)  # longer than the switches wait before they try to connect again
         after = len(traffic.exchange(labels))
         try:
-            controller.flow_counters()
+            controller.port_events()
             said = ""
         except CapabilityError as error:
             said = str(error)

@@ -101,18 +101,6 @@ def test_busy_is_what_the_run_had_or_waited_for(tmp_path: Path, ran_ms: int, wai
     assert load_between(counts(before, 1.0), counts(after, 3.0), []).cpu_fraction == 1.0, "all busy time, untold"
 
 
-def test_outside_a_sandbox_other_programs_count_neither_as_the_busiest_nor_as_waiting(tmp_path: Path) -> None:
-    proc = make_proc(tmp_path / "proc", user=0, idle=0, stolen=0)
-    for number, parent in ((40, 1), (41, 40), (42, 41), (50, 1)):
-        make_task(proc, number, "worker", {number: (100, 0)})
-        stat = (proc / f"{number}/stat").read_text().rpartition(")")
-        (proc / f"{number}/stat").write_text(f"{stat[0]}) S {parent} {' '.join(stat[2].split()[2:])}")
-        (proc / f"{number}/task/{number}/schedstat").write_text("1000000000 5 12\n")
-    found = read_counts(proc, only_below=40)
-    assert {number for _, number in found.task_s} == set(found.required_cpu_s) == {40, 41, 42}
-    assert {40, 41, 42, 50} <= set(read_counts(proc).required_cpu_s)
-
-
 def test_a_kernel_without_pressure_figures_tells_no_stalls(tmp_path: Path) -> None:
     found = counts(make_proc(tmp_path / "old", user=1, idle=1, stolen=0, stalled_us=None), 0.0)
     assert found.stalled_s is None

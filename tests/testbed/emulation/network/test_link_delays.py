@@ -70,7 +70,7 @@ def delayed() -> dict[str, Any]:
         found["again"] = trip.of(200, gap_s=0.001)
         found["flood"] = trip.of(600, gap_s=1242 * 8 / (3 * CAPACITY_BPS), size=1200)
         found["names"] = list(net.impairment_reports())
-        net.link_control.forget_lateness()
+        net.forget_lateness()
         found["forgotten"] = [one.late_s for one in net.impairment_reports().values()]
     return found
 
@@ -105,7 +105,7 @@ def configured() -> dict[str, Any]:
     wiring, found = wire(_network()), dict[str, Any]()
     with EmulatedNetwork(wiring) as net:
         install_shortest_paths(wiring)
-        control, trip = net.link_control, _trip(net)
+        control, trip = net, _trip(net)
         trip.of(5, gap_s=0.02)
         control.configure(LINK, LinkSettings(delay_s=0.08, one_way=True))
         found["far"] = trip.of(100, gap_s=0.002)
@@ -124,7 +124,7 @@ def configured() -> dict[str, Any]:
         found["nothing"] = list(control.configured())
     with EmulatedNetwork(wiring, shape=False) as net:
         try:
-            net.link_control.configure(LINK, LinkSettings(delay_s=0.01))
+            net.configure(LINK, LinkSettings(delay_s=0.01))
         except InputError as error:
             found["unshaped"] = str(error)
     return found

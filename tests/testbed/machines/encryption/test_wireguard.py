@@ -129,7 +129,6 @@ class Seen:
 def pinged(machines: Any, wiring: Any, request: Any) -> int:
     """Exit code of ten pings with the secret from a host on one machine to one on the other."""
     from testbed.machines.adapters.distributed_network import distributed_network, placement_of
-    from testbed.machines.adapters.forwarded_streams import Streams
     from testbed.machines.adapters.remote_program import programs_in_hosts
     from testbed.machines.adapters.rpc_programs import add_all_neighbours
 
@@ -140,7 +139,7 @@ def pinged(machines: Any, wiring: Any, request: Any) -> int:
     ) as network:
         machines.all(add_all_neighbours)
         asked = {"host": "s0", "argv": argv, "end_point": True}
-        (program,) = programs_in_hosts(network, Streams(machines), [(network.machine_of("s0"), asked)])
+        (program,) = programs_in_hosts(network, [(network.machine_of("s0"), asked)])
         code = program.wait(90)
         program.close()
     assert code is not None

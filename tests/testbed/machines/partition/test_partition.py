@@ -10,22 +10,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import InputError
-from testbed.machines.partition import METHODS, describe, partition
-from testbed.machines.partition.greedy import has_metis
-from testbed.machines.partition.partition import Method
+from testbed.machines.partition import partition
+from testbed.machines.partition.cells import cells_of
+from testbed.machines.partition.partition import machine_limits
 from testbed.machines.placement import Placement
+from testbed.model.wiring import wire
 from tests.helpers.drawn import drawn
 from topologies import load_network
 from topologies.network import Link, Network, Node
 
-methods = pytest.mark.parametrize("method", METHODS)
+pytest.importorskip("pymetis")
 
 
-@pytest.fixture(autouse=True)
-def metis_where_asked(request: pytest.FixtureRequest) -> None:
-    asked = getattr(request.node, "callspec", None)
-    if asked is not None and asked.params.get("method") == "metis" and not has_metis():
-        pytest.skip("pymetis is not installed")
+def loads_of(network: Network, placement: Placement) -> list[int]:
+    """Of each machine: a switch and every end of a cable count one."""
+    wiring, loads = wire(network), [0] * placement.machines
+    machine = placement.device_machines(wiring)
+    for one in (
+        *(s.name for s in wiring.switches if not s.node.startswith("h")),
+        *(e for c in wiring.cables for e in (c.a, c.b)),
+    ):
+        loads[machine[one]] += 1
+    return loads
+
+
+def crossing_of(network: Network, placement: Placement) -> int:
+    return len(placement.crossing(wire(network)))
 
 
 def random_network(switches: int, seed: int) -> Network:
@@ -49,7 +59,6 @@ def random_network(switches: int, seed: int) -> Network:
     return Network(name=f"random-{seed}", nodes=tuple(nodes), links=tuple(links.values()))
 
 
-@methods
 @drawn(60)
 @given(
     switches=st.integers(1, 40),
@@ -57,48 +66,45 @@ def random_network(switches: int, seed: int) -> Network:
     shares=st.lists(st.floats(min_value=0.2, max_value=5.0), min_size=1, max_size=6),
 )
 def test_every_node_once_within_bounds_with_its_switch_and_always_the_same(
-    method: Method, switches: int, seed: int, shares: list[float]
+    switches: int, seed: int, shares: list[float]
 ) -> None:
     network, shares = random_network(switches, seed), shares[:switches]
-    found = partition(network, shares, method=method)
-    machine_of = found.placement.machine_of
+    found = partition(network, shares)
+    machine_of = found.machine_of
     assert list(machine_of) == [node.id for node in network.nodes]
     assert set(machine_of.values()) == set(range(len(shares)))
-    assert all(load <= limit for load, limit in zip(found.loads, found.limits, strict=True))
+    limits = machine_limits(cells_of(network), [share / sum(shares) for share in shares])
+    assert all(load <= limit for load, limit in zip(loads_of(network, found), limits, strict=True))
     for host in network.hosts:
         near = {network.links[i].target for i in network.out_links(host.id)}
         assert not near or machine_of[host.id] in {machine_of[switch] for switch in near}
-    assert partition(network, shares, method=method) == found
-    assert describe(network, found.placement, shares, method) == found
+    assert partition(network, shares) == found
 
 
-@methods
-def test_shares_are_kept(method: Method) -> None:
-    found = partition(load_network("torus:12x12"), [3, 1, 2], method=method)
-    total = sum(found.loads)
-    for load, share in zip(found.loads, (3, 1, 2), strict=True):
+def test_shares_are_kept() -> None:
+    network = load_network("torus:12x12")
+    loads = loads_of(network, partition(network, [3, 1, 2]))
+    total = sum(loads)
+    for load, share in zip(loads, (3, 1, 2), strict=True):
         assert load == pytest.approx(total * share / 6, rel=0.1)
 
 
-@methods
 @pytest.mark.parametrize(
     ("name", "machines", "most"), [("swiss-t1", 2, 8), ("swiss-t1", 4, 12), ("torus:16x16", 2, 32), ("clos:8", 4, 96)]
 )
-def test_known_networks_are_cut_where_they_are_thin(method: Method, name: str, machines: int, most: int) -> None:
+def test_known_networks_are_cut_where_they_are_thin(name: str, machines: int, most: int) -> None:
     """The torus' bisection is 2 x 16 cables; the rival is a cut that looks at no cable."""
     network = load_network(name)
-    found = partition(network, [1] * machines, method=method)
-    assert found.crossing_cables <= most
+    found = partition(network, [1] * machines)
+    assert crossing_of(network, found) <= most
     nodes = [node.id for node in network.nodes]
     in_turn = Placement(
         machines=machines, machine_of={node: i * machines // len(nodes) for i, node in enumerate(nodes)}
     )
-    blind = describe(network, in_turn, [1] * machines, "in turn")
-    assert found.crossing_cables < blind.crossing_cables
+    assert crossing_of(network, found) < crossing_of(network, in_turn)
 
 
-@methods
-def test_fat_cables_stay_inside(method: Method) -> None:
+def test_fat_cables_stay_inside() -> None:
     """A ring of eight whose every other cable is a thousand times wider: four pairs, cut at thin cables only."""
     nodes = tuple(Node(id=str(i), kind="switch") for i in range(8))
     ends = [way for i in range(8) for way in ((i, (i + 1) % 8), ((i + 1) % 8, i))]
@@ -106,8 +112,10 @@ def test_fat_cables_stay_inside(method: Method) -> None:
     links = tuple(
         Link(source=str(a), target=str(b), capacity_bps=1e9 if frozenset((a, b)) in wide else 1e6) for a, b in ends
     )
-    found = partition(Network(name="pairs", nodes=nodes, links=links), [1] * 4, method=method)
-    assert found.crossing_bps == 4 * 2 * 1e6
+    network = Network(name="pairs", nodes=nodes, links=links)
+    wiring, found = wire(network), partition(network, [1] * 4)
+    cut = [wiring.cables[index] for index in found.crossing(wiring)]
+    assert len(cut) == 4 and all(network.link(*one.forward).capacity_bps == 1e6 for one in cut if one.forward)
 
 
 def test_wrong_shares_and_too_many_machines_are_refused() -> None:

@@ -132,7 +132,7 @@ def test_moving_plan_runs_as_predicted_and_a_warned_one_loses_nothing(handover: 
 
 
 def test_walk_under_random_failures_is_predicted_packet_by_packet() -> None:
-    frames = [f.network for f in manet_frames(Walk(nodes=30, degree=5.8, step=0.01, seed=1), count=4)]
+    frames = list(manet_frames(Walk(nodes=30, degree=5.8, step=0.01, seed=1), count=4))
     spec = PoissonFaults(rate_per_s=0.05, lasts_s=1.0)
     plan = mobility_plan(
         frames, "n0", "n29", frame_s=3.0, rate_pps=200, playback_s=2.0, hold_s=2.0, late_pps=1600, faults=spec
@@ -173,6 +173,6 @@ def test_packets_under_way_at_a_change_are_not_judged() -> None:
 
 
 def test_frame_without_a_path_is_named() -> None:
-    frames = [f.network for f in manet_frames(Walk(nodes=20, degree=2.0, seed=4), count=2)]
+    frames = list(manet_frames(Walk(nodes=20, degree=2.0, seed=4), count=2))
     with pytest.raises(InputError, match=r"mobility: frame 0: .*; take other end points"):
         mobility_plan(frames, "n0", "n19")

@@ -15,7 +15,7 @@ from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pyroute2.netlink.rtnl.marshal import MarshalRtnl
 from pyroute2.netlink.rtnl.tcmsg.common import tick_in_usec
 
-from testbed.emulation.network.impairments.tc_messages import NetemOptions, netem_line
+from testbed.emulation.network.impairments.tc_messages import netem_line
 from testbed.emulation.network.kernel.rtnetlink import (
     Message,
     Netlink,
@@ -126,7 +126,7 @@ def test_shaper_has_rate_burst_and_queue(rate_bps: float, burst: int, queue: int
 
 @given(delay_s=st.floats(0, 4), loss=st.floats(0, 1))
 def test_netem_queue_holds_and_loses(delay_s: float, loss: float) -> None:
-    (made,) = read_back(netem_line(7, NetemOptions(delay_s=delay_s, loss=loss)))
+    (made,) = read_back(netem_line(7, delay_s=delay_s, loss=loss))
     queue = made.get_attr("TCA_OPTIONS")
     assert (made["parent"], made["handle"], made.get_attr("TCA_KIND")) == (0xFFFFFFFF, 0x10000, "netem")
     assert queue["delay"] / tick_in_usec == pytest.approx(delay_s * 1e6, abs=1)
