@@ -85,12 +85,13 @@ def class_table(needs: ClassNeeds, frames: int) -> ClassTable:
     )
 
 
-def schedule_units(needs: ClassNeeds, frames: int, steps: int, seed: int) -> tuple[int, UnitList]:
-    """(how many units found no frame in so many steps, the frames of all units where none is left)."""
+def schedule_units(needs: ClassNeeds, frames: int, steps: int, seed: int) -> tuple[int, Ints, Ints]:
+    """(how many units found no frame in so many steps, class and frame of all units where none is left)."""
     table = class_table(needs, frames)
     left = place_classes(table, class_order(needs))
     left = eject_classes(table, left, steps, seeded_state(seed))
-    return left, list_units(table)
+    units = list_units(table)
+    return left, units.kind, units.position
 
 
 def place_class(table: ClassTable, c: int, frame: int) -> None:

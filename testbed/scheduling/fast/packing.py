@@ -40,10 +40,10 @@ def pack(
         demand=np.array([len(own) for own in members.values()], dtype=np.int64),
         cap=np.full(1 + max(resources, default=-1), capacity, dtype=np.int64),
     )
-    left, units = compiled().schedule_units(needs, bins, steps, seed)
+    left, _, position = compiled().schedule_units(needs, bins, steps, seed)
     if left:
         return None
-    placed = dict(zip(chain.from_iterable(members.values()), units.position.tolist(), strict=True))
+    placed = dict(zip(chain.from_iterable(members.values()), position.tolist(), strict=True))
     return [placed[i] for i in range(len(paths))]
 
 

@@ -157,9 +157,10 @@ def search_twins(sets: LinkSets, frames: int, steps: int, seed: int) -> tuple[in
     good, classes = find_classes(sets, pools)
     if not good or len(classes.needs.demand) * frames > MAX_CLASS_FRAMES:
         return -1, frame_of
-    left, units = schedule_units(classes.needs, frames, steps, seed)
+    left, kind, position = schedule_units(classes.needs, frames, steps, seed)
     if left > 0:
         return 0, frame_of
+    units = UnitList(kind, position)
     done = give_links(units, classes.needs, classes.begin, frames)
     given = np.zeros(n, dtype=np.int64)
     for unit in range(n):
