@@ -186,7 +186,8 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """All checks of one run. ``invalid`` is the reason why the run says nothing (then it is never passed), or None.
+    """All checks of one run. ``invalid`` is the reason why the run says nothing (then it is never passed), or None;
+    ``lacking``: what to install so that all that was requested can run, or None.
 
     Raises InputError where two checks of one key speak of the same.
     """
@@ -194,6 +195,7 @@ class Verdict:
     checks: tuple[Check, ...]
     invalid: str | None = None
     notes: tuple[str, ...] = field(default=())
+    lacking: str | None = None
 
     @classmethod
     def of(cls, checks: Iterable[Check], notes: Iterable[str] = ()) -> Verdict:
@@ -242,8 +244,12 @@ class Verdict:
 
     @property
     def exit_code(self) -> int:
-        """0 passed, 1 failed, 4 invalid, 5 cannot tell."""
-        return 4 if self.invalid is not None else {"holds": 0, "fails": 1, "cannot-tell": 5}[self.outcome]
+        """0 passed, 1 failed, 3 a part was left out for want of a program, 4 invalid, 5 cannot tell."""
+        if self.invalid is not None:
+            return 4
+        if self.lacking and self.outcome != "fails":
+            return 3
+        return {"holds": 0, "fails": 1, "cannot-tell": 5}[self.outcome]
 
     def to_json(self) -> Json:
         return {

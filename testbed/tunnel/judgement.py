@@ -45,7 +45,8 @@ def judge_trial(plan: TrialPlan, run: TrialMeasurements) -> Judgement:
         limit=MAX_LAG_S,
     )
     invalid = first_exceeded((lag,), "leave the machine to this run, or take fewer workloads")
-    verdict = Verdict(checks=tuple(checks), invalid=invalid)
+    lacking = "install " + " and ".join(sorted(set(run.missing.values()))) if run.missing else None
+    verdict = Verdict(checks=tuple(checks), invalid=invalid, lacking=lacking)
     modes = [_mode(plan, one, rows[one.rival], predictions[one.rival]) for one in run.runs]
     document = _document(plan, run, modes, verdict)
     return Judgement(verdict=verdict, document=document, rows=tuple(rows.values()), stored=(_stored(run, document),))

@@ -93,7 +93,9 @@ def test_faults_that_did_not_come_and_bytes_that_nobody_predicted_fail(plan: Tri
 def test_a_missing_program_leaves_its_check_open_and_says_what_to_install(plan: TrialPlan) -> None:
     run = replace(measured(plan), missing={"tcp": "iperf3"})
     verdict = judge_trial(plan, run).verdict
-    assert verdict.exit_code == 5
+    assert (verdict.exit_code, verdict.lacking) == (3, "install iperf3")
+    failed = replace(verdict.checks[0], passed=False, unsure=False, key="other")
+    assert replace(verdict, checks=(*verdict.checks, failed)).exit_code == 1
     assert "apt install iperf3" in next(check.detail for check in verdict.checks if check.outcome == "cannot-tell")
 
 
