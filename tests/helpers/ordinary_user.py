@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from tests.helpers.compiled_code import hand_over_compiled_code
 from tests.helpers.paths import ROOT
 
 
@@ -30,6 +34,24 @@ def as_ordinary_user(words: list[str], compiled: Path | None = None) -> list[str
     steps += [f"mkdir -p {path} && mount --bind /mnt/{n} {path}" for n, path in enumerate(hidden)]
     drop = f"setpriv --reuid 54321 --regid 54321 --clear-groups --inh-caps=-all --bounding-set=-all env {own}"
     return ["unshare", "-m", "sh", "-c", " && ".join([*steps, f'cd {ROOT} && exec {drop} "$@"']), "sh", *words]
+
+
+def ordinary(words: list[str], compiled: Path) -> list[str]:
+    """The command as a user without rights, who has what is compiled; skips, with the reason, where this machine cannot
+    start one."""
+    hand_over_compiled_code(ROOT, compiled)
+    if os.geteuid() != 0:
+        return ["env", f"NUMBA_CACHE_DIR={compiled}", *words]
+    missing = next((name for name in ("setpriv", "unshare") if shutil.which(name) is None), None)
+    if missing is not None:
+        pytest.skip(f"{missing} is missing (util-linux): no other user can be taken on")
+    found = as_ordinary_user(words, compiled)
+    started = subprocess.run(
+        [*found[: -len(words)], "id", "-u"], capture_output=True, text=True, timeout=60, check=False
+    )
+    if started.returncode != 0 or started.stdout.strip() == "0":
+        pytest.skip(f"no command can be started as another user here: {started.stderr.strip()[-200:]}")
+    return found
 
 
 def run_dissector(dissector: Path, file: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -12,10 +12,7 @@ from testbed.errors import CapabilityError
 _DEVICE = "/dev/net/tun"
 _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x0001, 0x1000
 _SIOCSIFFLAGS, _SIOCSIFADDR, _SIOCSIFDSTADDR, _SIOCSIFMTU = 0x8914, 0x8916, 0x8918, 0x8922
-_SIOCSIFTXQLEN = 0x8943
 _IFF_UP_RUNNING = 0x41
-_QUEUE = 500
-"""Packets that wait to be read."""
 
 
 def open_device() -> int:
@@ -31,7 +28,8 @@ def open_device() -> int:
 
 def open_tun(name: str, address: str, peer: str, mtu: int) -> int:
     """A descriptor of the device ``name``, up, with that IPv4 address and its other end's, in the network namespace of
-    this thread. CapabilityError where there can be none."""
+    this thread; 500 packets wait to be read (the kernel's own number: another one is root's to set). CapabilityError
+    where there can be none."""
     descriptor = open_device()
     try:
         fcntl.ioctl(descriptor, _TUNSETIFF, struct.pack("16sH22x", name.encode(), _IFF_TUN | _IFF_NO_PI))
@@ -40,7 +38,6 @@ def open_tun(name: str, address: str, peer: str, mtu: int) -> int:
                 (_SIOCSIFADDR, _address(address)),
                 (_SIOCSIFDSTADDR, _address(peer)),
                 (_SIOCSIFMTU, struct.pack("i", mtu)),
-                (_SIOCSIFTXQLEN, struct.pack("i", _QUEUE)),
                 (_SIOCSIFFLAGS, struct.pack("h", _IFF_UP_RUNNING)),
             ):
                 fcntl.ioctl(control, request, struct.pack("16s24s", name.encode(), value))

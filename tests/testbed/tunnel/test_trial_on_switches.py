@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +16,7 @@ from testbed.cli import build_parser
 from testbed.commands.arguments import read_options
 from testbed.tunnel.emulated.programs import missing_programs
 from testbed.tunnel.options import TunnelOptions
-from tests.helpers.warm import run
+from tests.helpers.ordinary_user import ordinary
 
 
 def test_words_behind_two_dashes_are_the_programs_own() -> None:
@@ -30,7 +33,9 @@ def test_missing_programs_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.emulation
-def test_voice_stands_a_cut_cable_and_a_program_keeps_its_exit_code(valid_run: Callable[..., Any]) -> None:
+def test_an_ordinary_users_voice_stands_a_cut_cable_and_his_program_keeps_its_exit_code(
+    tmp_path: Path, valid_run: Callable[..., Any]
+) -> None:
     words = [
         sys.executable,
         "-m",
@@ -45,7 +50,9 @@ def test_voice_stands_a_cut_cable_and_a_program_keeps_its_exit_code(valid_run: C
     ]
     words += ["--mode", "adaptive", "--workload", "voip", "--faults", "s0_0->s0_1@1-2", "--json", "--", "sh", "-c"]
     words += ["ping -c 3 -i 0.2 {peer} >&2 && exit 7"]
-    done = valid_run(lambda: run(words, capture_output=True, text=True, timeout=100, check=False))
+    command = ordinary(["sh", "-c", 'cd $HOME && exec "$@"', "sh", *words], tmp_path / "compiled")
+    own = {**os.environ, "HOME": str(tmp_path)}
+    done = valid_run(lambda: subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=own))
     assert done.returncode == 0, done.stderr + done.stdout
     document = json.loads(done.stdout)
     (row,) = document["modes"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,9 +14,7 @@ from typing import Any
 import pytest
 
 from testbed.emulation.sandbox.sandbox import probe_sandbox
-from tests.helpers.compiled_code import hand_over_compiled_code
-from tests.helpers.ordinary_user import as_ordinary_user
-from tests.helpers.paths import ROOT
+from tests.helpers.ordinary_user import ordinary
 
 OBSTACLE = probe_sandbox(clock_offset_s=1)
 STREAM = [
@@ -35,24 +32,6 @@ STREAM = [
     "1",
     "--json",
 ]
-
-
-def ordinary(words: list[str], compiled: Path) -> list[str]:
-    """The command as a user without rights, who has what is compiled; skips, with the reason, where this machine cannot
-    start one."""
-    hand_over_compiled_code(ROOT, compiled)
-    if os.geteuid() != 0:
-        return ["env", f"NUMBA_CACHE_DIR={compiled}", *words]
-    missing = next((name for name in ("setpriv", "unshare") if shutil.which(name) is None), None)
-    if missing is not None:
-        pytest.skip(f"{missing} is missing (util-linux): no other user can be taken on")
-    found = as_ordinary_user(words, compiled)
-    started = subprocess.run(
-        [*found[: -len(words)], "id", "-u"], capture_output=True, text=True, timeout=60, check=False
-    )
-    if started.returncode != 0 or started.stdout.strip() == "0":
-        pytest.skip(f"no command can be started as another user here: {started.stderr.strip()[-200:]}")
-    return found
 
 
 @pytest.mark.emulation
