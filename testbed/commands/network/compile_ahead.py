@@ -59,20 +59,9 @@ def _schedules() -> None:
 
 
 def _router_simulator(routing: str) -> None:
-    import numpy as np
+    from testbed import run, simulation_plan
 
-    from testbed.interconnect.parameters import SimulationParameters
-    from testbed.interconnect.simulation import simulate
-    from testbed.interconnect.traffic.injection import Injections
-    from topologies import load_network
-
-    network = load_network("torus:3x3")
-    two = Injections(
-        time_ps=np.zeros(2, dtype=np.int64),
-        source=np.array([0, 1], dtype=np.int32),
-        destination=np.array([4, 5], dtype=np.int32),
-    )
-    simulate(network, two, SimulationParameters(routing=routing))
+    run(simulation_plan("torus:3x3", 0.1, routing=routing, duration_s=0.0001), "simulator")
 
 
 def _states_of_nac() -> None:

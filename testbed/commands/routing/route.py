@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.answer import Answer
 from testbed.commands.arguments import adder
-from testbed.commands.parsing import Subparsers, read_ends
+from testbed.commands.parsing import read_ends
 from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, ROUTED, RUN, Only
 
@@ -29,9 +30,8 @@ MAX_DIGITS = 24
 CAPILLARY = Only(when=lambda a: a.method.partition(":")[0] == "capillary", needs="--routing capillary")
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command to the parser."""
-    parser = subparsers.add_parser("route", description=DESCRIPTION)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Those of the command."""
     add, ends, routed, running = (adder(parser, group) for group in (None, ENDS, ROUTED, RUN))
     add("network", metavar="NETWORK", help="a catalogue name (swiss-t1, torus:8x8, ...) or a file")
     ends("--from", dest="source", metavar="NODE", help="where the flow starts")
@@ -50,11 +50,10 @@ def add_parser(subparsers: Subparsers) -> None:
     routed("--layers", type=kinds.count, metavar="K", help="keep to the first K capillary layers", only=CAPILLARY)
     routed("--certify", action="store_true", help="prove the full capillary route by the certificate")
     running("--json", action="store_true", help="print one JSON object instead of the table")
-    parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Exit code 0; 1 where a certificate is requested and refused."""
+def run(args: argparse.Namespace) -> Answer:
+    """The routes; exit code 1 where a certificate is requested and refused."""
     from testbed.errors import InputError
     from testbed.model.naming.names import read_pair
     from testbed.routing import routing_method
@@ -79,12 +78,9 @@ def run(args: argparse.Namespace) -> int:
     if args.certify:
         for route, document in zip(routes, documents, strict=True):
             document["certificate"] = _certify(route)
-    if args.json:
-        print(json.dumps(documents[0] if len(documents) == 1 else {"routes": documents}))
-    else:
-        for document in documents:
-            _print_table(document)
-    return 0 if all(d.get("certificate", {}).get("valid", True) for d in documents) else 1
+    certified = all(one.get("certificate", {}).get("valid", True) for one in documents)
+    whole = documents[0] if len(documents) == 1 else {"routes": documents}
+    return Answer(whole, partial(_print_tables, documents), 0 if certified else 1)
 
 
 def _float_documents(network: Network, pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
@@ -173,6 +169,11 @@ def _certify(route: SplitRoute) -> dict[str, Any]:
             elif not layer and route.utilisations[i] > lowest * (1 + 1e-12):
                 violations.append(f"link {label}: its load {route.loads[i]} is above the last layer's")
     return {"valid": not violations, "levels": len(found.levels), "violations": violations}
+
+
+def _print_tables(documents: list[dict[str, Any]]) -> None:
+    for document in documents:
+        _print_table(document)
 
 
 def _print_table(document: dict[str, Any]) -> None:

@@ -13,10 +13,10 @@ from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.commands.arguments import LiveOptions, add_options, adder
-from testbed.commands.parsing import Subparsers
+from testbed.commands.parsing import OneLineParser
 from testbed.commands.runs import start_live
 from testbed.commands.several_machines import (
     MachineOptions,
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from testbed.striping.emulated.program_run import ProgramEnd
     from testbed.striping.placement import Placement
 
+    Run = Callable[..., ProgramEnd]
+
 DESCRIPTION = (
     "Run a program on the hosts of an emulated network: one process a compute node, each told its rank, and I/O "
     "listeners for striped files on other hosts. File "
@@ -48,9 +50,8 @@ _HERE = Only(
 )
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command to the parser."""
-    parser = subparsers.add_parser("run", description=DESCRIPTION)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Those of the command."""
     add, ends, sent, routed, running = (adder(parser, group) for group in (None, ENDS, SENT, ROUTED, RUN))
     add("network", metavar="NETWORK", help="a network with hosts (swiss-t1, crossbar:8, ...) or a file")
     ends("--compute-nodes", type=kinds.some, required=True, metavar="N", help="processes of the program, one a host")
@@ -91,22 +92,9 @@ def add_parser(subparsers: Subparsers) -> None:
         only=Only(when=lambda a: a.root is None, needs="a run without --subfile-dir, which says where subfiles lie"),
     )
     parser.usage = f"{parser.prog} NETWORK --compute-nodes N --io-nodes M [OPTION ...] -- PROGRAM ..."
-    parser.set_defaults(run=run, command_words=None)
-    known = parser.parse_known_args
-
-    def without_program(words: Any = None, namespace: Any = None) -> Any:
-        """What follows ``--`` belongs to the program, options too."""
-        listed = list(words)
-        at = listed.index("--") if "--" in listed else len(listed)
-        found, others = known(listed[:at], namespace)
-        found.command_words = listed[at + 1 :]
-        program = [word for word in others if not word.startswith("-")]
-        if program and at == len(listed):
-            own = shlex.join(listed[listed.index(program[0]) :])
-            parser.error(f"name the program after --, as in: {found.network} ... -- {own}")
-        return found, others
-
-    parser.parse_known_args = without_program  # type: ignore[method-assign,assignment]
+    assert isinstance(parser, OneLineParser)
+    parser.trailing = "command_words"
+    parser.set_defaults(command_words=())
 
 
 def run(args: argparse.Namespace) -> int:
@@ -116,14 +104,13 @@ def run(args: argparse.Namespace) -> int:
     command = _command(args)
     placement = _placement(args)
     machines = machines_request(args, "emulation")
-    if args.mpi:
-        _require_mpi()
+    run_mpi = _mpi_runner() if args.mpi else None
     require_emulation()
     start_live(args)
     enter_unless_elsewhere(machines, name=args.name or f"run-{os.getpid()}")
     root = args.root if args.root is not None else _new_root(args.results)
     if machines is None:
-        end = _on_one_machine(args, command, placement, root)
+        end = _on_one_machine(args, command, placement, root, run_mpi)
     else:
         with said_when_lost(as_json=False):
             end = _over_machines(args, command, placement, root, machines)
@@ -162,7 +149,9 @@ def _view(command: list[str], placement: Placement) -> Callable[[], RunView]:
     return partial(idle_network_view, f"{words} on {placement.network.name}", placement.network)
 
 
-def _on_one_machine(args: argparse.Namespace, command: list[str], placement: Placement, root: Path) -> ProgramEnd:
+def _on_one_machine(
+    args: argparse.Namespace, command: list[str], placement: Placement, root: Path, run_mpi: Run | None
+) -> ProgramEnd:
     from testbed.emulation.attach.server import RequestHandlers, control_server
     from testbed.emulation.network.kernel.link_meter import read_counters
     from testbed.live.adapters.feed import live_watch
@@ -175,19 +164,15 @@ def _on_one_machine(args: argparse.Namespace, command: list[str], placement: Pla
         stack.enter_context(
             live_watch(_view(command, placement), "the program runs", partial(read_counters, network.net.link_meter()))
         )
-        start = partial(_mpi_runner(), network) if args.mpi else network.run
+        start = network.run if run_mpi is None else partial(run_mpi, network)
         return start(command, prefixed=sys.stdout.isatty(), time_limit_s=args.time_limit)
 
 
-def _require_mpi() -> None:
-    from testbed.striping.emulated.mpi_launcher import find_mpiexec
+def _mpi_runner() -> Run:
+    """CapabilityError where there is no MPICH."""
+    from testbed.striping.emulated.mpi_launcher import find_mpiexec, run_under_mpi
 
     find_mpiexec()
-
-
-def _mpi_runner() -> Callable[..., ProgramEnd]:
-    from testbed.striping.emulated.mpi_launcher import run_under_mpi
-
     return run_under_mpi
 
 
