@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -86,17 +86,10 @@ def run(args: argparse.Namespace) -> Answer:
 def _float_documents(network: Network, pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
     """The objects of ``testbed route --float --json``, one a pair: loads in floats, no layers."""
     from testbed.routing.capillary.kernel import capillary_loads
-    from topologies.network import link_fields
 
-    largest = max((link.capacity_bps for link in network.links), default=1.0)
     documents = []
     for (source, sink), loads in zip(pairs, capillary_loads(network, pairs).tolist(), strict=True):
-        links = [
-            link_fields(link.id)
-            | {"load": repr(load), "load_float": load, "utilisation": load * largest / link.capacity_bps, "layer": 0}
-            for link, load in zip(network.links, loads, strict=True)
-            if load > 0
-        ]
+        links = _link_rows(network, loads, [0] * len(loads), repr)
         ends = {"network": network.name, "source": source, "sink": sink, "method": "capillary"}
         documents.append(ends | {"note": None, "links": links, "layers": []})
     return documents
@@ -111,23 +104,13 @@ def route_document(route: SplitRoute, requested: str) -> dict[str, Any]:
 
     network = route.network
     layers = route.link_layers or (0,) * len(route.loads)
-    utilisations = route.utilisations
     return {
         "network": network.name,
         "source": route.source,
         "sink": route.sink,
         "method": requested,
         "note": _shortfall(route, requested),
-        "links": [
-            link_fields(network.links[i].id)
-            | {
-                "load": str(route.loads[i]),
-                "load_float": float(route.loads[i]),
-                "utilisation": utilisations[i],
-                "layer": layers[i],
-            }
-            for i in route.loaded
-        ],
+        "links": _link_rows(network, route.loads, layers, str),
         "layers": [
             {
                 "load": str(layer.load),
@@ -139,6 +122,22 @@ def route_document(route: SplitRoute, requested: str) -> dict[str, Any]:
             for layer in route.layers
         ],
     }
+
+
+def _link_rows(
+    network: Network, loads: Sequence[Any], layers: Sequence[int], write: Callable[[Any], str]
+) -> list[dict[str, Any]]:
+    """A row a loaded link; ``write`` gives the load as text."""
+    from topologies.network import link_fields
+
+    largest = max((link.capacity_bps for link in network.links), default=1.0)
+    return [
+        link_fields(link.id)
+        | {"load": write(load), "load_float": float(load)}
+        | {"utilisation": float(load) * largest / link.capacity_bps, "layer": layer}
+        for link, load, layer in zip(network.links, loads, layers, strict=True)
+        if load > 0
+    ]
 
 
 def _shortfall(route: SplitRoute, requested: str) -> str | None:
