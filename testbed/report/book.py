@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from testbed.model.stored_runs import StoredRun
 from testbed.model.verdict import Check
 from testbed.report.column_units import NOTHING, seconds_in_words
+from testbed.report.drawing.svg_figures import caption_in
 from testbed.report.markup import Markup, tag
 from testbed.report.page import differences, page_head, picture, whole_page
 from testbed.report.sections import badge, table
@@ -215,6 +216,7 @@ def _checks(run: StoredRun) -> Sequence[Check]:
 
 def _html_study(entry: Entry, run: StoredRun, read_drawing: Callable[[StoredRun, str], str]) -> Markup:
     rows = [check_cells(check) for check in _checks(run)]
+    drawings = {name: read_drawing(run, name) for name in run.drawings}  # each is figure-NAME.svg
     return tag(
         "section",
         tag("div", tag("h2", entry.heading), badge(state_of(run.verdict)), class_="headline"),
@@ -223,12 +225,7 @@ def _html_study(entry: Entry, run: StoredRun, read_drawing: Callable[[StoredRun,
         tag("p", tag("code", command_of(run)), class_="soft"),
         tag("p", f"Invalid: {run.verdict.invalid}") if run.verdict is not None and run.verdict.invalid else None,
         differences(run.manifest.study.get("deviations") or ()),
-        [picture(read_drawing(run, name), _caption(name)) for name in run.drawings],
+        [picture(drawing, caption_in(drawing, name[7:-4])) for name, drawing in drawings.items()],
         _wrapping(COLUMNS, rows, f"Checks of {entry.heading}") if rows else None,
         id=entry.name,
     )
-
-
-def _caption(name: str) -> str:
-    words = name.removeprefix("figure-").removesuffix(".svg").replace("_", " ")
-    return f"Figure {words}" if words[:1].isdigit() else words.replace("-", " ")

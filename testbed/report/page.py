@@ -9,7 +9,7 @@ from testbed.model.code_description import describe_stream_code
 from testbed.model.json_values import json_ready
 from testbed.model.run_records import LoadedRun, Manifest, SessionRun
 from testbed.model.stored_runs import RunState
-from testbed.report.column_units import NOTHING, plain, seconds_in_words
+from testbed.report.column_units import NOTHING, cell, plain, seconds_in_words
 from testbed.report.drawing.colours import DARK, LIGHT, custom_properties
 from testbed.report.drawing.dark_mode import following_dark_mode
 from testbed.report.markup import Markup, join, tag
@@ -175,23 +175,11 @@ def fact_list(facts: Json) -> Markup:
     """Names and values as a definition list."""
     if not facts:
         return tag("p", "Not recorded.", class_="soft")
-    return tag("dl", [join([tag("dt", _words(k)), tag("dd", _value(v))]) for k, v in facts.items()], class_="facts")
+    return tag("dl", [join([tag("dt", _words(k)), tag("dd", cell(v))]) for k, v in facts.items()], class_="facts")
 
 
 def _words(name: str) -> str:
     return name.replace("_", " ")
-
-
-def _value(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return plain(value, 6)
-    if isinstance(value, Mapping):
-        return ", ".join(f"{_words(k)} {_value(v)}" for k, v in value.items())
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(_value, value)) or NOTHING
-    return NOTHING if value is None else str(value)
 
 
 def _capability(entry: object) -> str:
