@@ -132,7 +132,7 @@ class RunDraft:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(f"{self.draft}: another process is writing it; wait for it or stop it") from None
-        self._kept: list[Any] = []
+        self._stored: list[Any] = []
         self._finished = False
         self._earlier_s, self._began_s = manifest.seconds or 0.0, time.monotonic()
 
@@ -142,7 +142,7 @@ class RunDraft:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._finished and not self._kept:
+        if not self._finished and not self._stored:
             shutil.rmtree(self.draft, ignore_errors=True)
         elif not self._finished:
             why = f"{kind.__name__}: {error}".rstrip(": ") if kind is not None else "no verdict was given"
@@ -157,9 +157,9 @@ class RunDraft:
         """The manifest with the seconds that all parts took so far; of a part that was killed, up to its last line."""
         return replace(self.manifest, seconds=round(self._earlier_s + time.monotonic() - self._began_s, 3))
 
-    def _append(self, kept: Any, document: Json) -> None:
+    def _append(self, stored: Any, document: Json) -> None:
         """One line more; it is on its way to the disk when this returns."""
-        self._kept.append(kept)
+        self._stored.append(stored)
         self._file.write(json_line(document))
         self._file.flush()
 
@@ -189,7 +189,7 @@ class OpenRun(RunDraft):
         combines those of the sessions' summaries."""
         from testbed.report.page import build_page
 
-        sessions = group_sessions(self._kept)
+        sessions = group_sessions(self._stored)
         final = combined_verdict(sessions) if verdict is None else verdict
         self.manifest = self._described()
         page = build_page(LoadedRun(manifest=self.manifest, sessions=sessions, verdict=final))

@@ -50,7 +50,7 @@ class StudyRun(RunDraft):
 
     def __init__(self, place: Path, manifest: Manifest) -> None:
         super().__init__(place, manifest, POINTS)
-        self._kept = self.rows = _read_points(self.draft / POINTS)
+        self._stored = self.rows = _read_points(self.draft / POINTS)
         self._repair_last_line()
 
     @classmethod
