@@ -191,7 +191,7 @@ def publish_schemas(folder: Path) -> None:
 
 @cache
 def _book() -> list[Chapter]:
-    return book_chapters(ROOT / STORED, ROOT / "docs/replication")
+    return book_chapters(ROOT / STORED)
 
 
 def _parser(name: str) -> argparse.ArgumentParser:

@@ -15,6 +15,7 @@ from typing import Any
 
 from testbed.api.compile_notice import announce_compilation
 from testbed.api.workloads import LISTED, load
+from testbed.commands.answer import Answer
 from testbed.commands.arguments import refuse_meaningless
 from testbed.commands.command_list import COMMANDS
 from testbed.commands.heartbeat import heartbeat
@@ -35,7 +36,10 @@ def build_parser(chosen: str | None) -> OneLineParser:
 
             add_parser(subparsers, name, load(name))
             continue
-        importlib.import_module(f"testbed.commands.{COMMANDS[name].folder}.{name}").add_parser(subparsers)
+        module = importlib.import_module(f"testbed.commands.{COMMANDS[name].folder}.{name}")
+        made = subparsers.add_parser(name, description=getattr(module, "DESCRIPTION", None))
+        made.set_defaults(run=getattr(module, "run", None))  # of a command that has commands: theirs
+        module.add_arguments(made)
     return parser
 
 
@@ -101,7 +105,8 @@ def _run_chosen(chosen: str | None, words: list[str]) -> int:
         if words == sys.argv[1:] and hasattr(args, "enter"):
             args.enter(args)
         announce_compilation()
-        return int(args.run(args))
+        found = args.run(args)
+        return found.given(args.json) if isinstance(found, Answer) else int(found)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
 

@@ -18,34 +18,29 @@ if TYPE_CHECKING:
     import pandas
 
 
-class RunComparison:
+class RunComparison(Comparison):
     """Runs side by side: a notebook shows the table; ``save`` writes the page, ``frame`` gives it to pandas."""
-
-    def __init__(self, comparison: Comparison) -> None:
-        self.comparison = comparison
 
     def save(self, path: str | Path) -> Path:
         """Write the page as one HTML file. InputError where that cannot be."""
         where = Path(path)
-        write_below(where.parent, where.name, self.comparison.page().encode())
+        write_below(where.parent, where.name, self.page().encode())
         return where
 
     def frame(self) -> pandas.DataFrame:
         """A row a figure and run: value, half width of its interval, prediction, difference to the first run."""
-        runs = [run.label for run in self.comparison.runs]
         return as_frame(
-            {"figure": one["figure"], "run": run, **(found or {})}
-            for one in self.comparison.to_json()["figures"]
-            for run, found in zip(runs, one["runs"], strict=True)
+            {"figure": one["figure"], "run": run.label, **(found or {})}
+            for one in self.to_json()["figures"]
+            for run, found in zip(self.runs, one["runs"], strict=True)
         )
 
     def _repr_html_(self) -> str:
-        heads = [("", ""), *((run.label, "n") for run in self.comparison.runs)]
-        return table(heads, self.comparison.cells(), "Figures")
+        heads = [("", ""), *((run.label, "n") for run in self.runs)]
+        return table(heads, self.cells(), "Figures")
 
     def __repr__(self) -> str:
-        of = self.comparison
-        return f"RunComparison({len(of.runs)} runs of {of.runs[0].workload}, {len(of.names)} figures)"
+        return f"RunComparison({len(self.runs)} runs of {self.runs[0].workload}, {len(self.names)} figures)"
 
 
 def compare(results: Iterable[RunResult[Any, Any]] | Mapping[str, RunResult[Any, Any]]) -> RunComparison:
@@ -61,13 +56,13 @@ def compare(results: Iterable[RunResult[Any, Any]] | Mapping[str, RunResult[Any,
     named = results if isinstance(results, Mapping) else {f"run {k}": one for k, one in enumerate(results, start=1)}
     for one in named.values():
         require_type(one, RunResult, "compare", "runs, as testbed.run(...) returns them")
-    return RunComparison(Comparison(runs=tuple(
+    return RunComparison(runs=tuple(
         compared(
             Manifest(name=one.workload, command="", seed=getattr(one.plan, "seed", 1)),
             one.verdict, one.judgement.stored or one.rows, name, _options(one.plan),
         )
         for name, one in named.items()
-    )))  # fmt: skip
+    ))  # fmt: skip
 
 
 def _options(plan: Any) -> list[str]:

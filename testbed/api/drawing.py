@@ -120,8 +120,10 @@ def _words(load: Any) -> str:
 
 def html_of(value: Any) -> str:
     """The drawing and the table of a value, as a notebook shows it."""
+    from testbed.report.markup import escape
+
     network = value if isinstance(value, Network) else getattr(value, "network", None)
-    parts = [f"<p><code>{_escaped(repr(value))}</code></p>"]
+    parts = [f"<p><code>{escape(repr(value))}</code></p>"]
     if isinstance(network, Network) and installed("matplotlib") and 0 < len(network.nodes) <= MAX_DRAWN:
         route = value if isinstance(value, SplitRoute) else getattr(value, "exact_route", None)
         parts.append(draw(network, route=route, faults=_faults_of(value))._repr_html_())
@@ -133,12 +135,6 @@ def html_of(value: Any) -> str:
         if len(rows) > MAX_ROWS:
             parts.append(f"<p>{len(rows) - MAX_ROWS} more rows; testbed.data_frame has them all</p>")
     return "".join(parts)
-
-
-def _escaped(text: str) -> str:
-    from testbed.report.markup import escape
-
-    return escape(text)
 
 
 def _faults_of(value: Any) -> Sequence[Fault]:

@@ -203,19 +203,17 @@ class Session(Shown):
         ``kind``: "down" (the carrier goes), "blackhole" (packets vanish) or "loss", with the fraction that is lost. A
         link that is broken already is broken in the new way.
         """
-        require_type(link, str, "link", 'a text such as "s1->s2"')
         manner = [
             *kind.split(),
             *([f"{loss:g}"] if kind == "loss" and loss is not None else []),
             *(["one-way"] if one_way else []),
         ]
-        return float(self._process.ask({"do": "fail", "link": link, "manner": manner})["at_s"])
+        return self._change("fail", link, manner=manner)
 
     def restore(self, link: str) -> float:
         """Repair a link that ``fail`` broke; the monotonic time at which it was whole. InputError where none stands on
         it."""
-        require_type(link, str, "link", 'a text such as "s1->s2"')
-        return float(self._process.ask({"do": "restore", "link": link})["at_s"])
+        return self._change("restore", link)
 
     def configure(
         self,
@@ -230,11 +228,15 @@ class Session(Shown):
         """Give a link another capacity (bit/s), delay (s) or loss (a fraction of its packets) until it is given the
         next one; the monotonic time at which all was in force. ``reset``: as the network says; streams and bulk
         transfers are predicted for that alone, and refused meanwhile. ``one_way``: of this direction, else of both."""
-        require_type(link, str, "link", 'a text such as "s1->s2"')
         values = {"capacity_bps": capacity_bps, "delay_s": delay_s, "loss_fraction": loss}
         settings = {name: value for name, value in values.items() if value is not None}
         settings |= {name: True for name, on in (("reset", reset), ("one_way", one_way)) if on}
-        return float(self._process.ask({"do": "configure", "link": link, "settings": settings})["at_s"])
+        return self._change("configure", link, settings=settings)
+
+    def _change(self, what: str, link: str, **more: object) -> float:
+        """Have something done to a link; the monotonic time at which it was in force."""
+        require_type(link, str, "link", 'a text such as "s1->s2"')
+        return float(self._process.ask({"do": what, "link": link, **more})["at_s"])
 
     def counters(self) -> Mapping[LinkId, LinkCount]:
         """Link -> packets and bytes sent onto the cable, and packets dropped by a full queue; since the network is

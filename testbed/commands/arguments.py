@@ -4,7 +4,7 @@ those that commands share. An option that has a meaning only next to others is r
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -168,12 +168,6 @@ def _words(one: Option) -> dict[str, Any]:
 Args = argparse.Namespace
 
 
-def given_options(args: Args) -> dict[str, str]:
-    """Value's name -> the option as it was written, for what stood on the command line (see ``OneLineParser``)."""
-    found: dict[str, str] = getattr(args, "given", {})
-    return found
-
-
 def refuse_meaningless(args: Args) -> None:
     """Raise InputError for the first option given that has no meaning next to the others."""
     for written, only in getattr(args, "ruled", ()):
@@ -186,7 +180,7 @@ def require_switches(args: Args, fabric: str, options: Iterable[str]) -> None:
 
     Raises InputError where the simulator was requested, CapabilityError where this machine has nothing else.
     """
-    given: Any = given_options(args)
+    given: Mapping[str, str] = getattr(args, "given", {})  # value's name -> the option as it was written
     named = next((given[name] for name in options if name in given), None)
     if fabric != "emulation" and named is not None:
         kind = InputError if args.fabric == "simulator" else CapabilityError

@@ -180,7 +180,10 @@ class OneLineParser(argparse.ArgumentParser):
         near = self._near(words[0])
         shown = printable(" ".join(words) if not words[0].startswith("-") else words[0].partition("=")[0])
         what = "option" if words[0].startswith("-") else "argument"
-        self.error(f"unknown {what} {shown[:80]}" + (f"; did you mean {near[0]}?" if near else ""))
+        hint = f"; did you mean {near[0]}?" if near else ""
+        if not near and self.trailing is not None and what == "argument":
+            hint = f"; what is to be run stands after --, as in: ... -- {shown}"
+        self.error(f"unknown {what} {shown[:80]}{hint}")
 
     def _near(self, word: str) -> list[str]:
         """The option that a word may be the beginning or a misspelling of."""

@@ -4,13 +4,13 @@ verdict."""
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.answer import Answer
 from testbed.commands.arguments import JsonOptions, LiveOptions, ResultsOptions, add_options
 from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
@@ -69,20 +69,16 @@ def show_closing(closing: Iterable[object], verdict: Verdict, directory: Path | 
 
 def run_streams(
     args: argparse.Namespace, fabric: str, streams: Titled, name: str, manifest: Manifest, **said: str
-) -> int:
-    """Streams one after another, judged and kept together; ``said``: what their JSON begins with. The verdict's exit
-    code."""
+) -> Answer:
+    """Streams one after another, judged and kept together; ``said``: what their JSON begins with."""
     from testbed.stream.judgement.streams import closing_words
     from testbed.stream.run_in_turn import run_in_turn
 
     judged, directory = run_in_turn(streams, fabric, args.results, name, manifest)
-    if args.json:
-        sessions = [part.document for part in judged.parts]
-        document = {**said, "fabric": fabric, "sessions": sessions, "streams": sessions}
-        print(json.dumps({**document, "verdict": judged.verdict.to_json(), "results": str(directory)}))
-    else:
-        show_closing(closing_words(judged), judged.verdict, directory)
-    return judged.verdict.exit_code
+    verdict, sessions = judged.verdict, [part.document for part in judged.parts]
+    document: dict[str, Any] = {**said, "fabric": fabric, "sessions": sessions, "streams": sessions}
+    document |= {"verdict": verdict.to_json(), "results": str(directory)}
+    return Answer(document, lambda: show_closing(closing_words(judged), verdict, directory), verdict.exit_code)
 
 
 def show_checks(verdict: Verdict) -> None:

@@ -35,7 +35,6 @@ from testbed.model.json_values import with_aliases
 from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
 from testbed.model.options.option import RUNNING, Option, options, options_of, running
-from testbed.model.progress import ReportProgress
 from testbed.model.verdict import repeated
 from testbed.model.workload import Carry, How, Judgement, Workload
 from testbed.report.streams import complain
@@ -122,7 +121,7 @@ def run(name: str, workload: Work, args: argparse.Namespace) -> int:
     if workload.fitted is not None:
         plans, notes = map(list, zip(*(workload.fitted(requested, one, fabric) for one in plans), strict=True))
     how = How(fabric=fabric, options=own, machines=machines, results=args.results)
-    alone = nullcontext(partial(_measured, runs, how))
+    alone = nullcontext(lambda plan, report_progress: runs.measured(plan, how, report_progress))
     with (
         said_when_lost(as_json=args.json and machines is not None),
         keeping(runs, runs.stored_as or name, args.results, lambda: run_manifest(args)) as keep,
@@ -148,11 +147,6 @@ def _fabric(args: argparse.Namespace, workload: Work, plan: object) -> str:
 
 def _on_switches(one: Option, value: object) -> bool:
     return one.switches_only(value) if callable(one.switches_only) else one.switches_only
-
-
-def _measured(workload: Work, how: How, plan: object, report_progress: ReportProgress | None) -> object:
-    measured: object = workload.measured(plan, how, report_progress)
-    return measured
 
 
 def _noted(judged: Judgement, note: str) -> Judgement:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -59,21 +59,13 @@ class Schedule(Shown):
         )
 
     @classmethod
-    def of_frames(
-        cls,
-        frames: Sequence[Sequence[int]],
-        bottleneck_load: int,
-        *,
-        method: str,
-        no_liquid: bool = False,
-        optimal: bool | None = None,
-        detail: str = "",
-    ) -> "Schedule":
-        """From lists of transfer numbers, one a frame; every transfer is in exactly one (the checker says if not)."""
+    def of_frames(cls, frames: Sequence[Sequence[int]], bottleneck_load: int, **said: Any) -> "Schedule":
+        """From lists of transfer numbers, one a frame; every transfer is in exactly one (the checker says if not).
+        ``said``: as of ``of``."""
         frame_of = np.full(sum(map(len, frames)), -1, dtype=np.int32)
         for number, frame in enumerate(frames):
             frame_of[list(frame)] = number
-        return cls.of(frame_of, bottleneck_load, method=method, no_liquid=no_liquid, optimal=optimal, detail=detail)
+        return cls.of(frame_of, bottleneck_load, **said)
 
     def __repr__(self) -> str:
         bound = f"bound {self.bottleneck_load}, {'liquid' if self.liquid else self.proved}"

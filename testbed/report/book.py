@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from testbed.model.stored_runs import StoredRun
 from testbed.model.verdict import Check
 from testbed.report.column_units import NOTHING, seconds_in_words
+from testbed.report.drawing.svg_figures import caption_in
 from testbed.report.markup import Markup, tag
 from testbed.report.page import differences, page_head, picture, whole_page
 from testbed.report.sections import badge, table
@@ -17,8 +18,6 @@ from testbed.report.wording import OUTCOME_MARKS, RELATIONS, counted, state_of, 
 
 COLUMNS = ("figure or claim", "the document", "asked", "ours", "rival", "verdict")
 SIZES = {"full": "at full size", "own options": "with own options", "quick": "at quick size"}
-MOST_ROWS = 14
-"""Checks that hold beyond this number are counted in one row; those that do not are all shown."""
 TITLES = {
     2: "Chapter 2: striped files",
     3: "Chapter 3: liquid schedules",
@@ -49,40 +48,26 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Chapter:
-    """``errata``: rows of the chapter's page, the names of its columns first; cells in Markdown."""
+    """A chapter of the documents, with the studies of what it claims."""
 
     number: int
     entries: tuple[Entry, ...]
-    errata: tuple[tuple[str, ...], ...] = ()
 
     @property
     def title(self) -> str:
         return TITLES.get(self.number, f"Chapter {self.number}")
 
 
-def book_pages(
-    chapters: Sequence[Chapter], read_drawing: Callable[[StoredRun, str], str], claims: Sequence[Sequence[str]] = ((),)
-) -> dict[str, str]:
-    """File name -> HTML page: ``index.html``, ``claims.html`` (the register; its columns first) and one a chapter.
-    ``read_drawing(run, name)`` gives an SVG document."""
-    (names, *rows), up = claims, tag("p", tag("a", "all chapters", href="index.html"))
-    claimed = _wrapping(names, (map(_from_markdown, row) for row in rows), "Claims, and what checks say of each")
-    pages = {"index.html": _page("What holds", _index(chapters)), "claims.html": _page("Claims", [up, claimed])}
+def book_pages(chapters: Sequence[Chapter], read_drawing: Callable[[StoredRun, str], str]) -> dict[str, str]:
+    """File name -> HTML page: ``index.html`` and one a chapter. ``read_drawing(run, name)`` gives an SVG document."""
+    pages = {"index.html": _page("What holds", _index(chapters))}
     for chapter in chapters:
         body = [_html_study(entry, entry.run, read_drawing) for entry in chapter.entries if entry.run is not None]
         missing = [tag("li", f"{entry.heading}: {entry.answers}") for entry in chapter.entries if not entry.run]
         rest = [tag("h2", "Without a stored run"), tag("ul", missing, class_="plain")] if missing else []
-        pages[f"chapter_{chapter.number}.html"] = _page(chapter.title, [up, *body, *rest, *_errata(chapter)])
+        up = tag("p", tag("a", "all chapters", href="index.html"))
+        pages[f"chapter_{chapter.number}.html"] = _page(chapter.title, [up, *body, *rest])
     return pages
-
-
-def shown_checks(run: StoredRun) -> tuple[list[Check], int]:
-    """The checks that get a row: all that do not hold and the first that do; and how many are left out."""
-    checks = run.verdict.checks if run.verdict is not None else ()
-    holding = [c for c in checks if c.passed]
-    room = max(0, MOST_ROWS - sum(not c.passed for c in checks))
-    retained = {id(c) for c in holding[:room]}
-    return [c for c in checks if not c.passed or id(c) in retained], max(0, len(holding) - room)
 
 
 def size_in_words(run: StoredRun) -> str:
@@ -190,17 +175,10 @@ def _page(title: str, body: Sequence[object]) -> str:
 def _index(chapters: Sequence[Chapter]) -> list[object]:
     entries = [entry for chapter in chapters for entry in chapter.entries]
     body: list[object] = [tag("p", " ".join(counts_in_words(entries)), class_="lead")]
-    body.append(tag("p", tag("a", "Every claim of the documents, with what checks say of it", href="claims.html")))
     for size in SIZES:
         if _of_size(entries, size):
             body += [tag("h2", f"Checks of the studies that ran {SIZES[size]}"), _counts_table(chapters, size)]
-    body += [tag("h2", "What did not pass"), _not_passed(chapters), _every_check(chapters)]
-    wrong = [chapter for chapter in chapters if chapter.errata]
-    if wrong:
-        links = [(f"{c.title}: {len(c.errata) - 1}", f"chapter_{c.number}.html#errata") for c in wrong]
-        listed = tag("ul", [tag("li", tag("a", words, href=place)) for words, place in links], class_="plain")
-        body += [tag("h2", "Errata of the documents, with their proof"), listed]
-    return body
+    return [*body, tag("h2", "What did not pass"), _not_passed(chapters)]
 
 
 def _counts_table(chapters: Sequence[Chapter], size: str) -> Markup:
@@ -232,28 +210,13 @@ def _wrapping(names: Iterable[str], rows: Iterable[Iterable[object]], label: str
     return table([(name, "wrap") for name in names], rows, label)
 
 
-def _every_check(chapters: Sequence[Chapter]) -> Markup:
-    """Folded away: each check once, with its rival or why there is none, and its outcome at either size."""
-    rows = []
-    for chapter in chapters:
-        for entry in chapter.entries:
-            found = [{c.name: check_cells(c) for r in _of_size([entry], size) for c in _checks(r)} for size in SIZES]
-            for name in {name: None for checks in found for name in checks}:
-                cells = [checks.get(name) for checks in found]
-                rival = next(cell[-2] for cell in cells if cell is not None)
-                outcomes = (NOTHING if cell is None else cell[-1] for cell in cells)
-                rows.append((_link(chapter, entry), name, rival, *outcomes))
-    listed = _wrapping(("study", "check", "rival", *SIZES), rows, "Every check with its rival")
-    return tag("details", tag("summary", f"Every check with its rival, or why it has none ({len(rows)})"), listed)
-
-
 def _checks(run: StoredRun) -> Sequence[Check]:
     return run.verdict.checks if run.verdict is not None else ()
 
 
 def _html_study(entry: Entry, run: StoredRun, read_drawing: Callable[[StoredRun, str], str]) -> Markup:
-    checks, more = shown_checks(run)
-    rows = [check_cells(check) for check in checks]
+    rows = [check_cells(check) for check in _checks(run)]
+    drawings = {name: read_drawing(run, name) for name in run.drawings}  # each is figure-NAME.svg
     return tag(
         "section",
         tag("div", tag("h2", entry.heading), badge(state_of(run.verdict)), class_="headline"),
@@ -262,27 +225,7 @@ def _html_study(entry: Entry, run: StoredRun, read_drawing: Callable[[StoredRun,
         tag("p", tag("code", command_of(run)), class_="soft"),
         tag("p", f"Invalid: {run.verdict.invalid}") if run.verdict is not None and run.verdict.invalid else None,
         differences(run.manifest.study.get("deviations") or ()),
-        [picture(read_drawing(run, name), _caption(name)) for name in run.drawings],
+        [picture(drawing, caption_in(drawing, name[7:-4])) for name, drawing in drawings.items()],
         _wrapping(COLUMNS, rows, f"Checks of {entry.heading}") if rows else None,
-        tag("p", f"{counted(more, 'further check')} hold.") if more else None,
         id=entry.name,
     )
-
-
-def _caption(name: str) -> str:
-    words = name.removeprefix("figure-").removesuffix(".svg").replace("_", " ")
-    return f"Figure {words}" if words[:1].isdigit() else words.replace("-", " ")
-
-
-def _errata(chapter: Chapter) -> list[Markup]:
-    if not chapter.errata:
-        return []
-    names, *rows = chapter.errata
-    listed = _wrapping(names, (map(_from_markdown, row) for row in rows), "Errata")
-    return [tag("h2", "Errata of the documents, with their proof", id="errata"), listed]
-
-
-def _from_markdown(text: str) -> list[object]:
-    """Links by their words, code as code; nothing else is known."""
-    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", text).replace("**", "").replace("\\|", "|")
-    return [tag("code", part) if k % 2 else part for k, part in enumerate(plain.split("`"))]

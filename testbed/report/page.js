@@ -11,7 +11,7 @@
     });
   let opened = [];
   window.addEventListener("beforeprint", () => {
-    opened = [...document.querySelectorAll("details:not([open]):not(.raw)")];
+    opened = [...document.querySelectorAll("details:not([open])")];
     for (const part of opened) part.open = true;
   });
   window.addEventListener("afterprint", () => {

@@ -2,24 +2,20 @@
 
 import base64
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 
 from testbed.model.code_description import describe_stream_code
 from testbed.model.json_values import json_ready
-from testbed.model.run_records import LoadedRun, Manifest, SessionRun, record_to_json
+from testbed.model.run_records import LoadedRun, Manifest, SessionRun
 from testbed.model.stored_runs import RunState
-from testbed.report.column_units import NOTHING, plain, seconds_in_words
+from testbed.report.column_units import NOTHING, cell, plain, seconds_in_words
 from testbed.report.drawing.colours import DARK, LIGHT, custom_properties
 from testbed.report.drawing.dark_mode import following_dark_mode
-from testbed.report.markup import Markup, join, lines, tag
+from testbed.report.markup import Markup, join, tag
 from testbed.report.sections import PER_PATH, badge, checks_block, session_section, table, worst_deviation
 from testbed.report.wording import ror_is_predicted, run_sentence, state_of, verdict_reason, when
 from topologies.text.json_types import Json, JsonObject
-
-MAX_RAW_CHARACTERS = 60_000
-"""Raw records are cut here on the page; the files next to it hold them whole."""
 
 
 def build_page(run: LoadedRun) -> str:
@@ -159,12 +155,10 @@ def _closing(run: LoadedRun) -> Markup:
             tag("summary", "Machine and versions"),
             tag("div", fact_list(_machine(manifest.machine)), fact_list(manifest.versions), class_="two"),
         ),
-        _capabilities(manifest.capabilities),
+        _folded("Machine capabilities", {k: _capability(v) for k, v in manifest.capabilities.items()}),
         [_parameters(part) for part in run.sessions],
         tag("h3", "Records"),
         _records_links(run),
-        _raw("Manifest", manifest.to_json()),
-        [_raw(f"Faults and summary, {part.session.title}", _short_records(part)) for part in run.sessions],
         class_="closing",
     )
 
@@ -181,67 +175,31 @@ def fact_list(facts: Json) -> Markup:
     """Names and values as a definition list."""
     if not facts:
         return tag("p", "Not recorded.", class_="soft")
-    return tag("dl", [join([tag("dt", _words(k)), tag("dd", _value(v))]) for k, v in facts.items()], class_="facts")
+    return tag("dl", [join([tag("dt", _words(k)), tag("dd", cell(v))]) for k, v in facts.items()], class_="facts")
 
 
 def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _value(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return plain(value, 6)
-    if isinstance(value, Mapping):
-        return ", ".join(f"{_words(k)} {_value(v)}" for k, v in value.items())
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(_value, value)) or NOTHING
-    return NOTHING if value is None else str(value)
+def _capability(entry: object) -> str:
+    """Whether the machine has it, and what is said of it."""
+    there, detail = (entry.get("available"), entry.get("detail")) if isinstance(entry, Mapping) else (entry, None)
+    return ("✓ yes" if there else "✗ no") + (f": {detail}" if detail else "")
 
 
-def _capabilities(capabilities: Json) -> Markup | None:
-    if not capabilities:
-        return None
-    rows = []
-    for name, entry in capabilities.items():
-        there = entry.get("available") if isinstance(entry, Mapping) else entry
-        detail = entry.get("detail", "") if isinstance(entry, Mapping) else ""
-        mark = tag("td", "✓ yes" if there else "✗ no", class_="ok" if there else "soft")
-        rows.append((_words(name), mark, str(detail or "")))
-    columns = (("Capability", ""), ("There", ""), ("Detail", "wrap soft"))
-    return tag("details", tag("summary", "Machine capabilities"), table(columns, rows, "Capabilities"))
+def _folded(title: str, facts: Json) -> Markup | None:
+    return tag("details", tag("summary", title), fact_list(facts)) if facts else None
 
 
 def _parameters(part: SessionRun) -> Markup | None:
     figures = part.summary.figures if part.summary else {}
     facts = {**part.session.parameters, **{name: value for name, value in figures.items() if name != PER_PATH}}
-    if not facts:
-        return None
     title = f"Parameters and counts, {part.session.title}"
-    return tag("details", tag("summary", title), fact_list({k: json_ready(v) for k, v in facts.items()}))
+    return _folded(title, {k: json_ready(v) for k, v in facts.items()})
 
 
 def _records_links(run: LoadedRun) -> Markup:
     names = ["manifest.json", "measurements.jsonl"] + (["verdict.json"] if run.verdict is not None else [])
     links = [tag("li", tag("a", name, href=name)) for name in names]
     return tag("ul", links, class_="plain")
-
-
-def _short_records(part: SessionRun) -> list[JsonObject]:
-    records = [record_to_json(fault) for fault in part.faults]
-    return records + ([record_to_json(part.summary)] if part.summary else [])
-
-
-def _raw(title: str, document: object) -> Markup | None:
-    if not document:
-        return None
-    written = json.dumps(document, indent=1, ensure_ascii=False)
-    cut = len(written) > MAX_RAW_CHARACTERS
-    words = written[:MAX_RAW_CHARACTERS] + ("\n… cut here; the whole is in the files above" if cut else "")
-    return tag(
-        "details",
-        tag("summary", title, tag("span", " JSON", class_="soft")),
-        tag("pre", lines(words), tabindex=0),
-        class_="raw",
-    )

@@ -4,7 +4,7 @@ verdict."""
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rich.console import Console, ConsoleOptions, Group, JustifyMethod, RenderableType, RenderResult
+from rich.console import Group, JustifyMethod, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -13,6 +13,7 @@ from testbed.model.naming.printable import printable
 from testbed.model.run_records import FaultRecord, LoadedRun, SessionRun
 from testbed.model.stored_runs import RunState
 from testbed.report.column_units import NOTHING, half_width, plain
+from testbed.report.terminal import Terminal
 from testbed.report.wording import (
     MARKS,
     counted,
@@ -82,30 +83,16 @@ GAP = 2
 """Spaces between columns."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Closing:
-    """Asks the console for its width when it is printed, unless one was given."""
-
-    run: LoadedRun | SessionRun
-    width: int | None
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        width = self.width or options.max_width
-        if isinstance(self.run, SessionRun):
-            yield _session(self.run, width)
-            return
-        for part in self.run.sessions:
-            yield _session(part, width)
-        yield _verdict_line(self.run)
-
-
 def closing_table(run: LoadedRun | SessionRun, *, width: int | None = None) -> RenderableType:
     """All sessions and the run's verdict (or one session alone), for ``rich`` to print; at most ``width`` columns wide
-    (None: as wide as the console).
+    (None: as wide as the terminal).
 
     Columns that do not fit are left out, least important first; link and both losses always stay.
     """
-    return _Closing(run=run, width=width)
+    width = width or Terminal().width
+    if isinstance(run, SessionRun):
+        return _session(run, width)
+    return Group(*(_session(part, width) for part in run.sessions), _verdict_line(run))
 
 
 def fitting_columns(faults: Sequence[FaultRecord], width: int) -> tuple[list[_Column], int]:

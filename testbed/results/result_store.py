@@ -18,12 +18,13 @@ import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, Any, Self
 
 from testbed.errors import InputError
 from testbed.model.json_values import parse_json
@@ -49,7 +50,7 @@ from testbed.results.compressed_files import (
     read_verdict,
     runs_in,
 )
-from testbed.results.run_folder import open_plain, refuse_link, write_below
+from testbed.results.run_folder import open_plain, open_to_append, refuse_link, write_below
 from topologies.text.json_types import Json
 
 UNFINISHED = ".unfinished"
@@ -78,7 +79,7 @@ class ResultStore:
         Raises InputError for a name that is no plain directory name, and where the directory cannot be written.
         """
         place, described = self.claim(name, manifest)
-        return OpenRun(place, described, started=self._now(), now=self._now)
+        return OpenRun(place, described)
 
     def claim(self, name: str, manifest: Manifest) -> tuple[Path, Manifest]:
         """Make the working directory of a new run (``<place>.unfinished``); returns its final place and full
@@ -103,7 +104,7 @@ class ResultStore:
         parent.mkdir(parents=True, exist_ok=True)
         for count in range(1, MAX_TRIES):
             run = stem if count == 1 else f"{stem}-{count}"
-            draft = parent / (run + UNFINISHED)
+            draft = draft_of(parent / run)
             try:
                 draft.mkdir()
             except FileExistsError:
@@ -116,24 +117,24 @@ class ResultStore:
         raise InputError(f"results in {parent}: {MAX_TRIES} runs named {stem}; remove some")
 
 
-class OpenRun:
-    """A run being written. Leave it by ``finish``; left any other way it stays behind as unfinished.
+class RunDraft:
+    """A run being written to ``draft``, line by line, until it is given its name; left before that it stays behind as
+    unfinished.
 
-    (Where an error came before the first record, nothing was measured and the directory is removed.)
+    (Where nothing was kept, nothing was measured and the directory is removed.) Raises InputError where the directory
+    cannot be written, or another process writes it.
     """
 
-    def __init__(self, place: Path, manifest: Manifest, *, started: datetime, now: Callable[[], datetime]) -> None:
-        self.place = place
-        self.manifest = manifest
-        self._draft = place.with_name(place.name + UNFINISHED)
-        self._started = started
-        self._now = now
-        self._records: list[Record] = []
-        self._verdict: Verdict | None = None
+    def __init__(self, place: Path, manifest: Manifest, lines: str) -> None:
+        self.place, self.manifest, self.draft = place, manifest, draft_of(place)
+        self._file: IO[str] = open_to_append(self.draft / lines)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(f"{self.draft}: another process is writing it; wait for it or stop it") from None
+        self._stored: list[Any] = []
         self._finished = False
-        self._file: IO[str] = (self._draft / MEASUREMENTS).open("x", encoding="utf-8")
-        fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        write_json(self._draft / MANIFEST, manifest.to_json())
+        self._earlier_s, self._began_s = manifest.seconds or 0.0, time.monotonic()
 
     def __enter__(self) -> Self:
         return self
@@ -141,46 +142,59 @@ class OpenRun:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._finished:
-            return
-        if not self._records:
-            self._file.close()
-            shutil.rmtree(self._draft, ignore_errors=True)
-            return
-        why = f"{kind.__name__}: {error}".rstrip(": ") if kind is not None else "no verdict was given"
-        write_json(self._draft / MANIFEST, replace(self.manifest, interrupted=why).to_json())
+        if not self._finished and not self._stored:
+            shutil.rmtree(self.draft, ignore_errors=True)
+        elif not self._finished:
+            why = f"{kind.__name__}: {error}".rstrip(": ") if kind is not None else "no verdict was given"
+            write_json(self.draft / MANIFEST, self._left(why).to_json())
         self._file.close()
 
-    def add(self, record: Record) -> None:
-        """Append one record; it is on its way to the disk when this returns."""
-        self._records.append(record)
-        self._file.write(json.dumps(record_to_json(record), allow_nan=False, separators=(",", ":")) + "\n")
+    def _left(self, why: str) -> Manifest:
+        """What the manifest says of a run that was left unfinished."""
+        return replace(self.manifest, interrupted=why)
+
+    def _described(self) -> Manifest:
+        """The manifest with the seconds that all parts took so far; of a part that was killed, up to its last line."""
+        return replace(self.manifest, seconds=round(self._earlier_s + time.monotonic() - self._began_s, 3))
+
+    def _append(self, stored: Any, document: Json) -> None:
+        """One line more; it is on its way to the disk when this returns."""
+        self._stored.append(stored)
+        self._file.write(json_line(document))
         self._file.flush()
 
-    def loaded(self) -> LoadedRun:
-        """What has been recorded so far, as a reader would load it; with the verdict once it is finished."""
-        return LoadedRun(manifest=self.manifest, sessions=group_sessions(self._records), verdict=self._verdict)
-
-    def finish(self, verdict: Verdict | None = None, page: str | None = None) -> Path:
-        """Write manifest, verdict and page, then give the run its name; returns its directory.
-
-        ``verdict`` None combines those of the sessions' summaries; ``page`` None draws it from the records.
-        """
-        from testbed.report.page import build_page
-
-        final = combined_verdict(group_sessions(self._records)) if verdict is None else verdict
-        self._verdict = final
-        seconds = round((self._now() - self._started).total_seconds(), 3)
-        self.manifest = replace(self.manifest, seconds=seconds)
-        write_json(self._draft / MANIFEST, self.manifest.to_json())
-        write_json(self._draft / VERDICT, final.to_json())
-        write_below(self._draft, PAGE, (build_page(self.loaded()) if page is None else page).encode())
-        self._file.flush()
+    def _named(self, verdict: Verdict) -> Path:
+        """Write manifest and verdict, and give the run its name; returns its directory."""
+        write_json(self.draft / MANIFEST, self.manifest.to_json())
+        write_json(self.draft / VERDICT, verdict.to_json())
         os.fsync(self._file.fileno())
-        self._draft.rename(self.place)
-        self._file.close()
+        self.draft.rename(self.place)
         self._finished = True
         return self.place
+
+
+class OpenRun(RunDraft):
+    """Streams being run: the records of their sessions. Leave it by ``finish``."""
+
+    def __init__(self, place: Path, manifest: Manifest) -> None:
+        super().__init__(place, manifest, MEASUREMENTS)
+        write_json(self.draft / MANIFEST, manifest.to_json())
+
+    def add(self, record: Record) -> None:
+        """Append one record."""
+        self._append(record, record_to_json(record))
+
+    def finish(self, verdict: Verdict | None = None) -> Path:
+        """Write manifest, verdict and page, then give the run its name; returns its directory. ``verdict`` None
+        combines those of the sessions' summaries."""
+        from testbed.report.page import build_page
+
+        sessions = group_sessions(self._stored)
+        final = combined_verdict(sessions) if verdict is None else verdict
+        self.manifest = self._described()
+        page = build_page(LoadedRun(manifest=self.manifest, sessions=sessions, verdict=final))
+        write_below(self.draft, PAGE, page.encode())
+        return self._named(final)
 
 
 def load_run(directory: Path) -> LoadedRun:
@@ -213,11 +227,22 @@ def redraw(directory: Path) -> tuple[LoadedRun, Path]:
     return run, page
 
 
-def _find(directory: Path) -> Path:
+def draft_of(place: Path) -> Path:
+    """Where the run is written until it is whole."""
+    return place.with_name(place.name + UNFINISHED) if place.name else place
+
+
+def existing(directory: Path, *files: str) -> Path | None:
+    """Where the run lies that has these files: the directory, or its unfinished form; None where neither has."""
     directory = named_run(directory)
-    for place in (directory, directory.with_name(directory.name + UNFINISHED) if directory.name else directory):
-        if is_there(place / MANIFEST):
-            return place
+    places = (directory, draft_of(directory))
+    return next((place for place in places if all(is_there(place / name) for name in files)), None)
+
+
+def _find(directory: Path) -> Path:
+    if (place := existing(directory, MANIFEST)) is not None:
+        return place
+    directory = named_run(directory)
     if not directory.exists():
         raise InputError(f"{directory}: no such directory; give one of results/<name>/<run>")
     if not directory.is_dir():
@@ -254,6 +279,11 @@ def _read_records(path: Path, *, cut_short_allowed: bool) -> list[Record]:
         lines.append(cut_short)
     numbered = [(line, f"{path}:{number}") for number, line in enumerate(lines, start=1)]
     return [record_from_json(parse_json(line, where, hint=DAMAGED), where) for line, where in numbered]
+
+
+def json_line(document: Json) -> str:
+    """A line of a run's file."""
+    return json.dumps(document, allow_nan=False, separators=(",", ":")) + "\n"
 
 
 def write_json(path: Path, document: Json) -> None:

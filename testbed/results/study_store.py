@@ -5,13 +5,9 @@ point, parameters and results together), ``verdict.json``, ``figure-*.svg``, ``p
 it is whole, as the runs of the result store.
 """
 
-import fcntl
-import json
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import IO, Self
+from typing import Self
 
 from testbed.errors import InputError
 from testbed.model.json_values import json_ready, parse_json
@@ -23,18 +19,16 @@ from testbed.results.compressed_files import (
     MEASUREMENTS,
     PAGE,
     POINTS,
-    VERDICT,
     drawings_of,
     is_there,
-    named_run,
     read_lines,
     read_manifest,
     read_packed,
     read_verdict,
     runs_in,
 )
-from testbed.results.result_store import UNFINISHED, ResultStore, write_json
-from testbed.results.run_folder import open_to_append, refuse_link, write_below
+from testbed.results.result_store import UNFINISHED, ResultStore, RunDraft, draft_of, existing, json_line, write_json
+from testbed.results.run_folder import refuse_link, write_below
 from topologies.text.json_types import JsonObject
 
 DAMAGED = "the study is damaged, run it again"
@@ -43,10 +37,10 @@ Row = JsonObject
 
 def is_study(directory: Path) -> bool:
     """Whether the directory (or its unfinished form) holds the points of a study."""
-    return _existing(directory) is not None
+    return existing(directory, POINTS, MANIFEST) is not None
 
 
-class StudyRun:
+class StudyRun(RunDraft):
     """One study being measured. ``rows`` are the points that are there already; leave it by ``finish``. ``draft`` is
     where it is written until then.
 
@@ -55,32 +49,22 @@ class StudyRun:
     """
 
     def __init__(self, place: Path, manifest: Manifest) -> None:
-        self.place = place
-        self.manifest = manifest
-        self.draft = place.with_name(place.name + UNFINISHED)
-        self._file: IO[str] = open_to_append(self.draft / POINTS)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(f"{self.draft}: another process is writing it; wait for it or stop it") from None
-        self.rows = _read_points(self.draft / POINTS)
+        super().__init__(place, manifest, POINTS)
+        self._stored = self.rows = _read_points(self.draft / POINTS)
         self._repair_last_line()
-        self._finished = False
-        self._earlier_s = manifest.seconds or 0.0
-        self._began_s = time.monotonic()
 
     @classmethod
     def new(cls, root: Path, name: str, manifest: Manifest) -> Self:
         """Claim ``root/name/<time>-seed<seed>``."""
         place, described = ResultStore(root).claim(name, manifest)
-        write_json(_draft_of(place) / MANIFEST, described.to_json())
+        write_json(draft_of(place) / MANIFEST, described.to_json())
         return cls(place, described)
 
     @classmethod
     def resume(cls, directory: Path, name: str, seed: int) -> Self:
         """Go on with an unfinished run of the same study and seed."""
         bare = directory.with_name(directory.name.removesuffix(UNFINISHED))
-        draft = _draft_of(bare)
+        draft = draft_of(bare)
         if bare.is_dir() or is_there(bare / MANIFEST):
             raise InputError(f"{bare}: this run is finished; start a new one without --resume")
         if not (draft / POINTS).is_file():
@@ -95,53 +79,29 @@ class StudyRun:
         run.count_earlier(max(0.0, killed_s))
         return run
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if not self._finished and not self.rows:
-            for path in self.draft.iterdir():
-                path.unlink()
-            self.draft.rmdir()
-        elif not self._finished:
-            self._note_seconds()
-        self._file.close()
-
     def add(self, row: Row) -> None:
-        """Append one measured point; it is on its way to the disk when this returns."""
+        """Append one measured point."""
         ready = json_ready(row)
-        self.rows.append(ready)
-        self._file.write(json.dumps(ready, allow_nan=False, separators=(",", ":")) + "\n")
-        self._file.flush()
+        self._append(ready, ready)
 
     def count_earlier(self, seconds: float) -> None:
         """What points took that were added as another run measured them, or that a part measured which was killed."""
-        self._earlier_s += seconds
-        self._note_seconds()
+        self._earlier_s += seconds  # what is killed later has taken that, and from then on to the last point
+        write_json(self.draft / MANIFEST, self._described().to_json())
 
     def finish(self, rows: Sequence[Row], verdict: Verdict, figures: Mapping[str, str]) -> Path:
         """Write the rows in their final order, verdict, figures and page, and give the run its name."""
         self.manifest = self._described()
-        lines = "".join(json.dumps(row, allow_nan=False, separators=(",", ":")) + "\n" for row in rows)
-        write_below(self.draft, POINTS, lines.encode())
-        write_json(self.draft / MANIFEST, self.manifest.to_json())
-        write_json(self.draft / VERDICT, verdict.to_json())
+        write_below(self.draft, POINTS, "".join(map(json_line, rows)).encode())
         write_drawings(self.draft, self.manifest, rows, verdict, figures)
-        self.draft.rename(self.place)
-        self._finished = True
-        return self.place
+        return self._named(verdict)
 
-    def _described(self) -> Manifest:
-        """The manifest with the seconds that all parts took so far; of a part that was killed, up to its last point."""
-        return replace(self.manifest, seconds=round(self._earlier_s + time.monotonic() - self._began_s, 3))
-
-    def _note_seconds(self) -> None:
-        """Into the manifest of the draft: what is killed later has taken that, and from then on to the last point."""
-        write_json(self.draft / MANIFEST, self._described().to_json())
+    def _left(self, _: str) -> Manifest:
+        return self._described()
 
     def _repair_last_line(self) -> None:
         """A line cut short by a kill would swallow the next point."""
-        whole = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in self.rows)
+        whole = "".join(map(json_line, self.rows))
         self._file.seek(0)
         if self._file.read() != whole:
             self._file.truncate(0)
@@ -162,22 +122,10 @@ def write_drawings(
 
 def load_study(directory: Path) -> tuple[Path, Manifest, list[Row], Verdict | None]:
     """Where it lies, manifest, rows, verdict (None where unfinished). Raises InputError for what is no study."""
-    place = _existing(directory)
+    place = existing(directory, POINTS, MANIFEST)
     if place is None:
         raise InputError(f"{directory}: no {POINTS} in it; give the directory of a study")
     return place, read_manifest(place, DAMAGED), _read_points(place / POINTS), read_verdict(place, DAMAGED)
-
-
-def _existing(directory: Path) -> Path | None:
-    directory = named_run(directory)
-    for place in (directory, _draft_of(directory) if directory.name else directory):
-        if is_there(place / POINTS) and is_there(place / MANIFEST):
-            return place
-    return None
-
-
-def _draft_of(place: Path) -> Path:
-    return place.with_name(place.name + UNFINISHED)
 
 
 def _read_points(path: Path) -> list[Row]:

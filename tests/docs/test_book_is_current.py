@@ -18,7 +18,7 @@ PAGES = ROOT / "docs" / "replication"
 
 @pytest.fixture(scope="module")
 def found() -> list[Chapter]:
-    return book_chapters(ROOT / STORED, PAGES)
+    return book_chapters(ROOT / STORED)
 
 
 @pytest.fixture(scope="module")

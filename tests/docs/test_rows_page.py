@@ -19,12 +19,10 @@ from testbed.report.register import COLUMNS, Row, counts, counts_by_chapter, out
 from testbed.results.study_store import STORED
 from tests.helpers.paths import ROOT
 
-PAGES = ROOT / "docs" / "replication"
-
 
 @pytest.fixture(scope="module")
 def found() -> list[Chapter]:
-    return book_chapters(ROOT / STORED, PAGES)
+    return book_chapters(ROOT / STORED)
 
 
 @pytest.fixture(scope="module")

@@ -1,23 +1,21 @@
 """``testbed doctor``: what this machine can do for the testbed, and what to do about each lack."""
 
 import argparse
-import json
 import sys
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-from testbed.commands.parsing import Subparsers
+from testbed.commands.answer import Answer
 from testbed.errors import CapabilityError, InvalidRunError
-from testbed.model.json_values import with_aliases
 
 if TYPE_CHECKING:
     from testbed.emulation.machine.capabilities import Capability
+    from testbed.model.machine.capacity import MachineCapacity
 
 _FORMER_KEYS = {"carried": "capacity"}
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser("doctor")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
     parser.add_argument("--strict", action="store_true", help="exit with 3 where emulation is not possible")
     parser.add_argument(
@@ -28,10 +26,9 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="measure what this machine carries over real switches (a minute); default link rates follow from it",
     )
-    parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> Answer:
     """Exit code 0 whatever is missing; with --strict 3 where emulated networks cannot be run."""
     from testbed.emulation.machine.capabilities import as_document, find_capabilities, missing_for_emulation
     from testbed.results.capacity_file import load_carried
@@ -43,23 +40,16 @@ def run(args: argparse.Namespace) -> int:
     found = find_capabilities()
     missing = missing_for_emulation(found)
     carried = load_carried()
-    if args.json:
-        document = {"emulation": not missing, "capabilities": as_document(found)}
-        document |= {"carried": None if carried is None else carried.to_json()}
-        print(json.dumps(with_aliases(document, _FORMER_KEYS)))
-    else:
-        _show(found, missing)
-        print(
-            "What it carries was never measured: testbed doctor --calibrate."
-            if carried is None
-            else f"It carries {carried.link_bps / 1e6:.0f} Mbit/s over all links together, measured {carried.measured}."
-        )
+    document = {"emulation": not missing, "capabilities": as_document(found)}
+    document |= {"carried": None if carried is None else carried.to_json()}
+    answer = Answer(document, partial(_show, found, missing, carried), former=_FORMER_KEYS)
     if missing and args.strict:
+        answer.given(args.json)
         raise CapabilityError(f"emulation is not possible here: {found[missing[0]].detail}; {found[missing[0]].mend}")
-    return 0
+    return answer
 
 
-def _compile(as_json: bool) -> int:
+def _compile(as_json: bool) -> Answer:
     """What was compiled, and how long it took: next to nothing where it had been compiled before."""
     from testbed.commands.network.compile_ahead import compile_all
 
@@ -68,12 +58,10 @@ def _compile(as_json: bool) -> int:
         taken[name] = round(seconds, 3)
         if not as_json:
             print(f"{name:<26} {seconds:6.1f} s", flush=True)
-    if as_json:
-        print(json.dumps({"compiled": taken}))
-    return 0
+    return Answer({"compiled": taken}, lambda: None)
 
 
-def _calibrate(as_json: bool) -> int:
+def _calibrate(as_json: bool) -> Answer:
     """Raise the rate until the machine no longer keeps up; keep the last that it carried. InvalidRunError where it
     carries none."""
     from datetime import UTC, datetime
@@ -85,42 +73,33 @@ def _calibrate(as_json: bool) -> int:
 
     require_emulation()
     enter_sandbox(sys.argv[1:])
-    steps: list[LoadStep] = []
+    carried: list[tuple[float, float]] = []
     for rate_bps in STEPS_BPS:  # up to the first that the machine does not carry
-        steps.append(_tried(rate_bps))
+        link_bps, why = _tried(rate_bps)
         if not as_json:
-            print(_step_words(steps[-1]), flush=True)
-        if not steps[-1].carried:
+            words = f"not carried: {why}" if why else "carried"
+            link = f"links of {rate_bps / 1e6:>3g} Mbit/s, {link_bps / 1e6:>5.0f} over all together"
+            print(f"{link}: {words}", flush=True)
+        if why and not carried:
+            raise InvalidRunError(f"this machine carries not even {rate_bps / 1e6:g} Mbit/s a link now: {why}")
+        if why:
             break
-    carried = [step for step in steps if step.carried]
-    if not carried:
-        raise InvalidRunError(
-            f"this machine carries not even {steps[0].rate_bps / 1e6:g} Mbit/s a link now: {steps[0].why}"
-        )
+        carried.append((rate_bps, link_bps))
     processors, kernel = this_machine()
     load = MachineCapacity(
-        link_bps=carried[-1].link_bps,
-        rate_bps=carried[-1].rate_bps,
+        link_bps=carried[-1][1],
+        rate_bps=carried[-1][0],
         processors=processors,
         kernel=kernel,
         measured=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        limit_reached=len(carried) < len(steps),
+        limit_reached=len(carried) < len(STEPS_BPS),
     )
     path = save_carried(load)
-    if as_json:
-        document = {"carried": load.to_json(), "file": str(path)}
-        print(json.dumps(with_aliases(document, _FORMER_KEYS)))
-    else:
-        print(f"this machine carries {load.link_bps / 1e6:.0f} Mbit/s over all links together; stored in {path}")
-    return 0
+    says = f"this machine carries {load.link_bps / 1e6:.0f} Mbit/s over all links together; stored in {path}"
+    return Answer({"carried": load.to_json(), "file": str(path)}, partial(print, says), former=_FORMER_KEYS)
 
 
-def _step_words(step: "LoadStep") -> str:
-    words = "carried" if step.carried else f"not carried: {step.why}"
-    return f"links of {step.rate_bps / 1e6:>3g} Mbit/s, {step.link_bps / 1e6:>5.0f} over all together: {words}"
-
-
-def _show(found: "dict[str, Capability]", missing: list[str]) -> None:
+def _show(found: "dict[str, Capability]", missing: list[str], carried: "MachineCapacity | None") -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -139,6 +118,11 @@ def _show(found: "dict[str, Capability]", missing: list[str]) -> None:
     else:
         console.print(Text("Emulated networks can be run here."))
     console.print(table)
+    print(
+        "What it carries was never measured: testbed doctor --calibrate."
+        if carried is None
+        else f"It carries {carried.link_bps / 1e6:.0f} Mbit/s over all links together, measured {carried.measured}."
+    )
 
 
 NETWORK = "swiss-t1"
@@ -149,19 +133,9 @@ MESSAGE_S = 0.8
 """How long each message takes."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LoadStep:
-    """One rate that was tried: ``link_bps`` over all links together, whether the machine kept up, and if not why."""
-
-    rate_bps: float
-    link_bps: float
-    carried: bool
-    why: str
-
-
-def _tried(rate_bps: float) -> LoadStep:
-    """Circuits for one time frame; what comes out is the verdict of an ordinary run. A rate that fails once is tried
-    again."""
+def _tried(rate_bps: float) -> tuple[float, str]:
+    """Bits a second over all links together, and why the machine did not keep up, empty where it did: circuits for one
+    time frame, and the verdict of an ordinary run. A rate that fails once is tried again."""
     from testbed.bulk.emulated.fabric import EmulatedBulkFabric
     from testbed.bulk.judgement import judge_bulk
     from testbed.bulk.workload import bulk_plan
@@ -180,6 +154,6 @@ def _tried(rate_bps: float) -> LoadStep:
             why = str(error)
             continue
         if judged.verdict.passed:
-            return LoadStep(rate_bps=rate_bps, link_bps=link_bps, carried=True, why="")
+            return link_bps, ""
         why = judged.verdict.invalid or f"{judged.document['ratio']:.2f} of the predicted throughput"
-    return LoadStep(rate_bps=rate_bps, link_bps=link_bps, carried=False, why=why)
+    return link_bps, why

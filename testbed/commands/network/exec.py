@@ -5,23 +5,21 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from testbed.commands.parsing import Subparsers
 from testbed.errors import InputError
 from testbed.model.naming.names import read_node
 from topologies.network import Network, Node
 
+DESCRIPTION = (
+    "Run a program in a host of a network that testbed up, testbed run or a Python session holds up. "
+    "Terminal, pipes, signals and exit code are the program's; a switch's name runs it where ovs-ofctl works."
+)
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command to the parser."""
-    parser = subparsers.add_parser(
-        "exec",
-        description="Run a program in a host of a network that testbed up, testbed run or a Python session holds up. "
-        "Terminal, pipes, signals and exit code are the program's; a switch's name runs it where ovs-ofctl works.",
-    )
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Those of the command."""
     parser.add_argument("name", metavar="NAME", help="the network's name (testbed attach lists those that are up)")
     parser.add_argument("host", metavar="HOST", help="a host or switch, as the network calls it")
     parser.add_argument("words", metavar="-- CMD", nargs=argparse.REMAINDER, help="the program and its arguments")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,19 +1,16 @@
 """``testbed plugins [list | check NAME]``: list plug-ins and run their conformance tests."""
 
 import argparse
-import json
+from functools import partial
 from typing import Any
 
-from testbed.commands.parsing import Subparsers
-from testbed.model.json_values import with_aliases
+from testbed.commands.answer import Answer
+
+DESCRIPTION = "Routings, schedulers, codes, static routings, networks, workloads: ours and installed packages'."
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command to the parser."""
-    parser = subparsers.add_parser(
-        "plugins",
-        description="Routings, schedulers, codes, static routings, networks, workloads: ours and installed packages'.",
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Those of the command."""
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(parser))
     listing = actions.add_parser("list", help="every plug-in with its package, broken ones with the reason")
     listing.add_argument("--json", action="store_true", help="print one JSON object on stdout")
@@ -25,21 +22,21 @@ def add_parser(subparsers: Subparsers) -> None:
     checking.set_defaults(run=run_check)
 
 
-def run_list(args: argparse.Namespace) -> int:
+def run_list(_: argparse.Namespace) -> Answer:
     """Exit code 0, also where plug-ins are broken."""
     from testbed.conformance import registries
 
     groups = registries()
-    if args.json:
-        document = {"groups": {group: _document(registry) for group, registry in groups.items()}}
-        print(json.dumps(with_aliases(document, {"ours": "builtin", "broken": "error"})))
-        return 0
+    document = {"groups": {group: _document(registry) for group, registry in groups.items()}}
+    return Answer(document, partial(_print, groups), former={"ours": "builtin", "broken": "error"})
+
+
+def _print(groups: dict[str, Any]) -> None:
     for group, registry in groups.items():
         print(f"{group}\n    ours: {', '.join(registry.builtin_names())}")
         for plugin in registry.plugins():
             state = "" if plugin.broken is None else f"; BROKEN: {plugin.broken}"
             print(f"    {plugin.name} (package {plugin.package}){state}")
-    return 0
 
 
 def _document(registry: Any) -> dict[str, Any]:
@@ -47,15 +44,12 @@ def _document(registry: Any) -> dict[str, Any]:
     return {"ours": list(registry.builtin_names()), "plugins": listed}
 
 
-def run_check(args: argparse.Namespace) -> int:
+def run_check(args: argparse.Namespace) -> Answer:
     """Exit code: the verdict's."""
     from testbed.commands.runs import show_checks
     from testbed.conformance import check, group_of
 
     group = args.group or group_of(args.name)
     verdict = check(group, args.name)
-    if args.json:
-        print(json.dumps({"group": group, "name": args.name, "verdict": verdict.to_json()}))
-    else:
-        show_checks(verdict)
-    return verdict.exit_code
+    document = {"group": group, "name": args.name, "verdict": verdict.to_json()}
+    return Answer(document, partial(show_checks, verdict), verdict.exit_code)

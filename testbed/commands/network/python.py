@@ -5,24 +5,23 @@ import os
 import sys
 from pathlib import Path
 
-from testbed.commands.parsing import Subparsers
 from testbed.errors import InputError
 
 _MODULE = "testbed.emulation.network.mininet_network."
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command to the parser."""
-    parser = subparsers.add_parser(
-        "python",
-        description="Run a Python script that uses Mininet, unchanged and without root: its networks are built in "
-        "batches in a sandbox that goes with it. Terminal, pipes, signals and exit code are the script's.",
-    )
+DESCRIPTION = (
+    "Run a Python script that uses Mininet, unchanged and without root: its networks are built in "
+    "batches in a sandbox that goes with it. Terminal, pipes, signals and exit code are the script's."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Those of the command."""
     parser.add_argument("--mn", action="store_true", help="print the file for mn --custom, and end")
     parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is the name of a module")
     parser.add_argument("script", metavar="SCRIPT", nargs="?", help="a Python file")
     parser.add_argument("words", metavar="ARGUMENT", nargs=argparse.REMAINDER, help="the script's own arguments")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -2,13 +2,13 @@
 file."""
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
-from testbed.commands.parsing import Subparsers
+from testbed.commands.answer import Answer
 from testbed.errors import InputError
 from testbed.model.naming.printable import printable
 from topologies import catalogue, load_network
@@ -19,8 +19,7 @@ from topologies.network import Link, Network, Node, reverse_of
 from topologies.routing_relations import switch_neighbours
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser("topology")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(parser))
     listing = actions.add_parser("list", help="every family of networks, with parameters and defaults")
     listing.add_argument("family", metavar="FAMILY", nargs="?", help="one family alone; of topohub, its keys")
@@ -47,8 +46,8 @@ def add_parser(subparsers: Subparsers) -> None:
     export.set_defaults(run=run_export)
 
 
-def run_list(args: argparse.Namespace) -> int:
-    """Print the catalogue as a table, or as JSON: ``networks`` with name, pattern, description and parameters. Of one
+def run_list(args: argparse.Namespace) -> Answer:
+    """The catalogue, as a table or as JSON: ``networks`` with name, pattern, description and parameters. Of one
     family its row; of topohub its keys."""
     families = catalogue_document()
     if args.family is not None:
@@ -56,10 +55,14 @@ def run_list(args: argparse.Namespace) -> int:
         if not families:
             raise InputError(f"family {args.family!r}: {nearest(args.family, [one.name for one in catalogue()])}")
     if args.family == "topohub":
-        return _list_topohub(args)
-    if args.json:
-        print(json.dumps({"networks": families}))
-        return 0
+        from topologies.files.formats import topohub_keys
+
+        names = [f"topohub:{key}" for key in topohub_keys()]
+        return Answer({"networks": names}, partial(print, "\n".join(names)))
+    return Answer({"networks": families}, partial(_print_families, families))
+
+
+def _print_families(families: list[dict[str, Any]]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -83,15 +86,6 @@ def run_list(args: argparse.Namespace) -> int:
         "Write name:parameter=value,... or a file (JSON node-link, GraphML, GML, DOT, SNDlib, REPETITA, containerlab, "
         "MiniEdit), or FILE.py:NAME of a Mininet file."
     )
-    return 0
-
-
-def _list_topohub(args: argparse.Namespace) -> int:
-    from topologies.files.formats import topohub_keys
-
-    names = [f"topohub:{key}" for key in topohub_keys()]
-    print(json.dumps({"networks": names}) if args.json else "\n".join(names))
-    return 0
 
 
 def catalogue_document() -> list[dict[str, Any]]:

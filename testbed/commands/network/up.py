@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.commands.arguments import LiveOptions, add_options, adder
 from testbed.commands.network.up_distributed import banner, ended_with_machines
-from testbed.commands.parsing import Subparsers, read_ends
+from testbed.commands.parsing import read_ends
 from testbed.commands.runs import start_live
 from testbed.commands.several_machines import (
     MachineOptions,
@@ -38,11 +38,10 @@ if TYPE_CHECKING:
     from topologies.network import LinkId, Network
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser(
-        "up",
-        description="Build a network of real switches and give Mininet's prompt; commands may also come from a pipe.",
-    )
+DESCRIPTION = "Build a network of real switches and give Mininet's prompt; commands may also come from a pipe."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add, ends, routed, running = (adder(parser, group) for group in (None, ENDS, ROUTED, RUN))
     add("network", metavar="NETWORK", help="catalogue name or file (testbed topology list)")
     routed(
@@ -64,7 +63,6 @@ def add_parser(subparsers: Subparsers) -> None:
     ends("--ipv6", action="store_true", help="give hosts IPv6 addresses too, fd00::N (default: IPv6 is off)")
     ends("--no-shaping", dest="no_shape", action="store_true", help="do not hold links to their capacity and delay")
     add_options(parser, MachineOptions, LiveOptions)
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -4,15 +4,14 @@ redundancy."""
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.answer import Answer
 from testbed.commands.arguments import add_options, adder, read_options
-from testbed.commands.parsing import Subparsers
-from testbed.model.json_values import with_aliases
+from testbed.model.code_description import FORMER_KEYS, describe_coding
 from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, ROUTED, RUN, SENT, Only
 from testbed.report.column_units import seconds_in_words
@@ -26,10 +25,7 @@ if TYPE_CHECKING:
 
 LAYOUT_S = 0.2
 """To seek an order of labels for a pair, where no other has the same."""
-_FORMER_KEYS = {
-    "tolerance": "static_tolerance",
-    "m": "source_packets",
-    "der": "decoding_error_rate",
+_FORMER_KEYS = FORMER_KEYS | {
     "least_rate": "min_rate",
     "left_out": "omitted_pairs",
     "forced_pairs": "single_link_pairs",
@@ -45,9 +41,8 @@ DESCRIPTION = (
 )
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command to the parser."""
-    parser = subparsers.add_parser("demands", description=DESCRIPTION)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Those of the command."""
     add, ends, sent, routed, running = (adder(parser, group) for group in (None, ENDS, SENT, ROUTED, RUN))
     add("network", metavar="NETWORK", help="a catalogue name (topohub:sndlib/abilene, swiss-t1, ...) or a file")
     sent(
@@ -83,11 +78,11 @@ def add_parser(subparsers: Subparsers) -> None:
     running("--seed", type=kinds.seed, default=1, help="random seed, of the routing trees")
     running("--show-links", dest="links", action="store_true", help="list the load of every link too")
     running("--json", action="store_true", help="print one JSON object instead of the table")
-    parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Exit code 0; 1 where the independent check of a routing fails. Bad input raises InputError or TopologyError."""
+def run(args: argparse.Namespace) -> Answer:
+    """Every routing beside the optimum; exit code 1 where the independent check of a routing fails. Bad input raises
+    InputError or TopologyError."""
     from testbed.routing.demands.methods import USUAL_METHODS, demand_routing
     from topologies import load_network
 
@@ -99,11 +94,8 @@ def run(args: argparse.Namespace) -> int:
     matrix = read_matrix(network, args)
     with spinner(_announced(len(matrix.pairs), len(methods), coding)):
         document = demands_document(matrix, methods, coding, args)
-    if args.json:
-        print(json.dumps(with_aliases(document, _FORMER_KEYS)))
-    else:
-        _print_tables(document)
-    return 0 if all(not one["violations"] for one in document["methods"]) else 1
+    sound = all(not one["violations"] for one in document["methods"])
+    return Answer(document, partial(_print_tables, document), 0 if sound else 1, _FORMER_KEYS)
 
 
 def _announced(pairs: int, methods: int, coding: Coding) -> str:
@@ -216,7 +208,6 @@ def _link_list(routed: RoutedDemands, required: bool) -> dict[str, Any]:
 
 
 def _print_tables(document: dict[str, Any]) -> None:
-    from testbed.model.code_description import describe_code
     from testbed.report.terminal import Terminal
     from topologies.network import label_of
 
@@ -250,8 +241,7 @@ def _print_tables(document: dict[str, Any]) -> None:
         "they could avoid; in brackets the ROR of the others",
         soft_wrap=True,
     )
-    named = {name: document["coding"][name] for name in ("labels", "m", "tolerance", "der", "large_blocks")}
-    console.print(f"ROR: {describe_code(**named)}", soft_wrap=True)
+    console.print(f"ROR: {describe_coding(document['coding'])}", soft_wrap=True)
     for one in document["methods"]:
         for violation in one["violations"]:
             console.print(f"WRONG {one['method']}: {violation}", soft_wrap=True)

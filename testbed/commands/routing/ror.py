@@ -4,13 +4,14 @@ several."""
 from __future__ import annotations
 
 import argparse
-import json
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.answer import Answer
 from testbed.commands.arguments import add_options, adder, read_options
-from testbed.commands.parsing import Subparsers, read_ends
-from testbed.model.json_values import with_aliases
+from testbed.commands.parsing import read_ends
+from testbed.model.code_description import FORMER_KEYS, describe_coding
 from testbed.model.options import kinds
 from testbed.model.options.option import CODE, ENDS, FAULTS, ROUTED, RUN, Only
 from testbed.routing.redundancy.coding import Coding, RatedCoding
@@ -19,12 +20,6 @@ if TYPE_CHECKING:
     from fec.redundancy.ror import LoadOverhead, RorBreakdown
     from testbed.model.routes import SplitRoute
 
-_FORMER_KEYS = {
-    "tolerance": "static_tolerance",
-    "m": "source_packets",
-    "der": "decoding_error_rate",
-    "bound": "block_size_lower_bound",
-}
 DESCRIPTION = (
     "Redundancy overall requirement (ROR): the sum, over the links of a route, of the extra packets that the sender "
     "needs while that link is down. Infinite where a link carries everything. Methods: those of testbed route, and "
@@ -32,9 +27,8 @@ DESCRIPTION = (
 )
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command to the parser."""
-    parser = subparsers.add_parser("ror", description=DESCRIPTION)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Those of the command."""
     add, ends, routed, coded, failing, running = (
         adder(parser, group) for group in (None, ENDS, ROUTED, CODE, FAULTS, RUN)
     )
@@ -82,11 +76,10 @@ def add_parser(subparsers: Subparsers) -> None:
         help="mean time between two failures of one link",
     )
     running("--json", action="store_true", help="print one JSON object instead of the table")
-    parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Exit code 0; bad input raises InputError or TopologyError."""
+def run(args: argparse.Namespace) -> Answer:
+    """ROR link by link; bad input raises InputError or TopologyError."""
     from testbed.errors import InputError
     from testbed.routing import route_by_name, routing_method
     from topologies import load_network
@@ -109,14 +102,10 @@ def run(args: argparse.Namespace) -> int:
         route = route_by_name(network, args.source, args.sink, name)
         documents.append(_document(route, method, coding, args))
     whole = documents[0] if len(documents) == 1 else {"methods": documents}
-    if args.json:
-        print(json.dumps(with_aliases(whole, _FORMER_KEYS)))
     for document in documents:
         if document["note"]:
             print(f"note: {document['method']}: {document['note']}", file=sys.stderr)
-        if not args.json:
-            _print_table(document)
-    return 0
+    return Answer(whole, partial(_print_tables, documents), former=FORMER_KEYS | {"bound": "block_size_lower_bound"})
 
 
 def _document(route: SplitRoute, method: str, coding: Coding, args: argparse.Namespace) -> dict[str, Any]:
@@ -234,12 +223,9 @@ def _overlap(route: SplitRoute, coding: Coding, args: argparse.Namespace) -> dic
     }
 
 
-def _code(document: dict[str, Any]) -> str:
-    """Labels, M, tolerance and DER in words."""
-    from testbed.model.code_description import describe_code
-
-    named = {name: document[name] for name in ("labels", "m", "tolerance", "der", "large_blocks")}
-    return describe_code(**named)
+def _print_tables(documents: list[dict[str, Any]]) -> None:
+    for document in documents:
+        _print_table(document)
 
 
 def _print_table(document: dict[str, Any]) -> None:
@@ -262,7 +248,7 @@ def _print_table(document: dict[str, Any]) -> None:
     ror = f"infinite: {_whole_flow(forced)}; of the other links " if forced else ""
     console.print(
         f"ROR by equation {'29' if document['large_blocks'] else '23'} {ror}{document['ror_eq23']:.4f}{own}   "
-        f"({_code(document)}; FEC_t {document['fec_tolerance']:.6g})",
+        f"({describe_coding(document)}; FEC_t {document['fec_tolerance']:.6g})",
         soft_wrap=True,
     )
     for name in ("failure", "overlap"):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.answer import Answer
 from testbed.commands.arguments import adder
-from testbed.commands.parsing import Subparsers, read_ends
+from testbed.commands.parsing import read_ends
 from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, ROUTED, RUN, Only
 
@@ -29,9 +30,8 @@ MAX_DIGITS = 24
 CAPILLARY = Only(when=lambda a: a.method.partition(":")[0] == "capillary", needs="--routing capillary")
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command to the parser."""
-    parser = subparsers.add_parser("route", description=DESCRIPTION)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Those of the command."""
     add, ends, routed, running = (adder(parser, group) for group in (None, ENDS, ROUTED, RUN))
     add("network", metavar="NETWORK", help="a catalogue name (swiss-t1, torus:8x8, ...) or a file")
     ends("--from", dest="source", metavar="NODE", help="where the flow starts")
@@ -50,11 +50,10 @@ def add_parser(subparsers: Subparsers) -> None:
     routed("--layers", type=kinds.count, metavar="K", help="keep to the first K capillary layers", only=CAPILLARY)
     routed("--certify", action="store_true", help="prove the full capillary route by the certificate")
     running("--json", action="store_true", help="print one JSON object instead of the table")
-    parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Exit code 0; 1 where a certificate is requested and refused."""
+def run(args: argparse.Namespace) -> Answer:
+    """The routes; exit code 1 where a certificate is requested and refused."""
     from testbed.errors import InputError
     from testbed.model.naming.names import read_pair
     from testbed.routing import routing_method
@@ -79,28 +78,19 @@ def run(args: argparse.Namespace) -> int:
     if args.certify:
         for route, document in zip(routes, documents, strict=True):
             document["certificate"] = _certify(route)
-    if args.json:
-        print(json.dumps(documents[0] if len(documents) == 1 else {"routes": documents}))
-    else:
-        for document in documents:
-            _print_table(document)
-    return 0 if all(d.get("certificate", {}).get("valid", True) for d in documents) else 1
+    certified = all(one.get("certificate", {}).get("valid", True) for one in documents)
+    whole = documents[0] if len(documents) == 1 else {"routes": documents}
+    return Answer(whole, partial(_print_tables, documents), 0 if certified else 1)
 
 
 def _float_documents(network: Network, pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
     """The objects of ``testbed route --float --json``, one a pair: loads in floats, no layers."""
     from testbed.routing.capillary.kernel import FloatRouter
-    from topologies.network import link_fields
 
-    largest = max((link.capacity_bps for link in network.links), default=1.0)
     router, documents = FloatRouter(network), []
     for source, sink in pairs:
-        links = [
-            link_fields(link.id)
-            | {"load": repr(load), "load_float": load, "utilisation": load * largest / link.capacity_bps, "layer": 0}
-            for link, load in zip(network.links, router.loads(source, sink).tolist(), strict=True)
-            if load > 0
-        ]
+        loads = router.loads(source, sink).tolist()
+        links = _link_rows(network, loads, [0] * len(loads), repr)
         ends = {"network": network.name, "source": source, "sink": sink, "method": "capillary"}
         documents.append(ends | {"note": None, "links": links, "layers": []})
     return documents
@@ -115,23 +105,13 @@ def route_document(route: SplitRoute, requested: str) -> dict[str, Any]:
 
     network = route.network
     layers = route.link_layers or (0,) * len(route.loads)
-    utilisations = route.utilisations
     return {
         "network": network.name,
         "source": route.source,
         "sink": route.sink,
         "method": requested,
         "note": _shortfall(route, requested),
-        "links": [
-            link_fields(network.links[i].id)
-            | {
-                "load": str(route.loads[i]),
-                "load_float": float(route.loads[i]),
-                "utilisation": utilisations[i],
-                "layer": layers[i],
-            }
-            for i in route.loaded
-        ],
+        "links": _link_rows(network, route.loads, layers, str),
         "layers": [
             {
                 "load": str(layer.load),
@@ -143,6 +123,22 @@ def route_document(route: SplitRoute, requested: str) -> dict[str, Any]:
             for layer in route.layers
         ],
     }
+
+
+def _link_rows(
+    network: Network, loads: Sequence[Any], layers: Sequence[int], write: Callable[[Any], str]
+) -> list[dict[str, Any]]:
+    """A row a loaded link; ``write`` gives the load as text."""
+    from topologies.network import link_fields
+
+    largest = max((link.capacity_bps for link in network.links), default=1.0)
+    return [
+        link_fields(link.id)
+        | {"load": write(load), "load_float": float(load)}
+        | {"utilisation": float(load) * largest / link.capacity_bps, "layer": layer}
+        for link, load, layer in zip(network.links, loads, layers, strict=True)
+        if load > 0
+    ]
 
 
 def _shortfall(route: SplitRoute, requested: str) -> str | None:
@@ -173,6 +169,11 @@ def _certify(route: SplitRoute) -> dict[str, Any]:
             elif not layer and route.utilisations[i] > lowest * (1 + 1e-12):
                 violations.append(f"link {label}: its load {route.loads[i]} is above the last layer's")
     return {"valid": not violations, "levels": len(found.levels), "violations": violations}
+
+
+def _print_tables(documents: list[dict[str, Any]]) -> None:
+    for document in documents:
+        _print_table(document)
 
 
 def _print_table(document: dict[str, Any]) -> None:

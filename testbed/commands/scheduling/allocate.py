@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
+from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
+from testbed.commands.answer import Answer
 from testbed.commands.arguments import adder
-from testbed.commands.parsing import Subparsers
 from testbed.errors import InputError
 from testbed.model.options import kinds
 
@@ -21,9 +21,8 @@ DESCRIPTION = (
 LINK_BPS = 86e6 * 8  # 86 MB/s, the machine's links (Gabrielyan 2007, 3.8.1)
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command to the parser."""
-    parser = subparsers.add_parser("allocate", description=DESCRIPTION)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Those of the command."""
     add = adder(parser)
     add("network", metavar="NETWORK", help="swiss-t1")
     add("--nodes", type=kinds.job_nodes, required=True, metavar="N", help="how many nodes the job needs, 1 to 32")
@@ -49,21 +48,16 @@ def add_parser(subparsers: Subparsers) -> None:
         help="of one link (default 688e6)",
     )
     add("--json", action="store_true", help="print one JSON object on stdout")
-    parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Exit code 0."""
+def run(args: argparse.Namespace) -> Answer:
+    """The best allocations, and the worst."""
     from testbed.scheduling.traffic.allocation import choose_allocations
 
     if args.network != "swiss-t1":
         raise InputError(f"network {args.network!r}: only swiss-t1 is supported")
     choice = choose_allocations(args.nodes, count=args.count, occupied=parse_counts(args.occupied))
-    if args.json:
-        print(json.dumps(_document(args, choice)))
-    else:
-        _print(args, choice)
-    return 0
+    return Answer(_document(args, choice), partial(_print, args, choice))
 
 
 def parse_counts(text: str) -> tuple[int, ...]:

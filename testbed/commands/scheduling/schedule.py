@@ -7,11 +7,12 @@ import argparse
 import json
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.answer import Answer
 from testbed.commands.arguments import add_options, adder
-from testbed.commands.parsing import Subparsers
 from testbed.errors import CapabilityError, InputError
 from testbed.model.json_values import read_json
 from testbed.model.naming.printable import printable
@@ -125,9 +126,8 @@ _OF_NETWORK = Only(
 _ROUTED = Only(when=lambda a: a.network is not None and a.check is None, needs="NETWORK, over which it routes")
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command to the parser."""
-    parser = subparsers.add_parser("schedule", description=DESCRIPTION)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Those of the command."""
     add, sent, routed, running = (adder(parser, group) for group in (None, SENT, ROUTED, RUN))
     add("network", metavar="NETWORK", nargs="?", help="catalogue name or file")
     sent(
@@ -184,11 +184,10 @@ def add_parser(subparsers: Subparsers) -> None:
         help="write transfers and frames as JSON; FILE.xml: an algorithm of MSCCL",
     )
     running("--json", action="store_true", help="print one JSON object on stdout")
-    parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Schedule (or check) and show; 0 unless the input is bad."""
+def run(args: argparse.Namespace) -> Answer:
+    """Schedule, or check."""
     check_extras(args)
     if args.verified_over is not None:
         return _verified(args)
@@ -204,12 +203,8 @@ def run(args: argparse.Namespace) -> int:
         extras |= _write(args.output, traffic, schedule)
     if args.unequal is None and (args.routing is not None or args.parts is not None):
         extras |= _bounded(args, traffic, schedule)
-    if args.json:
-        print(json.dumps({**schedule_document(traffic, schedule), **extras}))
-    else:
-        _show(traffic, schedule)
-        show_extras(extras)
-    return 0
+    document = schedule_document(traffic, schedule) if args.json else {}  # which of a million transfers is large
+    return Answer({**document, **extras}, partial(_show, traffic, schedule, extras))
 
 
 def _bounded(args: argparse.Namespace, traffic: Traffic, schedule: Schedule) -> dict[str, Any]:
@@ -278,7 +273,7 @@ def _checked(args: argparse.Namespace) -> tuple[Traffic, Schedule]:
     return traffic, parse_frames(document, traffic, str(args.check))
 
 
-def _verified(args: argparse.Namespace) -> int:
+def _verified(args: argparse.Namespace) -> Answer:
     """What a package of ours says of the file's schedule; 1 where it does not hold."""
     from testbed.model.file_formats import SCHEDULE_VERIFIERS, find_format
     from topologies import load_network
@@ -290,8 +285,7 @@ def _verified(args: argparse.Namespace) -> int:
         )
     found = dict(verify(file, load_network(args.verified_over)))
     text = found.pop("text")
-    print(json.dumps(found) if args.json else text)
-    return 0 if found["valid"] else 1
+    return Answer(found, partial(print, text), 0 if found["valid"] else 1)
 
 
 def _scheduled(args: argparse.Namespace, extras: dict[str, Any]) -> tuple[Traffic, Schedule]:
@@ -313,7 +307,7 @@ MOST_FRAMES, MOST_PAIRS = 12, 16
 """Of a schedule, on a terminal."""
 
 
-def _show(traffic: Traffic, schedule: Schedule) -> None:
+def _show(traffic: Traffic, schedule: Schedule, extras: Mapping[str, Any]) -> None:
     ratio = schedule.length / schedule.bottleneck_load
     print(f"transfers          {len(traffic)} over {len(traffic.links)} links")
     print(f"bottleneck load    {traffic.bottleneck_load} ({len(traffic.bottlenecks)} bottleneck links)")
@@ -330,6 +324,7 @@ def _show(traffic: Traffic, schedule: Schedule) -> None:
         print(f"frame {number:<12} {' '.join(pairs)}{more}")
     if schedule.length > MOST_FRAMES:
         print(f"and {schedule.length - MOST_FRAMES} frames more; --output FILE writes them all")
+    show_extras(extras)
 
 
 def _write(path: Path, traffic: Traffic, schedule: Schedule) -> Mapping[str, Any]:

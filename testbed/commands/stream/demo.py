@@ -4,22 +4,20 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from testbed.commands.parsing import Subparsers
+from testbed.commands.answer import Answer
 from testbed.commands.runs import add_run_options, run_manifest, run_streams, start_live
 
 if TYPE_CHECKING:
     from testbed.stream.run_in_turn import Titled
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser: argparse.ArgumentParser = subparsers.add_parser("demo")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="two links a network instead of six")
     add_run_options(parser, seeded="labels, faults and content")
-    parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Exit code: the verdict's."""
+def run(args: argparse.Namespace) -> Answer:
+    """With the verdict's exit code."""
     from testbed.emulation.machine.fabric import choose_fabric
     from testbed.emulation.sandbox.sandbox import enter_sandbox
 

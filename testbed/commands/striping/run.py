@@ -13,10 +13,10 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.commands.arguments import LiveOptions, add_options, adder
-from testbed.commands.parsing import Subparsers
+from testbed.commands.parsing import OneLineParser
 from testbed.commands.runs import start_live
 from testbed.commands.several_machines import (
     MachineOptions,
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from testbed.striping.emulated.program_run import ProgramEnd
     from testbed.striping.placement import Placement
 
+    Run = Callable[..., ProgramEnd]
+
 DESCRIPTION = (
     "Run a program on the hosts of an emulated network: one process a compute node, each told its rank, and I/O "
     "listeners for striped files on other hosts. File "
@@ -47,9 +49,8 @@ _HERE = Only(
 )
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command to the parser."""
-    parser = subparsers.add_parser("run", description=DESCRIPTION)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Those of the command."""
     add, ends, sent, routed, running = (adder(parser, group) for group in (None, ENDS, SENT, ROUTED, RUN))
     add("network", metavar="NETWORK", help="a network with hosts (swiss-t1, crossbar:8, ...) or a file")
     ends("--compute-nodes", type=kinds.some, required=True, metavar="N", help="processes of the program, one a host")
@@ -90,22 +91,9 @@ def add_parser(subparsers: Subparsers) -> None:
         only=Only(when=lambda a: a.root is None, needs="a run without --subfile-dir, which says where subfiles lie"),
     )
     parser.usage = f"{parser.prog} NETWORK --compute-nodes N --io-nodes M [OPTION ...] -- PROGRAM ..."
-    parser.set_defaults(run=run, command_words=None)
-    known = parser.parse_known_args
-
-    def without_program(words: Any = None, namespace: Any = None) -> Any:
-        """What follows ``--`` belongs to the program, options too."""
-        listed = list(words)
-        at = listed.index("--") if "--" in listed else len(listed)
-        found, others = known(listed[:at], namespace)
-        found.command_words = listed[at + 1 :]
-        program = [word for word in others if not word.startswith("-")]
-        if program and at == len(listed):
-            own = shlex.join(listed[listed.index(program[0]) :])
-            parser.error(f"name the program after --, as in: {found.network} ... -- {own}")
-        return found, others
-
-    parser.parse_known_args = without_program  # type: ignore[method-assign,assignment]
+    assert isinstance(parser, OneLineParser)
+    parser.trailing = "command_words"
+    parser.set_defaults(command_words=())
 
 
 def run(args: argparse.Namespace) -> int:
@@ -115,14 +103,13 @@ def run(args: argparse.Namespace) -> int:
     command = _command(args)
     placement = _placement(args)
     machines = machines_request(args, "emulation")
-    if args.mpi:
-        _require_mpi()
+    run_mpi = _mpi_runner() if args.mpi else None
     require_emulation()
     start_live(args)
     enter_unless_elsewhere(machines, name=args.name or f"run-{os.getpid()}")
     root = args.root if args.root is not None else _new_root(args.results)
     with said_when_lost(as_json=False):
-        end = _carried_out(args, command, placement, root, machines)
+        end = _carried_out(args, command, placement, root, machines, run_mpi)
     if end.rank is not None:
         node = placement.compute[end.rank]
         print(f"testbed: rank {end.rank} on {node} ended with exit code {end.exit_code}", file=sys.stderr)
@@ -138,7 +125,12 @@ def _view(command: list[str], placement: Placement) -> Callable[[], RunView]:
 
 
 def _carried_out(
-    args: argparse.Namespace, command: list[str], placement: Placement, root: Path, machines: MachinesRequest | None
+    args: argparse.Namespace,
+    command: list[str],
+    placement: Placement,
+    root: Path,
+    machines: MachinesRequest | None,
+    run_mpi: Run | None,
 ) -> ProgramEnd:
     """The program's end; MachineDiedError, with the ranks that had ended, where a machine dies."""
     from testbed.emulation.attach.server import RequestHandlers, control_server
@@ -160,19 +152,15 @@ def _carried_out(
 
             stack.enter_context(control_server(DistributedHandlers(platform).handlers()))
             stack.enter_context(watched("the program runs", ask=platform.reading))
-        start = partial(_mpi_runner(), network) if args.mpi else network.run
+        start = network.run if run_mpi is None else partial(run_mpi, network)
         return start(command, prefixed=sys.stdout.isatty(), time_limit_s=args.time_limit)
 
 
-def _require_mpi() -> None:
-    from testbed.striping.emulated.mpi_launcher import find_mpiexec
+def _mpi_runner() -> Run:
+    """CapabilityError where there is no MPICH."""
+    from testbed.striping.emulated.mpi_launcher import find_mpiexec, run_under_mpi
 
     find_mpiexec()
-
-
-def _mpi_runner() -> Callable[..., ProgramEnd]:
-    from testbed.striping.emulated.mpi_launcher import run_under_mpi
-
     return run_under_mpi
 
 

@@ -8,25 +8,24 @@ from pathlib import Path
 from testbed.commands.studies.experiment import chapters, find_experiments, pages_of_studies
 from testbed.model.stored_runs import StoredRun, representative_run
 from testbed.report.book import Chapter, Entry, book_pages
-from testbed.report.register import Row, claim_cells, read_register
+from testbed.report.register import Row, read_register
 from testbed.results.compressed_files import pack_run, read_packed
 from testbed.results.run_folder import make_directory, write_below
 from testbed.results.study_store import stored_runs
 
 PAGES = Path("docs/replication")
-"""Where the errata of the documents stand, where there is such a folder."""
+"""The pages of the documentation on the chapters, where there is such a folder."""
 
 
 def write_book(root: Path) -> Path:
     """Write ``ROOT/book``; returns the front page. Raises InputError where a run is damaged."""
-    found = book_chapters(root)
     make_directory(root, "--results")
-    for name, text in book_pages(found, _read_drawing, claim_cells(register_of(found))).items():
+    for name, text in book_pages(book_chapters(root), _read_drawing).items():
         write_below(root, f"book/{name}", text.encode())
     return root / "book" / "index.html"
 
 
-def book_chapters(root: Path, pages: Path = PAGES) -> list[Chapter]:
+def book_chapters(root: Path) -> list[Chapter]:
     """All studies by chapter, each with the stored run that speaks for it; stored runs of others under chapter 0."""
     runs: dict[str, list[StoredRun]] = {}
     for run in stored_runs(root):
@@ -44,10 +43,7 @@ def book_chapters(root: Path, pages: Path = PAGES) -> list[Chapter]:
             page=places.get(name, ""),
         )
         listed.setdefault(of.get(name, 0), []).append(entry)
-    return [
-        Chapter(number=n, entries=tuple(entries), errata=_errata(pages / f"chapter_{n}.md"))
-        for n, entries in sorted(listed.items())
-    ]
+    return [Chapter(number=n, entries=tuple(entries)) for n, entries in sorted(listed.items())]
 
 
 def pack_runs(root: Path, pages: Path = PAGES) -> int:
@@ -69,25 +65,12 @@ def register_of(found: Sequence[Chapter]) -> list[Row]:
     return read_register(declared.read_text(encoding="utf-8"), "experiments/claims.tsv", runs)
 
 
-def errata_of(page: str) -> tuple[tuple[str, ...], ...]:
-    """The rows of the table below the page's heading "Errata", the names of its columns first; none where there is no
-    such table."""
-    _, heading, below = page.partition("\n## Errata\n")
-    lines = [line for line in below.split("\n## ")[0].splitlines() if line.startswith("|")] if heading else []
-    rows = [tuple(cell.strip() for cell in line.replace("\\|", "\0").strip("|").split("|")) for line in lines]
-    return tuple(tuple(cell.replace("\0", "\\|") for cell in row) for k, row in enumerate(rows) if k != 1)
-
-
 def _title(runs: Sequence[StoredRun]) -> str:
     """Of a run that is no study of ours: what it says itself, or the name of its campaign."""
     name = runs[-1].name if runs else ""
     if name.startswith("campaign-"):
         return f"Campaign over many networks: {name.split('-')[1]}"
     return str(runs[-1].manifest.study.get("title") or "") if runs else ""
-
-
-def _errata(page: Path) -> tuple[tuple[str, ...], ...]:
-    return errata_of(page.read_text(encoding="utf-8")) if page.is_file() else ()
 
 
 def _read_drawing(run: StoredRun, name: str) -> str:

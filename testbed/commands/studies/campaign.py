@@ -8,12 +8,13 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.campaigns.options import CampaignOptions
+from testbed.commands.answer import Answer
 from testbed.commands.arguments import JsonOptions, LiveOptions, ResultsOptions, add_options, adder, read_options
-from testbed.commands.parsing import Subparsers
 from testbed.commands.runs import start_live
 from testbed.commands.several_machines import DaskOptions, TlsOptions, security_of
 from testbed.errors import InputError
@@ -32,21 +33,19 @@ DESCRIPTION = (
 )
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command to the parser."""
-    parser = subparsers.add_parser("campaign", description=DESCRIPTION)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Those of the command."""
     add = adder(parser)
     add_options(parser, CampaignOptions, DaskOptions, TlsOptions, ResultsOptions, JsonOptions, LiveOptions)
     add("--list", action="store_true", help="the campaigns that come with the testbed")
     last = "go on with an unfinished run (default: the last one of this campaign)"
     add("--resume", nargs="?", const="", metavar="DIR", help=last, only=RUNNING)
-    parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run or list; returns the verdict's exit code."""
+def run(args: argparse.Namespace) -> Answer:
+    """Run or list; with the verdict's exit code."""
     if args.list:
-        return _list(args)
+        return _list()
     if args.campaign is None:
         raise InputError(
             "campaign: give a file or a name; testbed campaign --list names those that come with the testbed"
@@ -75,8 +74,15 @@ def run(args: argparse.Namespace) -> int:
         figures = rendered(store.manifest.name, lambda: campaign_figures(summary))
         directory = store.finish(summary, verdict, figures)
         record_page_path(directory / "page.html")
-    _show(args, campaign, summary, len(rows), verdict, directory)
-    return verdict.exit_code
+    document = {
+        "campaign": campaign.name,
+        "rows": len(rows),
+        "summary": summary,
+        "file": str(directory / RESULTS),
+        "verdict": verdict.to_json(),
+        "results": str(directory),
+    }
+    return Answer(document, partial(_show, document, verdict), verdict.exit_code)
 
 
 def _found(campaign: Campaign, store: StudyRun) -> InterimResults:
@@ -92,7 +98,7 @@ def _found(campaign: Campaign, store: StudyRun) -> InterimResults:
     return InterimResults(outcomes=outcomes, figures=rendered(store.manifest.name, lambda: campaign_figures(summary)))
 
 
-def _list(args: argparse.Namespace) -> int:
+def _list() -> Answer:
     from testbed.campaigns.description import parse_campaign, units
     from testbed.campaigns.loader import shipped_campaigns
 
@@ -105,12 +111,8 @@ def _list(args: argparse.Namespace) -> int:
             "units": len(units(campaign)),
             "rows": len(units(campaign)) * campaign.rows_per_unit,
         }
-    if args.json:
-        print(json.dumps({"campaigns": listed}))
-    else:
-        for name, facts in listed.items():
-            print(f"{name}\n    {facts['does']}\n    {facts['units']} units, {facts['rows']} rows")
-    return 0
+    texts = [f"{n}\n    {one['does']}\n    {one['units']} units, {one['rows']} rows" for n, one in listed.items()]
+    return Answer({"campaigns": listed}, lambda: print(*texts, sep="\n"))
 
 
 def _open(args: argparse.Namespace, campaign: Campaign) -> StudyRun:
@@ -138,31 +140,7 @@ def _open(args: argparse.Namespace, campaign: Campaign) -> StudyRun:
     return StudyRun.resume(unfinished[-1], name, 1)
 
 
-def _show(
-    args: argparse.Namespace,
-    campaign: Campaign,
-    summary: list[dict[str, Any]],
-    rows: int,
-    verdict: Verdict,
-    directory: Path,
-) -> None:
-    from testbed.campaigns.adapters.runner import RESULTS
-
-    file = directory / RESULTS
-    if args.json:
-        print(
-            json.dumps(
-                {
-                    "campaign": campaign.name,
-                    "rows": rows,
-                    "summary": summary,
-                    "file": str(file),
-                    "verdict": verdict.to_json(),
-                    "results": str(directory),
-                }
-            )
-        )
-        return
+def _show(document: dict[str, Any], verdict: Verdict) -> None:
     from testbed.commands.runs import show_checks
     from testbed.report.terminal import Terminal
 
@@ -180,12 +158,13 @@ def _show(
             "" if row["mean_ror_of_others"] is None else f"{row['mean_ror_of_others']:.2f}"
         ),
     }
+    summary = document["summary"]
     values = {name: {columns[name](row) for row in summary} for name in ("labels", "M", "DER", "equation")}
     constant = {name: found.pop() for name, found in values.items() if len(found) == 1}
     title = ", ".join(f"{name} {value}" for name, value in constant.items())
     shown = [name for name in columns if name not in constant]
     cells = [[columns[name](row) for name in shown] for row in summary]
-    Terminal().print_table(shown, cells, f"{campaign.name}: mean ROR" + (f" ({title})" if title else ""))
+    Terminal().print_table(shown, cells, f"{document['campaign']}: mean ROR" + (f" ({title})" if title else ""))
     show_checks(verdict)
-    print(f"rows:    {file}")
-    print(f"page:    {directory / 'page.html'}")
+    print(f"rows:    {document['file']}")
+    print(f"page:    {document['results']}/page.html")

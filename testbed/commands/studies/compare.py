@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.commands.parsing import Subparsers
+from testbed.commands.answer import Answer
 
 if TYPE_CHECKING:
     from testbed.report.comparison import ComparedRun
@@ -18,32 +17,30 @@ DESCRIPTION = (
 )
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command to the parser."""
-    parser = subparsers.add_parser("compare", description=DESCRIPTION)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Those of the command."""
     parser.add_argument("runs", metavar="RUN", type=Path, nargs="+", help="two or more of results/<name>/<run>")
     parser.add_argument(
         "--output", metavar="FILE", type=Path, default=Path("comparison.html"), help="the page (default %(default)s)"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
-    parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> Answer:
     """Load, compare, write the page. InputError (2) where a folder is no finished run, or of another workload."""
     from testbed.report.comparison import Comparison
     from testbed.results.run_folder import write_below
 
     comparison = Comparison(runs=tuple(map(_loaded, args.runs)))
     write_below(args.output.parent, args.output.name, comparison.page().encode())
-    if args.json:
-        print(json.dumps(comparison.to_json() | {"page": str(args.output)}))
-        return 0
-    from testbed.report.terminal import Terminal
 
-    Terminal().print_table(("figure", *(one.label for one in comparison.runs)), comparison.cells())
-    print(f"page: {args.output}")
-    return 0
+    def show() -> None:
+        from testbed.report.terminal import Terminal
+
+        Terminal().print_table(("figure", *(one.label for one in comparison.runs)), comparison.cells())
+        print(f"page: {args.output}")
+
+    return Answer(comparison.to_json() | {"page": str(args.output)}, show)
 
 
 def _loaded(directory: Path) -> ComparedRun:

@@ -3,16 +3,14 @@ found as entry points."""
 
 import argparse
 import importlib
-import json
 import pkgutil
 import sys
 from collections.abc import Iterator
 from typing import Any
 
-from testbed.commands.parsing import Subparsers
+from testbed.commands.answer import Answer
 from testbed.errors import InputError
-from testbed.model.json_values import with_aliases
-from testbed.model.studies.study import Study, Subject
+from testbed.model.studies.study import Subject
 from topologies.errors import nearest
 from topologies.registry import Registry
 
@@ -26,8 +24,7 @@ def _check_study(thing: object) -> str | None:
 EXPERIMENTS: Registry[Any] = Registry("testbed.experiments", "study", _check_study)
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser("experiment")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     listing = actions.add_parser("list", help="each experiment and the figure or claim of the papers it answers")
     listing.add_argument("--json", action="store_true", help="print one JSON object on stdout")
@@ -105,15 +102,11 @@ def _said(module: str, what: str, otherwise: Any) -> Any:
     return otherwise
 
 
-def _list(args: argparse.Namespace) -> int:
-    known = find_experiments()
-    if args.json:
-        listed = [{"name": n, "answers": e.answers, "does": e.does} for n, e in known.items()]
-        print(json.dumps(with_aliases({"experiments": listed}, {"does": "summary", "answers": "claim"})))
-        return 0
-    for name, experiment in known.items():
-        print(f"{name}\n    does:    {experiment.does}\n    answers: {experiment.answers}")
-    return 0
+def _list(_: argparse.Namespace) -> Answer:
+    listed = [{"name": n, "answers": e.answers, "does": e.does} for n, e in find_experiments().items()]
+    texts = [f"{one['name']}\n    does:    {one['does']}\n    answers: {one['answers']}" for one in listed]
+    document = {"experiments": listed}
+    return Answer(document, lambda: print(*texts, sep="\n"), former={"does": "summary", "answers": "claim"})
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -121,13 +114,9 @@ def _run(args: argparse.Namespace) -> int:
     sys.stdout.flush()
     if hasattr(chosen, "main"):
         return int(chosen.main(args.options, program=program))
-    if isinstance(chosen, Study):
-        from testbed.commands.studies.study_runner import run_study
+    from testbed.commands.studies.study_runner import run_study
 
-        return run_study(chosen, args.options, program)
-    from testbed.commands.studies.study_runner import run_session_study
-
-    return run_session_study(chosen, args.options, program)
+    return run_study(chosen, args.options, program)
 
 
 def _new(args: argparse.Namespace) -> int:

@@ -37,13 +37,10 @@ def judge(rows: Rows) -> Verdict:
 
 def figures(rows: Rows) -> Figures:
     """Links over switches."""
-    from matplotlib.figure import Figure
+    from testbed.report.drawing.charts import chart
 
-    figure = Figure(figsize=(7, 4.4), layout="constrained")
-    axes = figure.add_subplot()
+    figure, axes = chart(xlabel="switches", ylabel="links")
     axes.plot([row["switches"] for row in rows], [row["links"] for row in rows], "o-")
-    axes.set_xlabel("switches")
-    axes.set_ylabel("links")
     return {"links": figure}
 
 

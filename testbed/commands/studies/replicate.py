@@ -2,7 +2,6 @@
 stored."""
 
 import argparse
-import json
 import math
 import signal
 import subprocess
@@ -11,25 +10,25 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from testbed.commands.answer import Answer
 from testbed.commands.arguments import JsonOptions, LiveOptions, add_options, adder
-from testbed.commands.parsing import Subparsers
 from testbed.commands.runs import start_live
 from testbed.commands.several_machines import DaskOptions, TlsOptions, security_of, tls_words
 from testbed.commands.studies.experiment import chapters, find_experiments, known_experiment
 from testbed.emulation.sandbox.process_lifetime import die_with_parent
 from testbed.live.adapters.feed import PointsPage, live_feed
 from testbed.live.events import InterimResults
-from testbed.model.json_values import with_aliases
 from testbed.model.options import kinds
 from testbed.model.options.option import RUN, RUNNING, Only
 from testbed.model.progress import Progress
 from testbed.model.stored_runs import StoredRun, representative_run
 from testbed.report.column_units import seconds_in_words
 from testbed.report.progress_bar import progress_bar
-from testbed.report.register import counts, counts_by_chapter, outcome_in_words
+from testbed.report.register import Row, counts, counts_by_chapter, outcome_in_words
 from testbed.results.study_store import STORED, stored_runs
 
 DESCRIPTION = (
@@ -68,8 +67,7 @@ class Replication:
         return sum(run.state == "invalid" for run in runs) < ATTEMPTS[self.size]
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    parser = subparsers.add_parser("replicate", description=DESCRIPTION)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add, running = adder(parser), adder(parser, RUN)
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--full", action="store_true", help="every study at its full size (default; many hours)")
@@ -105,16 +103,15 @@ def add_parser(subparsers: Subparsers) -> None:
         only=Only(when=lambda a: a.book, needs="what is stored, with --report-only"),
     )
     add_options(parser, JsonOptions, LiveOptions)
-    parser.set_defaults(run=_run)
 
 
-def _run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> Answer:
     from testbed.commands.studies.book import pack_runs, write_book
 
     root = args.results or (Path("results/replication") if args.quick else STORED)
     replication = Replication(_chosen(args), "quick" if args.quick else "full", root, args.seed, _shared_words(args))
     if args.claims:
-        return _claims(root, as_json=args.json)
+        return _claims(root)
     start_live(args)
     if not args.book:
         deadline = None if args.hours is None else time.monotonic() + 3600 * args.hours
@@ -122,20 +119,22 @@ def _run(args: argparse.Namespace) -> int:
     if args.pack:
         pack_runs(root)
     index = write_book(root)
-    return _closing(replication, index, args)
+    return _closing(replication, index)
 
 
-def _claims(root: Path, *, as_json: bool) -> int:
-    """Print the register of claims: the counts by chapter, every claim, and the studies that serve none."""
+def _claims(root: Path) -> Answer:
+    """The register of claims: the counts by chapter, every claim, and the studies that serve none."""
     from testbed.commands.studies.book import book_chapters, register_of
 
     rows = register_of(book_chapters(root))
     serving = {study for row in rows for study in row.studies}
     idle = [name for name in find_experiments() if name not in serving]
-    if as_json:
-        listed = [one for row in rows for one in row.to_json()]
-        print(json.dumps({"claims": listed, "counts": counts_by_chapter(rows), "total": counts(rows), "idle": idle}))
-        return 0
+    listed = [one for row in rows for one in row.to_json()]
+    document = {"claims": listed, "counts": counts_by_chapter(rows), "total": counts(rows), "idle": idle}
+    return Answer(document, partial(_print_claims, rows, idle))
+
+
+def _print_claims(rows: Sequence[Row], idle: Sequence[str]) -> None:
     for row in rows:
         shown = ", ".join([*row.studies, *(one.command for one in row.shown if not one.study)])
         page = "" if row.page is None else f", page {row.page}"
@@ -143,7 +142,6 @@ def _claims(root: Path, *, as_json: bool) -> int:
     for name, found in {**counts_by_chapter(rows), "all": counts(rows)}.items():
         print(f"{name}: " + ", ".join(f"{count} {words}" for words, count in found.items()))
     print(f"studies that serve no claim of the documents: {', '.join(idle)}")
-    return 0
 
 
 def _chosen(args: argparse.Namespace) -> dict[str, Any]:
@@ -290,21 +288,22 @@ def _end(child: subprocess.Popen[bytes]) -> None:
             child.wait()
 
 
-def _closing(replication: Replication, index: Path, args: argparse.Namespace) -> int:
+def _closing(replication: Replication, index: Path) -> Answer:
     stored = {name: replication.runs(name) for name in replication.studies}
     states = {name: _state(replication, name, runs) for name, runs in stored.items()}
     left = [name for name, state in states.items() if state in ("invalid", "unfinished", "not run")]
     failed = [name for name, state in states.items() if state in ("failed", "broken")]
-    if args.json:
-        document = _document(replication, stored, states) | {"book": str(index)}
-        print(json.dumps(with_aliases(document, {"book": "report"})))
-    else:
+    document = _document(replication, stored, states) | {"book": str(index)}
+
+    def show() -> None:
         for name, why in replication.broken.items():
             print(f"broken: {name}: {why}")
         counts = {state: list(states.values()).count(state) for state in dict.fromkeys(states.values())}
         print("studies: " + (", ".join(f"{count} {state}" for state, count in counts.items()) or "none chosen"))
         print(f"book:    {index}")
-    return 1 if failed else 5 if "cannot-tell" in states.values() else 4 if left else 0
+
+    code = 1 if failed else 5 if "cannot-tell" in states.values() else 4 if left else 0
+    return Answer(document, show, code, {"book": "report"})
 
 
 def _state(replication: Replication, name: str, runs: Sequence[StoredRun]) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.commands.parsing import Subparsers
+from testbed.commands.answer import Answer
 from testbed.model.naming.printable import printable
 
 if TYPE_CHECKING:
@@ -26,9 +26,8 @@ DESCRIPTION = (
 )
 
 
-def add_parser(subparsers: Subparsers) -> None:
-    """Adds the command to the parser."""
-    parser = subparsers.add_parser("report", description=DESCRIPTION)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Those of the command."""
     parser.add_argument("directory", metavar="DIR", type=Path, help="a run: results/<name>/<run>")
     parser.add_argument(
         "--figures",
@@ -36,11 +35,10 @@ def add_parser(subparsers: Subparsers) -> None:
         help="also write every figure for a paper, DIR/figures/NAME.svg and .pdf with vector text, and captions.md",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
-    parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    """Redraw; returns the verdict's exit code (4 where the run did not finish). InputError (2) where there is no
+def run(args: argparse.Namespace) -> Answer:
+    """Redraw; with the verdict's exit code (4 where the run did not finish). InputError (2) where there is no
     run."""
     from testbed.errors import InvalidRunError
     from testbed.results.result_store import redraw
@@ -51,11 +49,8 @@ def run(args: argparse.Namespace) -> int:
     found, page = redraw(args.directory)
     if args.figures:
         _keep(page.parent, run_figures(found), found.manifest.name)
-    if args.json:
-        print(json.dumps(_document(found, page)))
-    else:
-        _print_table(found, page)
-    return found.verdict.exit_code if found.verdict else InvalidRunError.exit_code
+    code = found.verdict.exit_code if found.verdict else InvalidRunError.exit_code
+    return Answer(_document(found, page), partial(_print_table, found, page), code)
 
 
 def run_figures(found: LoadedRun) -> Mapping[str, FigureFiles]:
@@ -76,7 +71,7 @@ def run_figures(found: LoadedRun) -> Mapping[str, FigureFiles]:
     return figures_with_text(found.manifest.name, draw)
 
 
-def _redraw_study(args: argparse.Namespace) -> int:
+def _redraw_study(args: argparse.Namespace) -> Answer:
     from testbed.commands.runs import show_checks
     from testbed.errors import InvalidRunError
     from testbed.report.drawing.svg_figures import figures_with_text, rendered
@@ -90,14 +85,16 @@ def _redraw_study(args: argparse.Namespace) -> int:
     write_drawings(place, manifest, rows, verdict, figures)
     if args.figures and draw is not None:
         _keep(place, figures_with_text(manifest.name, draw), study_title(manifest))
-    if args.json:
-        document = {"page": str(place / "page.html"), "manifest": manifest.to_json(), "points": rows}
-        print(json.dumps(document | {"verdict": verdict.to_json() if verdict else None}))
-    else:
+    page = str(place / "page.html")
+    document = {"page": page, "manifest": manifest.to_json(), "points": rows}
+
+    def show() -> None:
         if verdict is not None:
             show_checks(verdict)
-        print(f"page: {place / 'page.html'}")
-    return verdict.exit_code if verdict else InvalidRunError.exit_code
+        print(f"page: {page}")
+
+    code = verdict.exit_code if verdict else InvalidRunError.exit_code
+    return Answer(document | {"verdict": verdict.to_json() if verdict else None}, show, code)
 
 
 def _described(manifest: Manifest) -> Manifest:

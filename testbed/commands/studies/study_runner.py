@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.answer import Answer
 from testbed.commands.arguments import (
     JsonOptions,
     LiveOptions,
@@ -37,7 +38,6 @@ from testbed.model.json_values import json_ready
 from testbed.model.options import kinds
 from testbed.model.options.option import option, options
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Verdict
 from testbed.report.drawing.svg_figures import rendered
 from testbed.results.study_store import Row, StudyRun, load_study
 
@@ -52,18 +52,22 @@ class SharingOptions(DaskOptions):
     workers: int = option(default=1, kind=kinds.processes, help="processes that share the points (default {default})")
 
 
-def run_study(study: Study, argv: Sequence[str] | None = None, program: str | None = None) -> int:
+def run_study(study: Study | SessionStudy, argv: Sequence[str] | None = None, program: str | None = None) -> int:
     """Parse options, measure what is missing, judge, draw; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     args = study_parser(study, program).parse_args(words)
-    return reported(lambda: _run(study, args, words))
+    run: Callable[[Any, argparse.Namespace, list[str]], int] = _run if isinstance(study, Study) else _run_sessions
+    return reported(lambda: run(study, args, words))
 
 
-def study_parser(study: Study, program: str | None = None) -> OneLineParser:
+def study_parser(study: Study | SessionStudy, program: str | None = None) -> OneLineParser:
     """The options of all studies, those of a study whose points may be shared, and its own."""
     parser = OneLineParser(prog=program or f"testbed experiment run {study.name}", description=study.does)
     add = adder(parser)
     add("--quick", action="store_true", help="a small version, under a minute")
+    if not isinstance(study, Study):
+        add_run_options(parser, seeded="labels, faults and content")
+        return parser
     add("--seed", type=kinds.seed, default=1, help="seed of everything random (default 1)")
     add("--resume", type=Path, metavar="DIR", help="go on with an unfinished run: results/NAME/RUN.unfinished")
     extends = "begin with the points of this finished run that are this run's too, and are valid"
@@ -99,8 +103,9 @@ def _run(study: Study, args: argparse.Namespace, words: list[str]) -> int:
         verdict = study.judged(rows)
         directory = run.finish(rows, verdict, drawn(study, rows) if verdict.checks else {})
         record_page_path(directory / "page.html")
-    _show(study, args, rows, verdict, directory)
-    return verdict.exit_code
+    document = {"experiment": study.name, "study": study.name, "points": rows, "verdict": verdict.to_json()}
+    document |= {"results": str(directory)}
+    return Answer(document, lambda: show_verdict(verdict, directory), verdict.exit_code).given(args.json)
 
 
 def _open(study: Study, args: argparse.Namespace, words: list[str], size: str) -> StudyRun:
@@ -153,7 +158,8 @@ def _measure_missing(study: Study, run: StudyRun, points: list[Row], args: argpa
     missing = [point for point in points if _key(point) not in known]
     with points_shown(study.title or study.name, lambda: _found(study, list(known.values()))) as show_points:
         show_points(len(points) - len(missing), len(points))
-        measured = _shared(study.measure, missing, args) if study.shared else _one_by_one(study.measure, missing)
+        alone = ((point, study.measure(point)) for point in missing)
+        measured = _shared(study.measure, missing, args) if study.shared else alone
         for count, (point, results) in enumerate(measured, start=1):
             row = {**point, **json_ready(results)}
             known[_key(point)] = row
@@ -168,20 +174,6 @@ def _found(study: Study, rows: Sequence[Row]) -> InterimResults:
     """What the points that are there say, for the live page."""
     outcomes = tuple((check.outcome, check.name) for check in study.judge(rows).checks)
     return InterimResults(outcomes=outcomes, figures=drawn(study, rows))
-
-
-def _show(study: Study, args: argparse.Namespace, rows: Sequence[Row], verdict: Verdict, directory: Path) -> None:
-    if args.json:
-        document = {
-            "experiment": study.name,
-            "study": study.name,
-            "points": list(rows),
-            "verdict": verdict.to_json(),
-            "results": str(directory),
-        }
-        print(json.dumps(document))
-        return
-    show_verdict(verdict, directory)
 
 
 def drawn(study: Study, rows: Sequence[Row]) -> dict[str, str]:
@@ -209,16 +201,12 @@ def _by_point(rows: Sequence[Row], points: Sequence[Row]) -> dict[str, Row]:
     return found
 
 
-def _one_by_one(measure: Callable[[Row], Any], points: Sequence[Row]) -> Iterator[tuple[Row, Mapping[str, Any]]]:
-    yield from ((point, measure(point)) for point in points)
-
-
 def _shared(
     measure: Callable[[Row], Any], points: Sequence[Row], args: argparse.Namespace
 ) -> Iterator[tuple[Row, Mapping[str, Any]]]:
     """As they come, from Dask workers where more than one is requested."""
     if args.scheduler is None and (args.workers == 1 or len(points) < 2):
-        yield from _one_by_one(measure, points)
+        yield from ((point, measure(point)) for point in points)
         return
     from distributed import as_completed
 
@@ -237,16 +225,6 @@ def _key(point: Mapping[str, Any]) -> str:
     return json.dumps(point, sort_keys=True)
 
 
-def run_session_study(study: SessionStudy, argv: Sequence[str] | None = None, program: str | None = None) -> int:
-    """Parse options, run, report; returns the exit code."""
-    words = list(sys.argv[1:] if argv is None else argv)
-    parser = OneLineParser(prog=program or f"testbed experiment run {study.name}", description=study.does)
-    parser.add_argument("--quick", action="store_true", help="a small version, under a minute")
-    add_run_options(parser, seeded="labels, faults and content")
-    args = parser.parse_args(words)
-    return reported(lambda: _run_sessions(study, args, words))
-
-
 def _run_sessions(study: SessionStudy, args: argparse.Namespace, words: list[str]) -> int:
     fabric = choose_fabric(args.fabric)
     start_live(args)
@@ -256,4 +234,5 @@ def _run_sessions(study: SessionStudy, args: argparse.Namespace, words: list[str
     described = study.described("quick" if args.quick else "full")
     manifest = replace(run_manifest(args), command=command, study=described)
     sessions = study.sessions(args.quick, args.seed)
-    return run_streams(args, fabric, sessions, study.name, manifest, experiment=study.name, study=study.name)
+    named = {"experiment": study.name, "study": study.name}
+    return run_streams(args, fabric, sessions, study.name, manifest, **named).given(args.json)

@@ -115,8 +115,8 @@ def test_runs_are_compared_with_what_they_differ_in(ended, tmp_path):
         testbed.stream_plan("ring:4", "s0", "s2", faults=["s0->s1@2-3"], duration_s=4, rate_pps=400), "simulator"
     )
     found = testbed.compare({"slow": ended, "fast": faster})
-    assert found.comparison.differing_options == [("rate_pps 200", "rate_pps 400")]
-    names = {name: words for name, *words in found.comparison.cells()}
+    assert found.differing_options == [("rate_pps 200", "rate_pps 400")]
+    names = {name: words for name, *words in found.cells()}
     assert names["loss fault:0"] == ["0.5", "0.5 (+0.0)"]
     page = found.save(tmp_path / "c.html").read_text()
     assert "slow" in page and "data:image/svg" in page and "<table" in found._repr_html_()

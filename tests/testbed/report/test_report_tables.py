@@ -15,7 +15,7 @@ sample_run = sample_runs.sample_run
 
 def printed(run: object, width: int) -> str:
     console = Console(width=width, record=True, force_terminal=False, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(closing_table(run))  # type: ignore[arg-type]
+    console.print(closing_table(run, width=width))  # type: ignore[arg-type]
     return console.export_text()
 
 
