@@ -4,6 +4,7 @@ and in virtual time."""
 from itertools import product
 
 from testbed.download.judgement import judge_download
+from testbed.download.prediction import alternatives, predict, tolerances
 from testbed.download.simulated import simulate_download
 from testbed.download.workload import download_plan
 from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grid, grouped, verdict_of, where
@@ -44,15 +45,14 @@ def measure(point: Row) -> Results:
         from testbed.download.emulated import emulate_download
 
         run = emulate_download(plan)
-    judged = judge_download(plan, run)
-    verdict, prediction = judged.verdict, judged.prediction
+    verdict = judge_download(plan, run).verdict
     arrived = [0] * (1 + int(max(run.arrivals_s, default=0.0) / BIN_S))
     for at_s in run.arrivals_s:
         arrived[int(at_s / BIN_S)] += 1
     return {
         "seconds": run.seconds,
-        "predicted_s": prediction.others.constant_rate_s if constant_rate else prediction.expected.seconds,
-        "tolerance_s": prediction.seconds_tolerance,
+        "predicted_s": alternatives(plan).constant_rate_s if constant_rate else predict(plan).seconds,
+        "tolerance_s": tolerances(plan)[0],
         "sent": run.sent,
         "verified": run.verified,
         "verdict": "passed" if verdict.passed else "invalid" if verdict.invalid else "failed",
