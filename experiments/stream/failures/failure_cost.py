@@ -265,7 +265,7 @@ def _at_rest(rows: Rows) -> Check:
 
 def figures(rows: Rows) -> Figures:
     """Packets a failure by its duration, and over D x P x ROR by the links that are down."""
-    costs = {}
+    costs: dict[tuple[str, float], tuple[float, float]] = {}
     streams = [row for row in rows if "law" not in row]
     for (network, lasts_s), own in sorted(grouped(streams, ("network", "lasts_s")).items()):
         formula, steady = cost_of_a_failure(own)
