@@ -12,7 +12,7 @@ from dataclasses import replace
 from fec.redundancy.block_size import fec_block_size
 from testbed.download.codes import block_code
 from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, where
-from testbed.report.drawing.charts import BLUE, INK, ORANGE, chart, ticks
+from testbed.report.drawing.charts import draw_lines, ticks
 from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import spray
 from topologies.catalog import load_network
@@ -99,21 +99,14 @@ def judge(rows: Rows) -> Verdict:
 
 def figures(rows: Rows) -> Figures:
     """N / M over M, both codes, with what theory says."""
+    words = {"quantile": "all but 1 % of blocks", "mean": "mean"}
+    samples = {(f"{row['code']}: {words[n]}", row["m"]): (row[n] / row["m"], 0.0) for n in words for row in rows}
+    samples |= {("equation 25, DER 1 %", row["m"]): (row["expected_quantile"] / row["m"], 0.0) for row in rows}
     title = f"Packets a block takes, a quarter of the labels lost (p = {rows[0]['loss']:.3f})"
     x, y = "M, source packets a block", "N / M until the block decodes"
-    figure, axes = chart(title, size=(7.5, 4.8), xlabel=x, ylabel=y)
-    for code, mark, colour, wide in (("reed-solomon", "o", BLUE, 9), ("raptorq", "+", ORANGE, 8)):
-        own = where(rows, code=code)
-        sizes = [row["m"] for row in own]
-        like = {"marker": mark, "markersize": wide, "mfc": "none", "linestyle": "none", "color": colour}
-        for name, words, width in (("quantile", "all but 1 % of blocks", 2), ("mean", "mean", 0.8)):
-            taken = [row[name] / row["m"] for row in own]
-            axes.plot(sizes, taken, **like, mew=width, label=f"{code}: {words}")
-    every = sorted({(row["m"], row["expected_quantile"]) for row in rows})
-    axes.plot([m for m, _ in every], [n / m for m, n in every], "-", lw=1, color="gray", label="equation 25, DER 1 %")
-    axes.axhline(1 / (1 - rows[0]["loss"]), ls="--", lw=1, color=INK, label="equation 29: 1 / (1 - p)")
-    ticks(axes, (row["m"] for row in rows))
-    axes.legend()
+    claim = 1 / (1 - rows[0]["loss"]), "equation 29: 1 / (1 - p)"
+    figure = draw_lines(title, samples, x=x, y=y, claim=claim)
+    ticks(figure.axes[0], (row["m"] for row in rows))
     return {"packets_a_block": figure}
 
 

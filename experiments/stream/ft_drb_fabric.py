@@ -130,12 +130,9 @@ def _coded_row(
     """The figures of a plain stream's row, for messages that a code may have brought back."""
     from testbed.metapath.analysis import fault_timeline
 
-    def between(times_s: NDArray[np.float64], low_s: float, high_s: float) -> NDArray[np.bool_]:
-        return (times_s >= low_s) & (times_s < high_s)
-
-    latency_ms, ends_s = (deliveries.arrived_s - deliveries.sent_s) * 1e3, stop_s + AFTER_S - 0.4
-    meets = between(deliveries.sent_s, start_s - 0.05, stop_s + 0.05)
-    lost, sent = int((deliveries.lost & meets).sum()), int(between(deliveries.sent_s, start_s, stop_s).sum())
+    latency_ms, ends_s = deliveries.latency_ms, stop_s + AFTER_S - 0.4
+    meets = deliveries.sent_in(start_s - 0.05, stop_s + 0.05)
+    lost, sent = int((deliveries.lost & meets).sum()), int(deliveries.sent_in(start_s, stop_s).sum())
     return {
         "start_s": start_s,
         "stop_s": stop_s,
@@ -144,9 +141,9 @@ def _coded_row(
         "lost_s": lost / RATE_PPS,
         "latency_before_ms": latency_of(latency_ms[deliveries.sent_s < start_s - 0.05]),
         "latency_during_ms": latency_of(latency_ms[meets]),
-        "latency_after_ms": latency_of(latency_ms[between(deliveries.sent_s, stop_s + 0.05, ends_s)]),
+        "latency_after_ms": latency_of(latency_ms[deliveries.sent_in(stop_s + 0.05, ends_s)]),
         "timeline": fault_timeline(deliveries, start_s, ends_s),
-        "datagrams_a_message": float(between(datagrams_s, start_s, stop_s).sum()) / max(1, sent),
+        "datagrams_a_message": float(((datagrams_s >= start_s) & (datagrams_s < stop_s)).sum()) / max(1, sent),
     }
 
 

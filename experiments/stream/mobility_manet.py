@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from testbed.faults.schedules import PoissonFaults
 from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, verdict_of, where
-from testbed.report.drawing.charts import BELOW, chart
+from testbed.report.drawing.charts import draw_lines
 
 
 def points(quick: bool, seed: int) -> Points:
@@ -95,17 +95,15 @@ def _frame_checks(row: Row, name: str) -> list[Check]:
 
 def figures(rows: Rows) -> Figures:
     """Loss frame by frame."""
+    samples = {
+        (f"{name}, {_name(row)}", frame["frame"]): (100 * frame[f"{name}_loss"], 0.0)
+        for row in rows
+        for name in ("predicted", "measured")
+        for frame in row["frames_measured"]
+    }
     title = f"{rows[0]['nodes']} nodes, a frame every {rows[0]['frame_s']:g} s"
     x = "frame (links that vanish at its end are counted in it)"
-    loss, axes = chart(title, size=(7.0, 4.2), xlabel=x, ylabel="packets lost, %")
-    for k, row in enumerate(rows):
-        measured = row["frames_measured"]
-        for name, style, words in (("predicted", "-", f"predicted, {_name(row)}"), ("measured", "o", "measured")):
-            lost = [100 * frame[f"{name}_loss"] for frame in measured]
-            axes.plot([frame["frame"] for frame in measured], lost, f"C{k}{style}", fillstyle="none", label=words)
-    axes.xaxis.get_major_locator().set_params(integer=True)
-    axes.legend(**BELOW | {"ncols": 1})
-    return {"loss": loss}
+    return {"loss": draw_lines(title, samples, x=x, y="packets lost, %")}
 
 
 def _name(row: Row) -> str:

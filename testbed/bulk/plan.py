@@ -11,6 +11,7 @@ from typing import Literal
 
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
+from testbed.faults.fault_times import KilledProcess as KilledProcess
 from testbed.model.short_repr import ShortRepr
 from topologies.network import LinkId, Network, label_of
 
@@ -46,14 +47,6 @@ class BulkTransfer:
     @property
     def name(self) -> str:
         return label_of(self.ends)
-
-
-@dataclass(frozen=True, kw_only=True)
-class KilledProcess:
-    """The process of a node (a receiver, the listener of an I/O node) is killed ``at_s`` seconds after the start."""
-
-    node: str
-    at_s: float
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from testbed.faults.fault import Fault
 from testbed.model.verdict import Check
@@ -48,16 +47,15 @@ def names_of_faults(planned: Sequence[Fault], arrived: Sequence[FaultTimes]) -> 
     return names
 
 
-class ProcessKill(Protocol):
-    """A process that is ended: of a node, at a moment."""
+@dataclass(frozen=True, kw_only=True)
+class KilledProcess:
+    """The process of a node (a receiver, the listener of an I/O node) is killed ``at_s`` seconds after the start."""
 
-    @property
-    def node(self) -> str: ...
-    @property
-    def at_s(self) -> float: ...
+    node: str
+    at_s: float
 
 
-def injection_times(faults: Sequence[Fault], killed: Sequence[ProcessKill] = ()) -> tuple[tuple[str, float], ...]:
+def injection_times(faults: Sequence[Fault], killed: Sequence[KilledProcess] = ()) -> tuple[tuple[str, float], ...]:
     """(what breaks, when it begins in seconds) of every fault and every killed process."""
     return (*((label_of(f.link), f.start_s) for f in faults), *((k.node, k.at_s) for k in killed))
 

@@ -42,7 +42,7 @@ def planned_fault_record(fault: Fault, loss: float, end_s: float) -> FaultRecord
     )
 
 
-def predicted_loss(fault: Fault, loads: Mapping[LinkId, Fraction]) -> float:
+def predicted_loss(fault: Fault, loads: Mapping[LinkId, Fraction | int]) -> float:
     """Share of a stream with these loads that the fault, alone, takes."""
     hit = [fault.link, reverse_of(fault.link)] if fault.direction == "both" else [fault.link]
     share = fault.loss_fraction if fault.kind in ("loss", "impaired") else 1.0

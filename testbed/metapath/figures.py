@@ -31,19 +31,23 @@ def metapath_figures(rows: Sequence[Json]) -> dict[str, Figure]:
 
 
 def fault_figure(rows: Sequence[Json], names: Sequence[str], title: str | None = None) -> Figure:
-    """Packets lost (sum since the fault) and, below, the 95th percentile of latency in each 20 ms; left the first 0.3
-    s, right all of it."""
-    figure, axes = panels(9.5, 5.6, 2, 2, sharex="col", sharey="row", width_ratios=(1, 1.6))
-    lasts_s = rows[0]["stop_s"] - rows[0]["start_s"]
-    for above, below in zip(axes[:2], axes[2:], strict=True):
-        for number, (row, name) in enumerate(zip(rows, names, strict=True)):
-            _draw(above, below, row, name, COLOURS.get(name, f"C{5 + number}"))
-        _finish(above, below, rows[0], lasts_s)
-        below.set_xlabel("time since the fault, s")
-    axes[0].set(xlim=(-0.1, min(0.3, lasts_s)), ylabel="packets lost since the fault")
-    axes[2].set_ylabel("latency, ms\n(95th percentile of 20 ms)")
+    """Packets lost (sum since the fault) and, below, the 95th percentile of latency in each 20 ms."""
+    figure, (above, below) = panels(8, 5.6, 2, 1, sharex=True)
+    for number, (row, name) in enumerate(zip(rows, names, strict=True)):
+        _draw(above, below, row, name, COLOURS.get(name, f"C{5 + number}"))
+    sent, lasts_s = rows[0]["timeline"]["sent"], rows[0]["stop_s"] - rows[0]["start_s"]
+    limit = MAX_LOST_S * sum(sent) / (0.02 * len(sent))
+    above.axhline(limit, color="k", linestyle="--", linewidth=1, label="50 ms of packets")
+    above.plot([], [], "o", color="grey", label="reconfigured")
+    for axes in (above, below):
+        axes.axvspan(0, lasts_s, color="0.92", zorder=0)
+    above.set_yscale("symlog", linthresh=10)
+    above.set(ylim=(0, None), ylabel="packets lost since the fault")
+    below.set(yscale="log", xlabel="time since the fault, s", ylabel="latency, ms\n(95th percentile of 20 ms)")
+    below.yaxis.set_major_formatter("{x:g}")
+    below.yaxis.set_minor_formatter("")
     figure.suptitle(title or f"Around a fault: {rows[0]['link']} {rows[0]['kind']}")
-    figure.legend(*axes[1].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    figure.legend(*above.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 
 
@@ -55,19 +59,6 @@ def _draw(above: Axes, below: Axes, row: Json, name: str, colour: str) -> None:
     at_s = row.get("reconfigured_s")
     if at_s is not None:
         above.plot([at_s], [_reached(line, at_s)], "o", color=colour)
-
-
-def _finish(above: Axes, below: Axes, row: Json, lasts_s: float) -> None:
-    rate = sum(row["timeline"]["sent"]) / (0.02 * len(row["timeline"]["sent"]))
-    above.axhline(MAX_LOST_S * rate, color="k", linestyle="--", linewidth=1, label="50 ms of packets")
-    above.plot([], [], "o", color="grey", label="reconfigured")
-    above.axvspan(0, lasts_s, color="0.92", zorder=0, label="fault in force")
-    below.axvspan(0, lasts_s, color="0.92", zorder=0)
-    above.set_yscale("symlog", linthresh=10)
-    above.set_ylim(bottom=0)
-    below.set_yscale("log")
-    below.yaxis.set_major_formatter("{x:g}")
-    below.yaxis.set_minor_formatter("")
 
 
 def _reached(line: Mapping[str, Sequence[Any]], at_s: float) -> int:

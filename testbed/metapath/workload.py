@@ -1,33 +1,16 @@
 """A plain stream, without a code, whose routing answers failures: FT-DRB, one path, or a route that is computed
 again."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from testbed.metapath.options import MetapathPlanOptions
 from testbed.metapath.plan import MetapathPlan, MetapathRun
 from testbed.model.options.planner import planner
-from testbed.model.progress import ReportProgress
-from testbed.model.workload import Judgement, Workload
+from testbed.model.workload import Workload, lazily
 
-
-def _build(requested: MetapathPlanOptions) -> MetapathPlan:
-    from testbed.metapath.planning import build_metapath
-
-    return build_metapath(requested)
-
-
-def _emulate(plan: MetapathPlan, report_progress: ReportProgress | None) -> MetapathRun:
-    from testbed.metapath.emulated.fabric import run_metapath_stream
-
-    return run_metapath_stream(plan, report_progress)
-
-
-def _judge(plan: MetapathPlan, run: MetapathRun) -> Judgement:
-    from testbed.metapath.judgement import judge_metapaths
-
-    return judge_metapaths(plan, run)
+_BUILD: Callable[[MetapathPlanOptions], MetapathPlan] = lazily("testbed.metapath.planning:build_metapath")
 
 
 def _view(plan: MetapathPlan) -> tuple[str, Callable[[], Any]]:
@@ -38,12 +21,6 @@ def _view(plan: MetapathPlan) -> tuple[str, Callable[[], Any]]:
     loads = {link.id: 1 for link in plan.network.links}
     more = {"source": plan.source, "sink": plan.sink, "duration_s": plan.duration_s}
     return title, partial(network_view, title, plan.network, loads, plan.faults, share="stream", **more)
-
-
-def _figures(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    from testbed.metapath.figures import metapath_figures
-
-    return metapath_figures(rows)
 
 
 def _shown(document: Mapping[str, Any]) -> Iterator[str]:
@@ -67,19 +44,19 @@ def _ms(value_s: float | None) -> str:
     return "-" if value_s is None else f"{1e3 * value_s:.0f}"
 
 
-metapath_plan = planner("metapath_plan", "A plain stream whose routing answers failures.", MetapathPlanOptions, _build)
-METAPATH = Workload(
+metapath_plan = planner("metapath_plan", "A plain stream whose routing answers failures.", MetapathPlanOptions, _BUILD)
+METAPATH: Workload[MetapathPlan, MetapathRun] = Workload(
     name="metapath",
     former_keys={"lost_later": "lost_after_reroute", "noticed_s": "detected_s"},
     stored_as="stream-routing",
     title="A stream whose routing answers failures",
     plan=MetapathPlan,
     options=MetapathPlanOptions,
-    build=_build,
-    emulate=_emulate,
-    judge=_judge,
+    build=_BUILD,
+    emulate=lazily("testbed.metapath.emulated.fabric:run_metapath_stream"),
+    judge=lazily("testbed.metapath.judgement:judge_metapaths"),
     view=_view,
-    figures=_figures,
+    figures=lazily("testbed.metapath.figures:metapath_figures"),
     shown=_shown,
     example=lambda: metapath_plan("torus:3x3", "h0_0", "h1_1", faults="none"),
 )

@@ -77,11 +77,9 @@ def build_sender(
 def sender_parameters(plan: StreamPlan, key: bytes | None, *, adaptive: bool) -> SenderParameters:
     """How a sender of the plan paces, seals and judges; ``adaptive``: its N follows what is reported."""
     stream = plan.stream
+    names = ("source_packets", "symbol_bytes", "rate_pps", "playback_s")
     return SenderParameters(
-        source_packets=stream.source_packets,
-        symbol_bytes=stream.symbol_bytes,
-        rate_pps=stream.rate_pps,
-        playback_s=stream.playback_s,
+        **{name: getattr(stream, name) for name in names},
         late_parity_pps=stream.late_pps,
         session=0 if key is None else secrets.randbits(32),
         key=key,
@@ -136,15 +134,8 @@ def worst_single_failure(plan: StreamPlan) -> int:
 
 def receiver_parameters(plan: StreamPlan, key: bytes | None = None) -> ReceiverParameters:
     """Of the end that receives the plan's stream, sealed under the key."""
-    stream = plan.stream
-    return ReceiverParameters(
-        source_packets=stream.source_packets,
-        symbol_bytes=stream.symbol_bytes,
-        playback_s=stream.playback_s,
-        report_interval_s=stream.report_interval_s,
-        report_packets=stream.report_packets,
-        key=key,
-    )
+    names = ("source_packets", "symbol_bytes", "playback_s", "report_interval_s", "report_packets")
+    return ReceiverParameters(**{name: getattr(plan.stream, name) for name in names}, key=key)
 
 
 def build_receiver(plan: StreamPlan, key: bytes | None = None) -> StreamReceiver:

@@ -109,6 +109,19 @@ class StreamsPlan(ShortRepr):
         return self.plans[0].network
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ProbePlan(ShortRepr):
+    """``plan`` is streamed twice with ``link`` down, at N and at N - 1, so many blocks each time."""
+
+    plan: StreamPlan
+    link: LinkId
+    blocks: int
+
+    @property
+    def network(self) -> Network:
+        return self.plan.network
+
+
 FORMAT = 1
 
 

@@ -17,7 +17,7 @@ from testbed.model.verdict import repeated
 from testbed.results.result_store import OpenRun, ResultStore
 from testbed.stream.fabric import StreamFabric, open_fabric
 from testbed.stream.judgement.streams import StreamJudgement, StreamsJudgement, judge_stream, judge_together
-from testbed.stream.live_view import stream_view
+from testbed.stream.live_view import streams_view
 from testbed.stream.plan import StreamPlan, plan_to_json
 
 Titled = Sequence[tuple[str, StreamPlan]]
@@ -54,7 +54,7 @@ def run_in_turn(
     fabric, parts = open_fabric(fabric_name), []
     with ResultStore(results).new_run(name, manifest) as store:
         for number, (title, plan) in enumerate(titled):
-            with live_progress(f"{number + 1}/{len(titled)} {title}", partial(stream_view, plan, title)) as progress:
+            with live_progress(f"{number + 1}/{len(titled)} {title}", partial(streams_view, [plan], title)) as progress:
                 parts.append(run_and_judge(plan, fabric, progress, repeats_if_invalid=repeats_if_invalid))
             for record in parts[-1].records(number, title):
                 store.add(record)

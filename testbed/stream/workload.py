@@ -4,7 +4,7 @@ command runs them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from testbed.model.options.planner import planner
 from testbed.model.progress import ReportProgress
 from testbed.model.run_records import Manifest
-from testbed.model.workload import How, Workload
+from testbed.model.workload import How, Workload, lazily
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.options import MobilityOptions, StreamOptions, StreamRunOptions
-from testbed.stream.plan import StreamPlan, StreamsPlan
+from testbed.stream.plan import ProbePlan, StreamPlan, StreamsPlan
 
 if TYPE_CHECKING:
     from testbed.stream.judgement.streams import StreamJudgement, StreamsJudgement
@@ -28,22 +28,18 @@ MOVING = (
 Runs = tuple[StreamMeasurements, ...]
 
 
-def _build(requested: StreamOptions) -> StreamPlan:
-    from testbed.stream.planning import build_stream
-
-    return build_stream(requested)
-
-
-def _build_moving(requested: MobilityOptions) -> StreamPlan:
-    from testbed.stream.mobility import build_mobility
-
-    return build_mobility(requested)
+_BUILD: Callable[[StreamOptions], StreamPlan] = lazily("testbed.stream.planning:build_stream")
+_BUILD_MOVING: Callable[[MobilityOptions], StreamPlan] = lazily("testbed.stream.mobility:build_mobility")
+_JUDGE: Callable[[StreamPlan, StreamMeasurements], StreamJudgement] = lazily(
+    "testbed.stream.judgement.streams:judge_stream"
+)
+_KEEPS = lazily("testbed.stream.run_in_turn:stored_streams")
 
 
 def _titled(requested: MobilityOptions) -> StreamsPlan:
     first = requested.frames[0] if isinstance(requested.frames, (list, tuple)) else requested.frames
     title = f"{first} {requested.source} to {requested.sink}, moving"
-    return StreamsPlan(plans=(_build_moving(requested),), titles=(title,))
+    return StreamsPlan(plans=(_BUILD_MOVING(requested),), titles=(title,))
 
 
 def _measure(plan: StreamPlan, how: How, report_progress: ReportProgress | None) -> StreamMeasurements:
@@ -70,29 +66,17 @@ def carry_streams(streams: StreamsPlan, how: How, report_progress: ReportProgres
     return fabric.run_concurrently(streams.plans, report_progress)
 
 
-def _judge(plan: StreamPlan, run: StreamMeasurements) -> StreamJudgement:
-    from testbed.stream.judgement.streams import judge_stream
-
-    return judge_stream(plan, run)
-
-
 def _judge_together(streams: StreamsPlan, runs: Runs) -> StreamsJudgement:
     from testbed.stream.judgement.streams import judge_together
 
-    return judge_together([_judge(plan, run) for plan, run in zip(streams.plans, runs, strict=True)], streams.titles)
-
-
-def _keeps(results: Path, name: str, manifest: Manifest) -> AbstractContextManager[Callable[[Any], Path]]:
-    from testbed.stream.run_in_turn import stored_streams
-
-    return stored_streams(results, name, manifest)
+    return judge_together([_JUDGE(plan, run) for plan, run in zip(streams.plans, runs, strict=True)], streams.titles)
 
 
 @contextmanager
 def _keeps_one(results: Path, name: str, manifest: Manifest) -> Iterator[Callable[[StreamJudgement], Path]]:
     from testbed.stream.judgement.streams import judge_together
 
-    with _keeps(results, name, manifest) as keep:
+    with _KEEPS(results, name, manifest) as keep:
         yield lambda judged: keep(judge_together([judged], [_title(judged.plan)]))
 
 
@@ -100,27 +84,19 @@ def _title(plan: StreamPlan) -> str:
     return f"{plan.network.name} {plan.forward.source} to {plan.forward.sink}"
 
 
-def _view(streams: StreamsPlan) -> tuple[str, Callable[[], Any]]:
-    from testbed.stream.live_view import stream_view, streams_view
+def _probe_view(probe: ProbePlan) -> tuple[str, Callable[[], Any]]:
+    return _view(StreamsPlan(plans=(probe.plan,), titles=(f"{probe.blocks} blocks of fixed size, twice",)))
 
-    if len(streams.plans) == 1:
-        return streams.titles[0], partial(stream_view, streams.plans[0], streams.titles[0])
-    title = f"{len(streams.plans)} streams at once"
+
+def _view(streams: StreamsPlan) -> tuple[str, Callable[[], Any]]:
+    from testbed.stream.live_view import streams_view
+
+    title = streams.titles[0] if len(streams.plans) == 1 else f"{len(streams.plans)} streams at once"
     return title, partial(streams_view, streams.plans, title)
 
 
-def _closing(judged: StreamsJudgement) -> Iterator[object]:
-    from testbed.stream.judgement.streams import closing_words
-
-    yield from closing_words(judged)
-
-
-def _example() -> StreamPlan:
-    return stream_plan("ring:4", "s0", "s2", faults=["s0->s1@2-3"], duration_s=4, rate_pps=200)
-
-
-stream_plan = planner("stream_plan", "A coded stream over a split route while links fail.", StreamOptions, _build)
-mobility_plan = planner("mobility_plan", "A coded stream while nodes move.", MobilityOptions, _build_moving)
+stream_plan = planner("stream_plan", "A coded stream over a split route while links fail.", StreamOptions, _BUILD)
+mobility_plan = planner("mobility_plan", "A coded stream while nodes move.", MobilityOptions, _BUILD_MOVING)
 FORMER_KEYS = {
     "misled_blocks": "spurious_loss_blocks",
     "sent_per_source_misled": "sent_per_source_spurious",
@@ -139,9 +115,9 @@ STREAM = Workload(
     former_keys=FORMER_KEYS,
     plan=StreamPlan,
     carry=_measure,
-    judge=_judge,
+    judge=_JUDGE,
     keeps=_keeps_one,
-    example=_example,
+    example=lambda: stream_plan("ring:4", "s0", "s2", faults=["s0->s1@2-3"], duration_s=4, rate_pps=200),
 )
 """One stream, as the library runs it."""
 STREAMS = Workload(
@@ -151,11 +127,21 @@ STREAMS = Workload(
     carry=carry_streams,
     judge=_judge_together,
     spreads=True,
-    keeps=_keeps,
+    keeps=_KEEPS,
     view=_view,
-    closing=_closing,
+    closing=lazily("testbed.stream.judgement.streams:closing_words"),
 )
 """Streams at once, as commands run them."""
+PROBE: Workload[ProbePlan, Any] = Workload(
+    name="probe",
+    plan=ProbePlan,
+    carry=lazily("testbed.stream.probe:carry_probe"),
+    judge=lazily("testbed.stream.probe:judged_probe"),
+    view=_probe_view,
+    shown=lambda document: [f"{document['link']} down, {document['fabric']}"],
+    keeps=lambda *_: nullcontext(lambda _: None),
+)
+"""A probe of a block size by the command ``stream``; nothing of it is kept."""
 MOBILITY = replace(
     STREAMS,
     description=MOVING,

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from testbed.report.drawing.charts import COMPARED, chart
+
 _COLOURS = {"direct": "#8c8c8c", "none": "#a3241b", "static": "#3f7fbf", "adaptive": "#1b7837"}
 
 
@@ -13,22 +15,15 @@ def trial_figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _voice(row: Mapping[str, Any]) -> Any:
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(9, 3.4), layout="constrained")
+    x, y = "time since the first packet, s", "mean opinion score"
+    figure, axes = chart(size=(9, 3.4), xlabel=x, ylabel=y, xlim=(0, row["duration_s"]), ylim=(0.9, 4.6))
     for rival, curve in row["opinions"].items():
-        times, opinions = zip(*curve, strict=True)
-        axes.plot(times, opinions, color=_COLOURS[rival], label=rival, marker=".", linewidth=1.4)
+        axes.plot(*zip(*curve, strict=True), ".-", color=_COLOURS[rival], label=rival)
     for number, fault in enumerate(row["faults"]):
         stop_s = min(row["duration_s"], fault["stop_s"] or row["duration_s"])
         label = None if number else "a link is broken"
         axes.axvspan(fault["start_s"], stop_s, color="#f2dfae", alpha=0.6, zorder=0, label=label)
-    axes.set_xlabel("time since the first packet, s")
-    axes.set_ylabel("mean opinion score")
-    axes.set_ylim(0.9, 4.6)
-    axes.set_xlim(0, row["duration_s"])
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside lower center", ncols=5, frameon=False, fontsize="small")
+    axes.legend(**COMPARED)
     broken = ", ".join(f"{fault['link']} {fault['kind']}" for fault in row["faults"]) or "nothing"
     between = " and ".join(row["between"])
     figure.set_label(

@@ -14,7 +14,6 @@ from testbed.model.label_split import LabelSplit
 from testbed.model.naming.names import known_network, read_node
 from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import spray
-from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import Epoch, planned_epochs
 from testbed.stream.prediction.failure_candidates import cable_name
 from testbed.tunnel.options import RIVALS, WORKLOADS, TunnelOptions
@@ -55,14 +54,9 @@ class TrialPlan:
     def sink(self) -> str:
         return self.tunnel.there.sink
 
-    @property
-    def disturbed(self) -> StreamPlan:
-        """The way there, with the faults of a run."""
-        return replace(self.tunnel.there, faults=self.faults, duration_s=self.duration_s)
-
     def epochs(self) -> tuple[Epoch, ...]:
         """Times between which links fail and are repaired, of the split way there."""
-        return planned_epochs(self.disturbed)
+        return planned_epochs(replace(self.tunnel.there, faults=self.faults, duration_s=self.duration_s))
 
 
 @dataclass(frozen=True, kw_only=True)

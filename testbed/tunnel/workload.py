@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
 from testbed.model.options.planner import planner
-from testbed.model.progress import ReportProgress
-from testbed.model.workload import Judgement, Workload
+from testbed.model.workload import Workload, lazily
 from testbed.tunnel.options import TunnelOptions
-from testbed.tunnel.trial import TrialMeasurements, TrialPlan, build_trial
+from testbed.tunnel.trial import TrialPlan, build_trial
 
 DESCRIPTION = (
     "Carry the packets of programs (echoes, voice, iperf3, a moving picture) between two nodes through a tunnel that "
     "codes them and splits them over capillary routes, while links fail; and the same over its rivals: one shortest "
     "path, the split without code, and a code for any one cable. A program of your own follows --."
 )
-
-
-def _emulate(plan: TrialPlan, report_progress: ReportProgress | None) -> TrialMeasurements:
-    from testbed.tunnel.emulated.fabric import emulate_trial
-
-    return emulate_trial(plan, report_progress)
-
-
-def _judge(plan: TrialPlan, run: TrialMeasurements) -> Judgement:
-    from testbed.tunnel.judgement import judge_trial
-
-    return judge_trial(plan, run)
 
 
 def _view(plan: TrialPlan) -> tuple[str, Callable[[], Any]]:
@@ -39,12 +26,6 @@ def _view(plan: TrialPlan) -> tuple[str, Callable[[], Any]]:
     title = f"{network.name}: tunnel between {plan.source} and {plan.sink}"
     view = partial(network_view, title, network, loads, plan.faults, source=plan.source, sink=plan.sink)
     return f"{plan.tunnel.there.method}, {', '.join(plan.rivals)}", view
-
-
-def _figures(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    from testbed.tunnel.figures import trial_figures
-
-    return trial_figures(rows)
 
 
 def _shown(document: Mapping[str, Any]) -> Iterator[str]:
@@ -88,10 +69,10 @@ TUNNEL = Workload(
     plan=TrialPlan,
     options=TunnelOptions,
     build=build_trial,
-    emulate=_emulate,
-    judge=_judge,
+    emulate=lazily("testbed.tunnel.emulated.fabric:emulate_trial"),
+    judge=lazily("testbed.tunnel.judgement:judge_trial"),
     view=_view,
-    figures=_figures,
+    figures=lazily("testbed.tunnel.figures:trial_figures"),
     shown=_shown,
     example=lambda: tunnel_plan("ring:4", ("s0", "s2"), workload="voip", duration_s=4.0),
 )

@@ -12,7 +12,7 @@ import numpy as np
 from experiments.interconnect.samples import at_least, at_most
 from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, sum_of, where
 from testbed.model.verdict import Check, Claim, Verdict
-from testbed.report.drawing.charts import BLUE, GREEN, RED, Figure, chart
+from testbed.report.drawing.charts import Figure, draw_lines
 from testbed.routers.measurements import RouterRun, find_cycle
 from testbed.routers.plan import RouterPlan, dependency_cycles, ring_plan, two_failures_plan
 
@@ -142,20 +142,17 @@ def figures(rows: Rows) -> Figures:
     }
 
 
-_DRAWN = {"none": (RED, "no avoidance"), "nac": (BLUE, "NAC"), "bubble": (GREEN, "bubble flow control")}
+_DRAWN = {"none": "no avoidance", "nac": "NAC", "bubble": "bubble flow control"}
 
 
 def _draw(network: str, rows: Rows) -> Figure:
     title, y = f"{network}: real packets between software routers", "messages received"
-    figure, axes = chart(title, xlabel="time (s)", ylabel=y)
-    for row in rows:
-        colour, name = _DRAWN[row["avoidance"]]
-        times = [SHOWN_S * k for k in range(len(row["received_by"]))]
-        label = f"{name}: {row['received']} of {row['made']}"
-        axes.plot(times, row["received_by"], color=colour, linewidth=1.6, label=label)
-    axes.set_ylim(bottom=0)
-    axes.legend()
-    return figure
+    samples = {
+        (f"{_DRAWN[row['avoidance']]}: {row['received']} of {row['made']}", SHOWN_S * k): (count, 0.0)
+        for row in rows
+        for k, count in enumerate(row["received_by"])
+    }
+    return draw_lines(title, samples, x="time (s)", y=y)
 
 
 STUDY = Study.of_module(

@@ -17,7 +17,7 @@ from experiments.stream.networks import NETWORKS, Ends, points_over
 from testbed.model.code_description import describe_code
 from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grouped, sum_of, verdict_of
 from testbed.model.verdict import Check, Claim, Verdict
-from testbed.report.drawing.charts import Axes, panels, ticks
+from testbed.report.drawing.charts import draw_lines, ticks
 from testbed.stream.measurements import BoolArray, FloatArray
 from testbed.stream.prediction.expected_redundancy import StateCosts
 
@@ -265,33 +265,22 @@ def _at_rest(rows: Rows) -> Check:
 
 def figures(rows: Rows) -> Figures:
     """Packets a failure by its duration, and over D x P x ROR by the links that are down."""
-    figure, (left, right) = panels(11, 4.8, columns=2)
-    for number, (network, own) in enumerate(grouped(rows, "network").items()):
-        _draw_by_duration(left, [row for row in own if "law" not in row], f"C{number}", network)
-        down = sorted((row["down"], row["cost"] / row["predicted"]) for row in own if row.get("law") == "down")
-        if down:
-            right.semilogx(*zip(*down, strict=True), "o-", color=f"C{number}", label=network)
-    ticks(left, (row["lasts_s"] for row in rows if "law" not in row))
-    left.plot([], [], "ko", label="measured, without the transient")
-    left.plot([], [], "kx", label="measured, all packets")
-    left.plot([], [], "k:", label="rival: as the shortest")
-    right.axhline(1, color="k", linestyle="--", linewidth=1, label="D x P x ROR")
-    left.set(xlabel="duration of a failure, s", ylabel="packets beyond rest a failure", title="by duration")
-    right.set(xlabel="links down on average", ylabel="packets beyond rest over D x P x ROR", title="where the law ends")
-    for axes in (left, right):
-        axes.legend()
-    return {"failure_cost": figure}
-
-
-def _draw_by_duration(axes: Axes, rows: Rows, colour: str, network: str) -> None:
-    by_duration = dict(sorted(grouped(rows, "lasts_s").items()))
-    lasting = list(by_duration)
-    formula, steady = zip(*map(cost_of_a_failure, by_duration.values()), strict=True)
-    total = [sum_of(own, "total") / max(1, sum_of(own, "failures")) for own in by_duration.values()]
-    axes.loglog(lasting, formula, "-", color=colour, label=f"{network}: eq. 22")
-    axes.loglog(lasting, steady, "o", color=colour)
-    axes.loglog(lasting, total, "x", color=colour)
-    axes.loglog(lasting, [formula[0]] * len(lasting), ":", color=colour)
+    costs: dict[tuple[str, float], tuple[float, float]] = {}
+    streams = [row for row in rows if "law" not in row]
+    for (network, lasts_s), own in sorted(grouped(streams, ("network", "lasts_s")).items()):
+        formula, steady = cost_of_a_failure(own)
+        total = sum_of(own, "total") / max(1, sum_of(own, "failures"))
+        found = {"eq. 22": formula, "measured, without the transient": steady, "measured, all packets": total}
+        costs |= {(f"{network}: {words}", lasts_s): (value, 0.0) for words, value in found.items()}
+    down = {(r["network"], r["down"]): (r["cost"] / r["predicted"], 0.0) for r in rows if r.get("law") == "down"}
+    title, x, y = "Cost by duration", "duration of a failure, s", "packets beyond rest a failure"
+    by_duration = draw_lines(title, costs, x=x, y=y)
+    ticks(by_duration.axes[0], (row["lasts_s"] for row in streams))
+    by_duration.axes[0].set_yscale("log")
+    title, x, y = "Where the law ends", "links down on average", "packets beyond rest over D x P x ROR"
+    law = draw_lines(title, down, x=x, y=y, claim=(1.0, "D x P x ROR"))
+    law.axes[0].set_xscale("log")
+    return {"failure_cost": by_duration, "law": law}
 
 
 STUDY = Study.of_module(

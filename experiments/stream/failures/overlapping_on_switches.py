@@ -11,7 +11,7 @@ from experiments.stream.failures.failing_streams import chance_spread, cost_figu
 from testbed.faults.schedules import PoissonFaults
 from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grouped, mean_of, sum_of, verdict_of
 from testbed.model.verdict import Check, Claim, Verdict
-from testbed.report.drawing.charts import BELOW, chart
+from testbed.report.drawing.charts import draw_lines
 
 NETWORK, SOURCE, SINK = "swiss-t1", "s1", "s6"
 LASTS_S = 1.0
@@ -138,24 +138,21 @@ def _given(rows: Rows, name: str) -> Check:
 
 def figures(rows: Rows) -> Figures:
     """Redundancy over the rate of failures."""
+    words = {
+        "mean": f"expected, any number of failures at once, ± {DEVIATIONS:g} standard deviations",
+        "equation_45": "equation 45, corrected (one or two at once)",
+        "singles_only": "single failures only",
+        "redundancy_states": "predicted from these failures",
+        "redundancy": "packets sent",
+    }
+    samples = {
+        (said, rate): (_mean(own, key), DEVIATIONS * chance_spread(own) if key == "mean" else 0.0)
+        for key, said in words.items()
+        for rate, own in by_rate(rows).items()
+    }
     title = f"{NETWORK}, {SOURCE} to {SINK}: {sum_of(rows, 'failures')} failures"
     x, y = "failures of each cable, 1/s (each lasts 1 s)", "redundancy, packets beyond rest over those of rest"
-    figure, axes = chart(title, size=(6.4, 4.2), xlabel=x, ylabel=y)
-    pooled = by_rate(rows)
-    rates, own = list(pooled), list(pooled.values())
-    low, high = ([_mean(o, "mean") + sign * DEVIATIONS * chance_spread(o) for o in own] for sign in (-1, 1))
-    axes.fill_between(rates, low, high, color="0.88", label=f"expected, ± {DEVIATIONS:g} standard deviations")
-    for key, style, words in (
-        ("mean", "k-", "expected, any number of failures at once"),
-        ("equation_45", "C0--", "equation 45, corrected (one or two at once)"),
-        ("singles_only", "C1:", "single failures only"),
-        ("redundancy_states", "C2x", "predicted from these failures"),
-        ("redundancy", "C3o", "packets sent"),
-    ):
-        axes.plot(rates, [_mean(o, key) for o in own], style, label=words, fillstyle="none", markersize=8)
-    axes.set_ylim(bottom=0)
-    axes.legend(**BELOW | {"ncols": 1})
-    return {"redundancy": figure}
+    return {"redundancy": draw_lines(title, samples, x=x, y=y)}
 
 
 STUDY = Study.of_module(

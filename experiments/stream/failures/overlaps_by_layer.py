@@ -25,7 +25,7 @@ from experiments.stream.networks import points_over
 from testbed.model.code_description import describe_code
 from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grouped, mean_of, sum_of, where
 from testbed.model.verdict import Check, Claim, Verdict
-from testbed.report.drawing.charts import panels, ticks
+from testbed.report.drawing.charts import draw_lines, ticks
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.prediction.expected_redundancy import (
     StateCosts,
@@ -221,35 +221,30 @@ def _streams(unavailable: float, rows: Rows) -> list[Check]:
 
 
 def figures(rows: Rows) -> Figures:
-    """Redundancy over unavailability by layer, relative to the first layer: the mean of the networks, and the network
-    of the packets."""
-    figure, (left, right) = panels(11, 4.8, columns=2)
-    whole = whole_networks(rows)
-    at = [100 * u for u in UNAVAILABLE]
-    for number, layers in enumerate(LAYERS):
-        ratios = [[b / a for a, b in zip(own[1]["mean"], own[layers]["mean"], strict=True)] for own in whole.values()]
+    """Redundancy over unavailability by layer: relative to the first layer, the mean of the networks, and on the
+    network of the packets."""
+    whole, by_layer, shown = whole_networks(rows), {}, {}
+    for layers in LAYERS:
         words = "all layers" if layers == FULL else f"layer {layers}"
-        if ratios:
-            left.plot(at, np.exp(np.log(ratios).mean(axis=0)), "-", color=f"C{number}", label=words)
-        if SHOWN[0] in whole and layers in (1, FULL):
-            computed = [mean / u for mean, u in zip(whole[SHOWN[0]][layers]["mean"], UNAVAILABLE, strict=True)]
-            right.plot(at, computed, "-", color=f"C{number}", label=f"{words}, computed")
-    left.set(title=f"geometric mean of {len(whole)} networks", ylabel="mean redundancy, over that of layer 1")
-    packets = where(rows, kind="packets")
-    for layers, colour, aside in ((1, "C0", 0.96), (FULL, f"C{len(LAYERS) - 1}", 1.04)):
-        for u, own in sorted(grouped(where(packets, layers=layers), "unavailable").items()):
-            spread, mean = chance_spread(own), mean_of(own, "redundancy")
-            place, style = 100 * u * aside, {"color": colour, "fillstyle": "none"}
-            right.plot(place, expected_mean(own, "mean") / u, "_", color=colour, markersize=14)
-            right.errorbar(place, mean / u, yerr=1.96 * spread / u, fmt="o", **style)
-    right.set(title=SHOWN[0], ylabel="mean redundancy, over unavailability")
-    right.plot([], [], "k_", markersize=14, label="expected of packets: no answer without reports")
-    right.plot([], [], "ko", fillstyle="none", label="packets sent, 95 % of chance")
-    for axes in (left, right):
-        axes.set_xlabel("time for which each cable is broken: rate x duration, %")
-        ticks(axes, (0.01, 0.1, 1, 10))
-        axes.legend(loc="upper left")
-    return {"overlaps_by_layer": figure}
+        for k, u in enumerate(UNAVAILABLE):
+            if whole:
+                ratios = [own[layers]["mean"][k] / own[1]["mean"][k] for own in whole.values()]
+                by_layer[words, 100 * u] = statistics.geometric_mean(ratios), 0.0
+            if SHOWN[0] in whole and layers in (1, FULL):
+                shown[f"{words}, computed", 100 * u] = whole[SHOWN[0]][layers]["mean"][k] / u, 0.0
+        for u, own in grouped(where(rows, kind="packets", layers=layers), "unavailable").items():
+            chance = 1.96 * chance_spread(own) / u
+            shown[f"{words}, expected of packets", 100 * u] = expected_mean(own, "mean") / u, 0.0
+            shown[f"{words}, packets sent, 95 % of chance", 100 * u] = mean_of(own, "redundancy") / u, chance
+    x = "time for which each cable is broken: rate x duration, %"
+    title, y = f"Geometric mean of {len(whole)} networks", "mean redundancy, over that of layer 1"
+    drawn = {
+        "overlaps_by_layer": draw_lines(title, by_layer, x=x, y=y),
+        "packets": draw_lines(SHOWN[0], shown, x=x, y="mean redundancy, over unavailability"),
+    }
+    for figure in drawn.values():
+        ticks(figure.axes[0], (0.01, 0.1, 1, 10))
+    return drawn
 
 
 STUDY = Study.of_module(

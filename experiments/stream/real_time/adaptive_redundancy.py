@@ -10,7 +10,7 @@ cable.
 """
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise, product
@@ -20,7 +20,7 @@ import numpy as np
 from testbed.faults.fault import Fault
 from testbed.faults.schedules import PoissonFaults
 from testbed.model.studies import Check, Claim, Points, Results, Row, Rows, Study, Verdict, grid, mean_of, sum_of, where
-from testbed.report.drawing.charts import AMBER, BLUE, GREEN, INK, ORANGE, PURPLE, SKY, Axes, panels, ticks
+from testbed.report.drawing.charts import draw_lines, ticks
 from testbed.stream.endpoints import build_sender
 from testbed.stream.judgement.fault_results import size_range
 from testbed.stream.options import LabelOrder
@@ -262,45 +262,22 @@ def _decode_check(times: Sequence[float | None], repaired_s: float) -> Check:
     )
 
 
-STYLES = {
-    "clairvoyant": (INK, "--", "x"),
-    "diagnosing": (PURPLE, "-", "D"),
-    "estimating": (BLUE, "-", "o"),
-    "estimating, short hold": (SKY, "-", "s"),
-    "none": (AMBER, ":", "*"),
-    "fixed, at rest": (ORANGE, ":", "v"),
-    "fixed, for the worst": (GREEN, ":", "^"),
-}
-MEASURES: Mapping[str, Callable[[Row], float]] = {
-    "parity sent,\n% of the source packets": lambda row: 100 * row["overhead"],
-    "parity that came and was not\nneeded, % of the source packets": lambda row: 100 * row["wasted"],
-    "late or lost,\n% of the source packets": lambda row: 100 * row["late"],
+MEASURES = {
+    "overhead": "parity sent, % of the source packets",
+    "wasted": "parity that came and was not needed, % of the source packets",
+    "late": "late or lost, % of the source packets",
 }
 
 
 def figures(rows: Rows) -> Results:
-    """``spent-and-lost``: a column a pattern with what stands below it, a row a measure, a line a sender."""
-    named = {name: across for name, across in PATTERNS.items() if any(row["pattern"] == name for row in rows)}
-    figure, every = panels(4.6 * len(named), 9.2, len(MEASURES), len(named), sharey="row")
-    for axes, ((words, value), pattern) in zip(every, product(MEASURES.items(), named), strict=True):
-        for sender in SENDERS:
-            _line(axes, rows, pattern, sender, value)
-        axes.set(ylabel=words if pattern == next(iter(named)) else "")
-    for above, below, (pattern, across) in zip(every, every[-len(named) :], named.items(), strict=False):
-        above.set_title(pattern)
-        below.set_xlabel(across)
-    for axes in every[:: len(named)]:
-        axes.set_ylim(bottom=0)  # last: it ends the scaling of the whole row
-    figure.legend(*every[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(3, len(SENDERS)))
-    return {"spent-and-lost": figure}
-
-
-def _line(axes: Axes, rows: Rows, pattern: str, sender: str, value: Callable[[Row], float]) -> None:
-    own = sorted((row["at"], value(row)) for row in where(rows, pattern=pattern, sender=sender))
-    colour, style, mark = STYLES[sender]
-    look = {"color": colour, "linestyle": style, "marker": mark, "fillstyle": "none"}
-    axes.plot([at for at, _ in own], [y for _, y in own], label=sender, **look)
-    ticks(axes, (at for at, _ in own))
+    """A figure a pattern and measure, a line a sender."""
+    drawn = {}
+    for (pattern, across), (measure, words) in product(PATTERNS.items(), MEASURES.items()):
+        if own := where(rows, pattern=pattern):
+            samples = {(row["sender"], row["at"]): (100 * row[measure], 0.0) for row in own}
+            figure = drawn[f"{pattern.replace(' ', '-')}-{measure}"] = draw_lines(pattern, samples, x=across, y=words)
+            ticks(figure.axes[0], (row["at"] for row in own))
+    return drawn
 
 
 STUDY = Study.of_module(

@@ -4,11 +4,12 @@ and in virtual time."""
 from itertools import product
 
 from testbed.download.judgement import judge_download
+from testbed.download.prediction import alternatives, predict, tolerances
 from testbed.download.simulated import simulate_download
 from testbed.download.workload import download_plan
 from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grid, grouped, verdict_of, where
 from testbed.model.verdict import Check, Claim, Verdict
-from testbed.report.drawing.charts import panels
+from testbed.report.drawing.charts import draw_lines
 
 PAIRS = {"swiss-t1": ("s1", "s6"), "optical-cloud": ("x1", "x14"), "torus:4x4": ("s0_0", "s2_2")}
 DOWNLOADS = {
@@ -44,15 +45,14 @@ def measure(point: Row) -> Results:
         from testbed.download.emulated import emulate_download
 
         run = emulate_download(plan)
-    judged = judge_download(plan, run)
-    verdict, prediction = judged.verdict, judged.prediction
+    verdict = judge_download(plan, run).verdict
     arrived = [0] * (1 + int(max(run.arrivals_s, default=0.0) / BIN_S))
     for at_s in run.arrivals_s:
         arrived[int(at_s / BIN_S)] += 1
     return {
         "seconds": run.seconds,
-        "predicted_s": prediction.others.constant_rate_s if constant_rate else prediction.expected.seconds,
-        "tolerance_s": prediction.seconds_tolerance,
+        "predicted_s": alternatives(plan).constant_rate_s if constant_rate else predict(plan).seconds,
+        "tolerance_s": tolerances(plan)[0],
         "sent": run.sent,
         "verified": run.verified,
         "verdict": "passed" if verdict.passed else "invalid" if verdict.invalid else "failed",
@@ -95,25 +95,18 @@ def _seconds(row: Row) -> float:
 
 
 def figures(rows: Rows) -> Figures:
-    """How full the last mile was, second by second: a row a network, a column a fabric, the first code."""
-    first = rows[0]["code"]
-    networks = list(dict.fromkeys(row["network"] for row in rows))
-    fabrics = list(dict.fromkeys(row["fabric"] for row in rows))
-    figure, every = panels(11, 3.4 * len(networks), len(networks), len(fabrics), sharex=True, sharey=True)
-    for axes, (network, fabric) in zip(every, product(networks, fabrics), strict=True):
-        for row in where(rows, network=network, fabric=fabric, code=first):
-            at = [BIN_S * (k + 0.5) for k in range(len(row["arrived"]))]
-            share = [100 * count / BIN_S / row["asked_pps"] for count in row["arrived"]]
-            axes.plot(at, share, label=row["download"])
-            axes.axvspan(*row["outage_s"][0], color="0.92", zorder=0)
-        axes.set_title(f"{network}, {fabric}, {first}")
-    for axes in every[:: len(fabrics)]:
-        axes.set_ylabel("arrivals, % of the rate asked for")
-    for axes in every[-len(fabrics) :]:
-        axes.set_xlabel("s (grey: the most loaded link is down)")
-    every[0].legend()
-    every[0].set_ylim(bottom=0)
-    return {"arrivals": figure}
+    """How full the last mile was, second by second, by network and fabric; the first code."""
+    drawn = {}
+    for (network, fabric), own in grouped(where(rows, code=rows[0]["code"]), ("network", "fabric")).items():
+        share = {
+            (row["download"], BIN_S * (k + 0.5)): (100 * count / BIN_S / row["asked_pps"], 0.0)
+            for row in own
+            for k, count in enumerate(row["arrived"])
+        }
+        title, y = f"{network}, {fabric} (grey: the most loaded link is down)", "arrivals, % of the rate asked for"
+        drawn[f"{network.replace(':', '-')}-{fabric}"] = figure = draw_lines(title, share, x="s", y=y)
+        figure.axes[0].axvspan(*own[0]["outage_s"][0], color="0.92", zorder=0)
+    return drawn
 
 
 STUDY = Study.of_module(

@@ -121,7 +121,7 @@ def judge(rows: Rows) -> Verdict:
     """With a queue of its own the stream is as if alone, and TCP has the rest; in one queue with TCP it is too late."""
     plan = last_mile_plan(rows[0])
     checks = [*_queue_checks(rows, plan), *_rest_checks(rows, plan)]
-    return verdict_of(rows, checks, _notes(rows))
+    return verdict_of(rows, checks)
 
 
 def _queue_checks(rows: Rows, plan: StreamPlan) -> list[Check]:
@@ -174,18 +174,6 @@ def mean(rows: Rows, case: str, key: str) -> float:
 def half_width(rows: Rows, case: str, key: str) -> float | None:
     """Of the 95 % interval of the mean over repetitions (Student's t); None for a single run."""
     return interval([row[key] for row in where(rows, case=case)])
-
-
-def _notes(rows: Rows) -> list[str]:
-    return [
-        f"{case}: {100 * mean(rows, case, 'lost'):.2f} % lost on the way, "
-        f"{100 * mean(rows, case, 'not_in_time'):.2f} % lost or later "
-        f"than {1000 * IN_TIME_S:.0f} ms, {100 * mean(rows, case, 'unplayed'):.2f} % not played; median delay "
-        f"{1000 * mean(rows, case, 'median_s'):.1f} ms, 99 % {1000 * mean(rows, case, 'p99_s'):.1f} ms; "
-        f"{mean(rows, case, 'sent_per_source'):.2f} packets sent per source packet; "
-        f"TCP {mean(rows, case, 'tcp_bps') / 1e3:.0f} kbit/s"
-        for case in dict.fromkeys(row["case"] for row in rows)
-    ]
 
 
 def figures(rows: Rows) -> Figures:

@@ -7,7 +7,7 @@ from itertools import product
 from testbed.faults.fault import Fault
 from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grouped, sum_of, verdict_of, where
 from testbed.model.verdict import Claim, Verdict
-from testbed.report.drawing.charts import chart
+from testbed.report.drawing.charts import draw_bars
 from testbed.stream.fabric import open_fabric
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.options import PROFILES
@@ -120,21 +120,14 @@ def _sent(row: Row) -> str:
 
 
 def figures(rows: Rows) -> Figures:
-    """Packets lost, a group of bars for each profile and failure; virtual time as marks."""
-    cases = list(dict.fromkeys((row["profile"], row["failure_s"]) for row in rows))
-    title, y = "One failure of the most loaded link of each route", "source packets lost or late"
-    figure, axes = chart(title, size=(8.5, 4.6), ylabel=y)
-    for number, sender in enumerate(SENDERS):
-        own = {(row["profile"], row["failure_s"]): row for row in where(rows, sender=sender)}
-        at = [k + 0.26 * (number - 1) for k in range(len(cases))]
-        bars = axes.bar(at, [own[case]["lost"] for case in cases], width=0.24, label=f"{sender}, switches")
-        axes.bar_label(bars, fmt="%.0f", fontsize=8)
-        marks = [own[case]["virtual_lost"] for case in cases]
-        axes.plot(at, marks, "k_", markersize=14, label="virtual time" if number == 0 else None)
-    names = [f"{profile}: {fails_s:g} s\n(buffer {PROFILES[profile]['playback_s']:g} s)" for profile, fails_s in cases]
-    axes.set_xticks(range(len(cases)), names)
-    axes.legend()
-    return {"profiles": figure}
+    """Packets lost, a group of bars for each profile and failure."""
+    samples = {
+        (f"{row['sender']}, {place}", f"{row['profile']}: {row['failure_s']:g} s"): (row[lost], 0.0)
+        for place, lost in (("switches", "lost"), ("virtual time", "virtual_lost"))
+        for row in rows
+    }
+    title = "One failure of the most loaded link of each route"
+    return {"profiles": draw_bars(title, samples, y="source packets lost or late")}
 
 
 STUDY = Study.of_module(

@@ -13,7 +13,7 @@ import numpy as np
 from testbed.faults.fault import Fault
 from testbed.faults.schedules import cables_of
 from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid, sum_of, where
-from testbed.report.drawing.charts import panels
+from testbed.report.drawing.charts import draw_lines
 from testbed.stream.endpoints import label_sequence
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import fault_intervals
@@ -156,19 +156,11 @@ def longest_without_loss(rows: Rows) -> float:
 
 
 def figures(rows: Rows) -> Figures:
-    """What failures of one length cost, summed over the route's cables; below, what each sender sends."""
-    figure, (left, right) = panels(11.5, 4.8, columns=2)
-    for sender, mark in zip(SENDERS, "xosD^", strict=True):
-        own = sorted(where(rows, sender=sender), key=lambda row: row["packets"])
-        at = [1000 * row["packets"] / RATE_PPS for row in own]
-        left.plot(at, [row["lost"] / row["packets"] for row in own], f"{mark}-", fillstyle="none", label=sender)
-        right.plot(at, [row["sent_per_source"] for row in own], f"{mark}-", fillstyle="none", label=sender)
-    left.set(ylabel="lost, of the packets sent meanwhile,\nsummed over the route's cables")
-    left.set_title("Source packets lost or late")
-    right.set(ylabel="packets sent for each source packet", title="Redundancy, over the whole stream")
-    for axes in (left, right):
-        axes.set(xscale="log", xlabel="length of a failure, ms", ylim=(0, None))
-    left.legend()
+    """What failures of one length cost, summed over the route's cables."""
+    samples = {(row["sender"], 1000 * row["packets"] / RATE_PPS): (row["lost"] / row["packets"], 0.0) for row in rows}
+    y = "lost or late, of the packets sent meanwhile, summed over cables"
+    figure = draw_lines("Source packets lost or late", samples, x="length of a failure, ms", y=y)
+    figure.axes[0].set_xscale("log")
     return {"static": figure}
 
 

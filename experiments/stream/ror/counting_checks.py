@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from fec.redundancy.block_size import binomial_interval
 from testbed.model.studies import Check, Claim, Results, Row, Rows, Verdict, where
-from testbed.report.drawing.charts import BLUE, INK, ORANGE, panels
+from testbed.report.drawing.charts import BLUE, INK, chart
 
 RATES = (1e-1, 1e-2, 1e-3)
 """Decoding error rates that can be counted."""
@@ -26,8 +26,7 @@ def judge_counts(rows: Rows) -> Verdict:
     checks += [_share_of_equation(random, rate) for rate in judged]
     left_out = [rate for rate in RATES if random and rate not in judged]
     few = [f"random labels, error rate {rate:g}: too few blocks to tell" for rate in left_out]
-    seen = f"{len(rows)} routes, {sum(len(row.get('load', ())) for row in rows)} failed links"
-    return Verdict.of(checks, (seen, *few))
+    return Verdict.of(checks, few)
 
 
 def _expected(rows: Rows, rate: float) -> float:
@@ -99,18 +98,12 @@ def _share_of_equation(rows: Rows, rate: float) -> Check:
 
 def counting_figures(rows: Rows) -> Results:
     """``counted_block_sizes``, of stratified labels."""
-    sizes, (one, two) = panels(10, 4.4, columns=2)
+    x, y = "packets a block, claimed", "packets a block, counted"
+    sizes, axes = chart("stratified labels", xlabel=x, ylabel=y)
     links = list(links_of(where(rows, labels="stratified")))
     claimed = [link["claimed"] for link in links]
     span = [min(claimed, default=20) - 1, max(claimed, default=21) + 1]
-    one.plot(span, span, "--", color=INK, label="as claimed")
-    one.plot(claimed, [link["counted"] for link in links], "o", color=BLUE, label=f"{len(links)} failed links")
-    one.set(xlabel="packets a block, claimed", ylabel="packets a block, counted", title="stratified labels")
-    one.legend(loc="upper left")
-    for less, colour in enumerate((BLUE, ORANGE, INK)):
-        shares = sorted(link["short"][less] / link["blocks"][less] for link in links if less < len(link["short"]))
-        label = "N packets" if not less else f"N - {less}"
-        two.plot(range(1, len(shares) + 1), shares, ".", color=colour, label=label)
-    two.set(xlabel="failed links, in order", ylabel="share of blocks not decodable", title="stratified labels")
-    two.legend(loc="center left")
+    axes.plot(span, span, "--", color=INK, label="as claimed")
+    axes.plot(claimed, [link["counted"] for link in links], "o", color=BLUE, label=f"{len(links)} failed links")
+    axes.legend(loc="upper left")
     return {"counted_block_sizes": sizes}

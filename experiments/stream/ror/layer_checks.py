@@ -2,12 +2,11 @@
 it does not."""
 
 import math
-from dataclasses import astuple
 
 from experiments.stream.ror.measured_routes import LABELS, RouteRor, allowed, beyond_notes, carried, mean_ror
 from experiments.stream.ror.sender_checks import sender_checks
 from testbed.model.studies import Check, Claim, Results, Row, Rows, Verdict, grouped, where
-from testbed.report.drawing.charts import BLUE, INK, ORANGE, Axes, panels
+from testbed.report.drawing.charts import draw_bars
 
 FULL = 0
 """Stands for all layers."""
@@ -22,12 +21,11 @@ def judge_layers(rows: Rows) -> Verdict:
     """Means layer by layer, the fall, and what is asked of the sender on every route that the code can carry."""
     left_out, rows = beyond_notes(rows), carried(rows)
     checks: list[Check] = []
-    orders = [labels for labels in LABELS if where(rows, labels=labels)]
-    for labels in orders:
+    for labels in (labels for labels in LABELS if where(rows, labels=labels)):
         means = layer_means(rows, labels)
         checks += [*_mean_checks(labels, means), _fall_check(labels, means)]
     checks += sender_checks(rows, where(rows, layers=1), "no fall: what layer 1 calls for, at every layer")
-    return Verdict.of(checks, (*(_note(rows, labels) for labels in orders), *left_out))
+    return Verdict.of(checks, left_out)
 
 
 def whole_networks(rows: Rows, labels: str) -> list[dict[int, Row]]:
@@ -78,35 +76,16 @@ def _fall_check(labels: str, means: dict[int, RouteRor]) -> Check:
     )
 
 
-def _note(rows: Rows, labels: str) -> str:
-    means = layer_means(rows, labels)
-    shown = "; ".join(f"{layer_name(k)}: {one.predicted:.2f} / {one.measured:.2f}" for k, one in means.items())
-    count = len(whole_networks(rows, labels))
-    return f"{labels} labels, mean ROR predicted / measured over {count} networks, by layers: {shown}"
-
-
 def layer_figures(rows: Rows) -> Results:
-    """``mean_ror_by_layer``, a panel for each order of labels."""
-    figure, every = panels(10, 4.4, columns=2)
-    for labels, axes in zip(LABELS, every, strict=True):
-        _draw_means(axes, rows, labels)
-    return {"mean_ror_by_layer": figure}
-
-
-def _draw_means(axes: Axes, rows: Rows, labels: str) -> None:
-    found = layer_means(rows, labels)
-    count, at = len(whole_networks(rows, labels)), list(range(len(found)))
-    values = list(found.values())
-    title = f"{labels} labels, {count} networks"
-    axes.set(title=title, xlabel="capillary layers", ylabel="mean ROR", xticks=at)
-    axes.set_xticklabels([layer_name(k) for k in found])
-    predicted, measured, bars = zip(*map(astuple, values), strict=True) if values else ((), (), ())
-    if values:
-        axes.axhline(predicted[0], color=ORANGE, linestyle=":", label="rival: no fall")
-    low, high = ([ror + sign * allowed(labels, ror) for ror in predicted] for sign in (-1, 1))
-    axes.fill_between(at, low, high, color="0.85", label="tolerance")
-    axes.plot(at, predicted, "--", color=INK, label="predicted (equation 23)")
-    axes.errorbar(at, measured, yerr=bars, label="measured, 95 % interval", fmt="o", color=BLUE, capsize=3)
-    if values:
-        axes.set_ylim(0.8 * min(low), 1.04 * max(high))
-    axes.legend(loc="lower left")
+    """``mean_ror_by_layer``, for each order of labels."""
+    drawn = {}
+    for labels in (labels for labels in LABELS if layer_means(rows, labels)):
+        means = layer_means(rows, labels)
+        predicted = {layer_name(k): (one.predicted, allowed(labels, one.predicted)) for k, one in means.items()}
+        measured = {layer_name(k): (one.measured, one.uncertainty) for k, one in means.items()}
+        words = {"predicted (equation 23), tolerance": predicted, "measured, 95 % interval": measured}
+        samples = {(name, layers): values for name, of in words.items() for layers, values in of.items()}
+        title = f"{labels} labels, {len(whole_networks(rows, labels))} networks: mean ROR by capillary layers"
+        no_fall = next(iter(predicted.values()))[0], "rival: no fall"
+        drawn[f"mean_ror_by_layer_{labels}"] = draw_bars(title, samples, y="mean ROR", claim=no_fall)
+    return drawn

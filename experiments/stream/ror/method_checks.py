@@ -6,14 +6,13 @@ while such a link is down. Two infinite ones have no order.
 
 import itertools
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from experiments.stream.ror.measured_routes import LABELS, allowed, beyond_notes, carried, mean_ror, route_ror
 from experiments.stream.ror.sender_checks import sender_checks
 from testbed.model.studies import Check, Claim, Results, Row, Rows, Verdict, sum_of, where
-from testbed.report.drawing.charts import BLUE, INK, Axes, panels
+from testbed.report.drawing.charts import draw_bars
 
 METHODS = ("single", "disjoint-2", "ecmp", "max-flow", "capillary", "least-fec:0.05")
 MEASURE = "capillary"
@@ -123,40 +122,16 @@ def _compare_with_capillary(rows: Rows, labels: str, method: str) -> Check | str
 
 
 def method_figures(rows: Rows) -> Results:
-    """``methods_beside_capillary``, a panel for each order of labels that was measured."""
-    orders = [labels for labels in LABELS if where(rows, labels=labels)]
-    figure, every = panels(5.2 * len(orders), 4.6, columns=len(orders))
-    for labels, axes in zip(orders, every, strict=True):
-        _draw_side_by_side(axes, rows, labels)
-    return {"methods_beside_capillary": figure}
-
-
-def _draw_side_by_side(axes: Axes, rows: Rows, labels: str) -> None:
-    """Mean difference to capillary routing over the networks where both are finite; the bar is what networks differ
-    by."""
-    own = where(rows, labels=labels)
-    networks = {row["network"] for row in own}
-    finite = {(row["network"], row["method"]): route_ror(row) for row in own if not row["forced"]}
-    names = [method for method in METHODS if method != MEASURE]
-    ticks = []
-    for place, method in enumerate(names):
-        both = [
-            (finite[n, method], finite[n, MEASURE]) for n in networks if {(n, method), (n, MEASURE)} <= finite.keys()
-        ]
-        ticks.append(f"{method}\n{f'{len(both)} of {len(networks)}' if both else 'infinite'}")
-        if both:
-            _draw_mean(axes, place - 0.1, [a.predicted - b.predicted for a, b in both], "s", INK)
-            _draw_mean(axes, place + 0.1, [a.measured - b.measured for a, b in both], "o", BLUE)
-    axes.axhline(0, color="0.5", linewidth=1)
-    axes.plot([], [], "s", color=INK, fillstyle="none", label="predicted")
-    axes.plot([], [], "o", color=BLUE, label="measured")
-    axes.set_xticks(range(len(names)), ticks, fontsize="small")
-    axes.set(xlim=(-0.5, len(names) - 0.5), title=f"{labels} labels", ylabel="ROR less that of capillary routing")
-    axes.grid(alpha=0.3, axis="y")
-    axes.legend(title="mean; bar: 95 %, networks", title_fontsize="small")
-
-
-def _draw_mean(axes: Axes, at: float, values: Sequence[float], marker: str, colour: str) -> None:
-    spread = 1.96 * statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
-    style = {"fillstyle": "none" if marker == "s" else "full", "color": colour, "capsize": 3}
-    axes.errorbar([at], [statistics.fmean(values)], yerr=[spread], fmt=marker, **style)
+    """``methods_beside_capillary``, for each order of labels that was measured: mean differences over the networks
+    where both are finite; the bar is what networks differ by."""
+    drawn, y = {}, "ROR less that of capillary routing"
+    for labels in (labels for labels in LABELS if where(rows, labels=labels)):
+        finite = {(row["network"], row["method"]): row for row in where(rows, labels=labels) if not row["forced"]}
+        samples: dict[tuple[str, str], list[float]] = {}
+        for method, (network, name) in itertools.product(METHODS, finite):
+            if method == name != MEASURE and (network, MEASURE) in finite:
+                one, other = route_ror(finite[network, method]), route_ror(finite[network, MEASURE])
+                samples.setdefault(("predicted", method), []).append(one.predicted - other.predicted)
+                samples.setdefault(("measured", method), []).append(one.measured - other.measured)
+        drawn[f"methods_beside_capillary_{labels}"] = draw_bars(f"{labels} labels", samples, y=y)
+    return drawn

@@ -16,10 +16,8 @@ from testbed.model.options.option import Only, coded, ends, nested, options, rou
 from testbed.model.progress import ReportProgress
 from testbed.model.workload import How, Workload
 from testbed.stream.options import CODED, NOT_PROBING, PROBING, UNCODED, StreamOptions, StreamRunOptions
-from testbed.stream.plan import StreamsPlan
-from testbed.stream.probing.plan import ProbePlan
-from testbed.stream.probing.workload import PROBE
-from testbed.stream.workload import STREAMS
+from testbed.stream.plan import ProbePlan, StreamsPlan
+from testbed.stream.workload import PROBE, STREAMS
 
 DESCRIPTION = (
     "Stream coded packets over a split route while links fail. Loss, block size, delay and redundancy of every fault "
@@ -72,7 +70,7 @@ def _build(requested: StreamCommandOptions) -> StreamsPlan | ProbePlan | Metapat
         return _plain(requested)
     requested = replace(requested, method=requested.routing or requested.method)
     if requested.probe_block_size:
-        from testbed.stream.probing.probe import build_probe
+        from testbed.stream.probe import build_probe
 
         return build_probe(requested, blocks=requested.blocks, link=requested.probe_link)
     from testbed.model.naming.names import known_network, read_pair

@@ -93,11 +93,13 @@ def analyse(plan: StreamPlan, run: StreamMeasurements) -> SessionAnalysis:
     calm = block_outside & ~recovering & (run.blocks.started_s >= START_UP_S + round_trip_s(plan))
     at_rest = _at_rest(plan, run, calm & ~np.isin(run.blocks.block, spurious), base)
     terms = _ror_terms(plan, results, policy.base, at_rest)
-    ror_spurious = (
-        _ror_with_spurious(results, _at_rest(plan, run, calm, base)) - terms.measured if len(spurious) else 0.0
-    )
-    if len(spurious) and (at_rest.blocks == 0 or any(_only_spurious(result) for result in results)):
-        ror_spurious = math.inf
+    ror_spurious = 0.0
+    if len(spurious):
+        everything = [replace(result, sent_per_source=result.sent_per_source_misled) for result in results]
+        ror_spurious = _ror_terms(plan, everything, policy.base, _at_rest(plan, run, calm, base)).measured
+        ror_spurious -= terms.measured
+        if at_rest.blocks == 0 or any(_only_spurious(result) for result in results):
+            ror_spurious = math.inf
     return SessionAnalysis(
         policy=policy,
         faults=results,
@@ -189,16 +191,6 @@ def _at_rest(plan: StreamPlan, run: StreamMeasurements, blocks: BoolArray, base:
 
 def _only_spurious(result: FaultResult) -> bool:
     return result.sent_per_source is None and result.sent_per_source_misled is not None
-
-
-def _ror_with_spurious(results: Sequence[FaultResult], at_rest: _AtRest) -> float:
-    """As the measured one of ``_ror_terms``, blocks that a misinformed sender began counted as well."""
-    ratios = [
-        result.sent_per_source_misled / at_rest.ratio
-        for result in results
-        if not result.impaired and result.predicted_block_size is not None and result.sent_per_source_misled is not None
-    ]
-    return sum(ratios) - len(ratios)
 
 
 class _RorTerms(NamedTuple):

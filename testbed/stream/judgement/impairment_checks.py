@@ -18,7 +18,6 @@ from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import ImpairedSpan
 from testbed.stream.prediction.burst_loss import (
     binomial_losses,
-    burst_block_size,
     follows_a_loss,
     losses_in_block,
     mean_of,
@@ -97,7 +96,7 @@ def _link_checks(
     if mean_of(span.impairments) > 0:
         yield _loss_check(crossing, deliveries, ending)
     if sum(isinstance(one, GilbertElliott) for one in span.impairments) == 1:
-        yield _burst_check(plan, crossing, deliveries, ending)
+        yield _burst_check(crossing, deliveries, ending)
     if sum(isinstance(one, Duplication) for one in span.impairments) == 1:
         yield _copies_check(crossing, deliveries, ending)
     yield from _waiting_checks(run, crossing, deliveries, ending)
@@ -125,20 +124,7 @@ def _second_chance(crossing: LinkTraversal) -> float:
     return lost * math.prod(one.fraction for one in crossing.span.impairments if isinstance(one, Duplication))
 
 
-def _required_sizes(plan: StreamPlan, span: ImpairedSpan, chain: GilbertElliott) -> str:
-    """The N that the decoding error rate asks for against the bursts, and against as many independent losses."""
-    stream, share = plan.stream, float(plan.forward.load(span.link))
-    chances = (
-        lambda n: losses_in_block(chain, [1] * (n - 1)) if n else np.ones(1),
-        lambda n: binomial_losses(chain.mean_loss, n),
-    )
-    sizes = [burst_block_size(one, stream.source_packets, share, stream.decoding_error_rate) for one in chances]
-    bursts, independent = (size or "more than 255" for size in sizes)
-    rate = stream.decoding_error_rate
-    return f"DER {rate:g} asks for N = {bursts} against them, {independent} against independent losses"
-
-
-def _burst_check(plan: StreamPlan, crossing: LinkTraversal, deliveries: PacketDeliveries, ending: str) -> Check:
+def _burst_check(crossing: LinkTraversal, deliveries: PacketDeliveries, ending: str) -> Check:
     """How often the packet after a lost one is lost too: between neighbours on the link that were both alone."""
     words = tuple(one for one in crossing.span.impairments if not isinstance(one, Duplication))
     lost, alone = deliveries.copies[crossing.packets] == 0, crossing.alone
@@ -157,8 +143,7 @@ def _burst_check(plan: StreamPlan, crossing: LinkTraversal, deliveries: PacketDe
         rival=mean,
         rival_is="as many losses, but independent ones",
         key="losses-in-a-row",
-        detail=f"{losses} losses; bursts of {1 / max(1e-9, 1 - expected):.1f} packets predicted on average"
-        + (f"; {_required_sizes(plan, crossing.span, chain)}" if len(words) == 1 else ""),
+        detail=f"{losses} losses; bursts of {1 / max(1e-9, 1 - expected):.1f} packets predicted on average",
     )
 
 

@@ -6,7 +6,7 @@ survival of two packets k apart has the covariance v m^k (Gilbert 1960; Elliott 
 multiply.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -92,22 +92,6 @@ def binomial_losses(fraction: float, count: int) -> FloatArray:
     from scipy.stats import binom
 
     return np.asarray(binom.pmf(np.arange(count + 1), count, fraction), dtype=np.float64)
-
-
-def burst_block_size(
-    losses: Callable[[int], FloatArray], source_packets: int, share: float, rate: float, most: int = 255
-) -> int | None:
-    """Smallest N of which M = ``source_packets`` arrive but for a ``rate`` of blocks; None where no N up to ``most``
-    will do.
-
-    ``losses``: packets of a block that cross the link -> probabilities of 0, 1, ... losses; ``share`` of a block's
-    packets cross it.
-    """
-    for size in range(source_packets, most + 1):
-        crossing = round(size * share)
-        if float(losses(crossing)[size - source_packets + 1 :].sum()) <= rate:
-            return size
-    return None
 
 
 def _state_variance(one: object) -> float:

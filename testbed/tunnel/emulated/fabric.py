@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from fec.protocol.wire import STREAM_UDP_PORT
@@ -38,7 +39,8 @@ def emulate_trial(plan: TrialPlan, report_progress: ReportProgress | None = None
     if not plan.workloads and not plan.command:
         raise CapabilityError(f"a tunnel's {', '.join(missing)}: install {' and '.join(sorted(set(missing.values())))}")
     wiring = wire(plan.network, [plan.source, plan.sink])
-    with programs.scratch() as folder, here(wiring) as platform, timely(platform):
+    with TemporaryDirectory(prefix="testbed-tunnel-") as name, here(wiring) as platform, timely(platform):
+        folder = Path(name)
         if "video" in plan.workloads:
             report(Progress(done_s=0, total_s=1, doing="making the clip"))
             programs.make_clip(folder, plan.duration_s - _VIDEO_ENDS_S)

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -168,13 +167,6 @@ def wait_for(programs: Sequence[subprocess.Popen[bytes]], until_s: float) -> Non
             program.send_signal(signal.SIGINT)  # ping and iperf3 say what they have
             with suppress(subprocess.TimeoutExpired):
                 program.wait(_LINGER_S)
-
-
-@contextmanager
-def scratch() -> Iterator[Path]:
-    """A folder for what programs write, gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="testbed-tunnel-") as name:
-        yield Path(name)
 
 
 def _port(workload: str) -> str:

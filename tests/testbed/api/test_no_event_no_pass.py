@@ -23,7 +23,7 @@ from testbed.simulation.judgement import judge_runs
 from testbed.stream.judgement.packet_logs import ReceivedLog, SentLog, block_outcomes
 from testbed.stream.measurements import RunHealth, StreamMeasurements
 from testbed.stream.plan import StreamPlan
-from testbed.stream.probing.probe import judge_probe, probe_plan, probe_step
+from testbed.stream.probe import judge_probe, probe_plan, probe_step
 from tests.helpers.drawn import drawn
 
 FABRICS = ("simulator", "emulation")

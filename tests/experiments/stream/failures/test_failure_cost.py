@@ -37,7 +37,7 @@ def measured_with(size: int | None) -> Rows:
 def test_a_true_run_passes_and_is_drawn(rows: Rows) -> None:
     assert failed(failure_cost.judge(rows)) == ""
     assert sum(row["failures"] for row in rows) > 8
-    assert list(failure_cost.figures(rows)) == ["failure_cost"]
+    assert list(failure_cost.figures(rows)) == ["failure_cost", "law"]
 
 
 def test_our_sender_passes_where_the_wrong_ones_fail() -> None:

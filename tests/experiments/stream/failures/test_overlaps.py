@@ -31,7 +31,7 @@ def test_the_saving_of_layers_and_where_it_ends() -> None:
     assert failed(overlaps_by_layer.judge(rows)) == ""
     counted, free = turns_at_most(rows), overlaps_by_layer.turns(rows)
     assert all(turned and 0.001 < turned <= (counted[name] or 1) < 0.05 for name, turned in free.items())
-    assert list(overlaps_by_layer.figures(rows)) == ["overlaps_by_layer"]
+    assert list(overlaps_by_layer.figures(rows)) == ["overlaps_by_layer", "packets"]
 
 
 def test_no_saving_fails() -> None:

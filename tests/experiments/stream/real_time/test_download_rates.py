@@ -22,7 +22,7 @@ def test_a_raised_rate_saves_what_is_predicted_over_both_rivals() -> None:
     verdict = download_rates.judge(measured())
     assert verdict.passed, [check for check in verdict.checks if not check.passed]
     assert [check.rival for check in verdict.checks] == [0.0, 1.0, 0.0, 0.0, 0.0]
-    assert list(download_rates.figures(measured())) == ["arrivals"]
+    assert list(download_rates.figures(measured())) == ["swiss-t1-simulator"]
 
 
 def test_a_sender_that_does_not_raise_its_rate_after_all_fails() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from experiments.stream.ror import ror_by_layer, ror_by_layer_switches, ror_by_method, ror_validation
 from experiments.stream.ror.layer_checks import judge_layers, layer_means
-from experiments.stream.ror.measured_routes import carried, measure_route, mobile_networks, route_ror
+from experiments.stream.ror.measured_routes import LABELS, carried, measure_route, mobile_networks, route_ror
 from experiments.stream.ror.method_checks import METHODS, judge_methods, pairs, whole_ror
 from testbed.model.verdict import Check, Verdict
 from tests.helpers.study_rows import published
@@ -239,8 +239,8 @@ def test_points_are_each_different_and_cover_what_the_studies_say() -> None:
 
 
 def test_figures_are_drawn() -> None:
-    assert list(ror_by_layer.STUDY.figures(by_layer())) == ["mean_ror_by_layer"]
-    assert list(ror_by_method.STUDY.figures(by_method())) == ["methods_beside_capillary"]
+    assert list(ror_by_layer.STUDY.figures(by_layer())) == [f"mean_ror_by_layer_{labels}" for labels in LABELS]
+    assert list(ror_by_method.STUDY.figures(by_method())) == ["methods_beside_capillary_stratified"]
 
 
 def test_a_route_that_asks_for_more_packets_than_a_block_can_have_is_left_out_and_named() -> None:

@@ -192,7 +192,7 @@ def test_probe_agrees_with_theory(capsys: pytest.CaptureFixture[str], tmp_path: 
 
 
 def test_probe_of_a_shifted_table_fails() -> None:
-    from testbed.stream.probing.probe import ProbeStep, judge_probe
+    from testbed.stream.probe import ProbeStep, judge_probe
     from topologies import load_network
 
     plan = planned(load_network("swiss-t1"), "s1", "s6", seed=1)
