@@ -122,14 +122,13 @@ def mean_ror(rows: Rows, equation: str) -> list[list[float]]:
 def judge(rows: Rows) -> Verdict:
     """The thesis' claims: ROR falls with the layers, in most cases, large blocks need half, tolerance makes the gain
     stronger."""
-    checks, notes = [], []
+    checks = []
     for kind in KINDS:
         for nodes in SETS:
             own = where(rows, kind=kind, nodes=nodes)
             if own:
                 checks += _checks(f"{nodes} nodes, {KINDS[kind]}", own)
-                notes += _notes(f"{nodes} nodes, {KINDS[kind]}", own)
-    return Verdict.of(checks, notes)
+    return Verdict.of(checks)
 
 
 def _checks(name: str, rows: Rows) -> list[Check]:
@@ -194,20 +193,6 @@ def _gain_of_tolerance(rows: Rows) -> float:
     means = mean_ror(rows, "short")
     least, greatest = (means[-1][t] / means[0][t] for t in (0, -1))
     return greatest / least
-
-
-def _notes(name: str, rows: Rows) -> list[str]:
-    frames, lost, critical = (sum_of(rows, key) for key in ("frames", "without_path", "critical"))
-    found = [
-        f"{name}: {frames} frames, {lost} of them without a path, {critical} with a critical link; "
-        f"{statistics.fmean(row['links'] for row in rows):.0f} links on average"
-    ]
-    for equation, title in EQUATIONS.items():
-        series = [_at_layer(rows, equation, k) for k in range(ROUTES)]
-        shown = ", ".join(f"{series[k - 1]:.1f}" for k in (1, 2, 3, 5, 10)) + f", {series[-1]:.1f}"
-        falls = ", ".join(f"{fall([row], equation):.0%}" for row in rows)
-        found.append(f"{name}, {title}: mean ROR at layers 1, 2, 3, 5, 10, full: {shown}; fall set by set: {falls}")
-    return found
 
 
 def figures(rows: Rows) -> Figures:

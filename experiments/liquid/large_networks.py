@@ -56,12 +56,7 @@ def judge(rows: Rows) -> Verdict:
             .at_least(len(rows), liquid)
             .against(None, "none: an exact count"),
         ]
-    notes = [
-        f"{row['network']}: {row['transfers']} transfers, load {row['bottleneck_load']}: "
-        + "; ".join(f"{METHODS[m][0]} {row[f'{m}_s']:.3g} s, {row[f'{m}_frames']} frames" for m in METHODS)
-        for row in rows
-    ]
-    return Verdict.of(checks, notes)
+    return Verdict.of(checks)
 
 
 def figures(rows: Rows) -> Figures:

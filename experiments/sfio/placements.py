@@ -5,7 +5,6 @@ size (Gabrielyan 2007, figure 21), and of half of the nodes sending to the other
 import random
 import statistics
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 
 from experiments.sfio.figures import TOGETHER, finish
 from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grouped, where
@@ -143,7 +142,7 @@ def judge(rows: Rows) -> Verdict:
         links_check(statistics.median(in_links[31])),
         *_halves_checks(rows),
     ]
-    return Verdict.of(checks, (_growth_note(liquid), _range_note(in_links)))
+    return Verdict.of(checks)
 
 
 def _halves_checks(rows: Rows) -> list[Check]:
@@ -161,17 +160,6 @@ def _halves_checks(rows: Rows) -> list[Check]:
 def spread(rows: Rows, key: str) -> dict[int, list[float]]:
     """Nodes -> values of the placements."""
     return dict(sorted(grouped([row for row in rows if row.get(key) is not None], "nodes", key).items()))
-
-
-def _growth_note(liquid: Mapping[int, Sequence[float]]) -> str:
-    medians = {nodes: statistics.median(values) for nodes, values in liquid.items()}
-    growth = [f"{b / a:.2f} from {m} to {n}" for (m, a), (n, b) in pairwise(medians.items()) if n == m + 2]
-    return f"random placements, median liquid throughput: x {', x '.join(growth)} nodes"
-
-
-def _range_note(in_links: Mapping[int, Sequence[float]]) -> str:
-    ranges = [f"{n}: {min(v):.1f} to {max(v):.1f}" for n, v in in_links.items()]
-    return f"circuits as they come, links by nodes: {', '.join(ranges)}"
 
 
 def figures(rows: Rows) -> Figures:
