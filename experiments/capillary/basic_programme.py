@@ -69,15 +69,12 @@ def measure(point: Row) -> Results:
     return {
         "links": len(exact.loaded),
         "wrong": sum(abs(a - b) > WRONG * b for a, b in zip(loads, true, strict=True)),
-        "exact_layers": len(exact.layers),
-        "layers": len(layers),
         "first_layer": set(layers[0]) == {i for i, at in enumerate(exact.link_layers) if at == 1} if layers else False,
         "least_load": float(exact.layers[-1].load),
         "errors": [
             [loads[links[0]], max((abs(loads[i] - true[i]) / true[i] for i in links if true[i]), default=1.0)]
             for links in layers
         ],
-        "linear_programs": hunted.linear_programs,
         "failure": hunted.failure,
     }
 

@@ -60,23 +60,20 @@ def points(quick: bool, seed: int) -> Points:
 
 def measure(point: Row) -> Results:
     """Mean ROR over the set's frames by layer (1 to 10, then all) and tolerance, for both equations; each frame's mean
-    over the tolerances; how many frames had no path (left out) and how many a critical link."""
+    over the tolerances; how many frames had no path (left out)."""
     each: dict[str, list[list[list[float]]]] = {equation: [] for equation in EQUATIONS}
-    without_path = critical = 0
-    links = []
+    without_path = 0
     for network, pair in _frames(point):
-        links.append(len(network.links) - 2 * point["nodes"])
         try:
             routes = layered_routes(network, *pair)
         except NoPathError:
             without_path += 1
             continue
-        critical += max(routes[-1].loads) == 1
         for equation, large in (("short", False), ("large", True)):
             each[equation].append(
                 [ror_by_tolerance(route, TOLERANCES, 20, 1e-5, large_blocks=large) for route in routes]
             )
-    found: Results = {"without_path": without_path, "critical": critical, "links": statistics.fmean(links)}
+    found: Results = {"without_path": without_path}
     for equation, frames in each.items():
         found[equation] = _mean_tables(frames)
         found[f"{equation}_frames"] = [[round(statistics.fmean(layer), 4) for layer in frame] for frame in frames]

@@ -13,7 +13,7 @@ from experiments.liquid.swiss_t1_traffic import (
     usual_gain_check,
 )
 from testbed.model.studies import Check, Claim, Figures, Results, Row, Rows, Study, Verdict, sum_of
-from testbed.report.drawing.charts import BLUE, GREEN, GREY, INK, ORANGE, SKY
+from testbed.report.drawing.charts import BLUE, GREEN, GREY, INK, ORANGE
 from testbed.scheduling.baselines import Order, sending_rounds
 from testbed.scheduling.methods import schedule_by_name
 from testbed.scheduling.wormhole import run_wormhole
@@ -23,7 +23,6 @@ RANDOM_ORDERS = 7
 """Random orders of each pattern; their median counts."""
 LOOKS = {
     "liquid": (BLUE, "o", "liquid schedule, a barrier between frames"),
-    "liquid-free": (SKY, ".", "liquid schedule without barriers"),
     "round-robin": (ORANGE, "^", "round robin"),
     "random": (GREEN, "x", "random order"),
     "identical": (GREY, "v", "the same order for all"),
@@ -42,10 +41,7 @@ def measure(point: Row) -> Results:
     traffic = traffic_of(point["allocation"])
     paths = traffic.paths()
     schedule = schedule_by_name(traffic, "liquid", seed=point["seed"])
-    runs = {
-        "liquid": [run_wormhole(paths, schedule.frames, barrier=True)],
-        "liquid-free": [run_wormhole(paths, schedule.frames, barrier=False)],
-    }
+    runs = {"liquid": [run_wormhole(paths, schedule.frames, barrier=True)]}
     for order in ORDERS:
         seeds = range(point["seed"], point["seed"] + (RANDOM_ORDERS if order == "random" else 1))
         rounds = [sending_rounds(paths, order, seed=seed) for seed in seeds]

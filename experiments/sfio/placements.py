@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from experiments.sfio.figures import TOGETHER, finish
 from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grouped, where
-from testbed.report.drawing.charts import AMBER, BELOW, BLUE, GREY, INK, Axes, Figure, chart
+from testbed.report.drawing.charts import AMBER, BLUE, GREY, INK, Axes, Figure, chart
 from topologies.swiss_t1 import NODES_PER_SWITCH, SWITCHES, core_users
 
 PLACEMENTS = 53
@@ -163,10 +163,10 @@ def spread(rows: Rows, key: str) -> dict[int, list[float]]:
 
 
 def figures(rows: Rows) -> Figures:
-    """Figure 21: every placement a point, medians as lines; and halves of random nodes, as Figure 19."""
+    """Figure 21: every placement a point, medians as lines."""
     title = f"All to all on Swiss-T1, {PLACEMENTS} random placements of each number of nodes, 5 Mbit/s links"
     placed = where(rows, draws=None)
-    return {"placements": placement_figure(placed, {}, title=title), "halves": _halves_figure(rows)}
+    return {"placements": placement_figure(placed, {}, title=title)}
 
 
 def placement_figure(rows: Rows, measured: Mapping[str, Rows], *, title: str) -> Figure:
@@ -197,22 +197,6 @@ def draw_spread(
     count = f"{max(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
     label = f"{name}: median and {count} placement{'s' if max(counts) > 1 else ''}"
     axes.plot(*zip(*middle, strict=True), color=colour, marker=marker, markersize=5, linewidth=1.3, label=label)
-
-
-def _halves_figure(rows: Rows) -> Figure:
-    halves = {row["nodes"]: row["halves_deciles"] for row in rows if row["draws"] is not None}
-    nodes, deciles = list(halves), list(halves.values())
-    title = "Half of Swiss-T1's nodes sending to the other half, as Figure 19"
-    x = "nodes, half of which send to the other half"
-    figure, axes = chart(title, size=(7.4, 4.6), xlabel=x, ylabel="liquid throughput, links")
-    low, middle, high = ([each[at] for each in deciles] for at in (0, 4, -1))
-    axes.fill_between(nodes, low, high, color=GREY, alpha=0.25, label="random nodes, eight tenths of the draws")
-    axes.plot(nodes, middle, color=INK, marker=".", label="random nodes, median")
-    ordered = list(map(ordered_links, nodes))
-    axes.plot(nodes, ordered, color=BLUE, marker="o", label="switches filled two by two, the first half of them sends")
-    axes.set(xticks=nodes, ylim=(0, None))
-    axes.legend(**BELOW)
-    return figure
 
 
 def scaling_check(medians: Mapping[int, float]) -> Check:

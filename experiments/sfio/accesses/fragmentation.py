@@ -47,7 +47,6 @@ def measure(point: Row) -> Results:
     )
     return {
         "throughput_bps": NODES * access.bytes_each * 8 / statistics.median(found["seconds"]),
-        "cpu_fraction": found["cpu_fraction"],
         "verified": found["verified"],
         "invalid": found["invalid"] if point["at_once"] else None,
     }
