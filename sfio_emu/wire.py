@@ -269,10 +269,3 @@ def drop_sent(outgoing: deque[memoryview], count: int) -> bool:
         count -= len(first)
         outgoing.popleft()
     return not outgoing
-
-
-def enlarged(arrived: memoryview, size: int) -> memoryview:
-    """A buffer of `size` bytes that begins with what has arrived."""
-    larger = memoryview(bytearray(size))
-    larger[: len(arrived)] = arrived
-    return larger
