@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sfio_emu.errors import UsageError, whole_number
 
@@ -49,8 +49,7 @@ class Settings:
 @dataclass(kw_only=True)
 class TransferCounters:
     """What a file (or a session) has done: messages sent, fragments (pieces of memory) and requests (runs of a
-    subfile) in them, calls of the disk reported by the listeners, data bytes, messages that were rejected, and the
-    ways of copying (`strided`, `listed`, `vectors`: messages gathered or scattered so)."""
+    subfile) in them, calls of the disk reported by the listeners, data bytes, and messages that were rejected."""
 
     messages: int = 0
     fragments: int = 0
@@ -59,12 +58,10 @@ class TransferCounters:
     bytes_written: int = 0
     bytes_read: int = 0
     rejected: int = 0
-    copies: dict[str, int] = field(default_factory=lambda: {"strided": 0, "listed": 0, "vectors": 0})
 
     def add(self, other: TransferCounters) -> None:
         """Count what another counter has counted."""
+        mine = vars(self)
         for name, count in vars(other).items():
-            if name != "copies":
-                setattr(self, name, getattr(self, name) + count)
-        for way, count in other.copies.items():
-            self.copies[way] += count
+            if count:
+                mine[name] += count

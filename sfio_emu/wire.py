@@ -223,12 +223,6 @@ class Strided(NamedTuple):
     number: int
 
 
-def max_strided_runs(limit: int) -> int:
-    """How many runs a strided message to a listener with messages of at most `limit` bytes may mean: as many as could
-    be listed."""
-    return limit // RUN_BYTES
-
-
 def decode_strided(body: memoryview, limit: int) -> list[Strided]:
     """What a body says that came to a listener with messages of at most `limit` bytes; raises `Malformed`.
 
@@ -243,9 +237,9 @@ def decode_strided(body: memoryview, limit: int) -> list[Strided]:
             raise Malformed(f"{text}: one at least, and several of a byte and more that do not overlap", fatal=False)
         if run.offset + (run.number - 1) * run.distance > MAX_OFFSET:
             raise Malformed("an offset beyond 2^62", fatal=False)
-    total = sum([run.number for run in found])
-    if total > max_strided_runs(limit):
-        raise Malformed(f"{total} strided runs where {max_strided_runs(limit)} are allowed", fatal=False)
+    total, most = sum([run.number for run in found]), limit // RUN_BYTES  # as many as could be listed
+    if total > most:
+        raise Malformed(f"{total} strided runs where {most} are allowed", fatal=False)
     return found
 
 
@@ -275,10 +269,3 @@ def drop_sent(outgoing: deque[memoryview], count: int) -> bool:
         count -= len(first)
         outgoing.popleft()
     return not outgoing
-
-
-def enlarged(arrived: memoryview, size: int) -> memoryview:
-    """A buffer of `size` bytes that begins with what has arrived."""
-    larger = memoryview(bytearray(size))
-    larger[: len(arrived)] = arrived
-    return larger

@@ -1,10 +1,10 @@
 """The basic linear programme of section 4.2.1: which links may be fixed after a layer, and where its digits end."""
 
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from experiments.capillary.mobile_pairs import mobile_pair
-from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grid, half_width, mean_of, sum_of, where
+from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grid, half_width, sum_of, where
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import AMBER, BLUE, GREEN, INK, ORANGE, draw_dots, panels
 from testbed.routing import capillary_route
@@ -69,15 +69,12 @@ def measure(point: Row) -> Results:
     return {
         "links": len(exact.loaded),
         "wrong": sum(abs(a - b) > WRONG * b for a, b in zip(loads, true, strict=True)),
-        "exact_layers": len(exact.layers),
-        "layers": len(layers),
         "first_layer": set(layers[0]) == {i for i, at in enumerate(exact.link_layers) if at == 1} if layers else False,
         "least_load": float(exact.layers[-1].load),
         "errors": [
             [loads[links[0]], max((abs(loads[i] - true[i]) / true[i] for i in links if true[i]), default=1.0)]
             for links in layers
         ],
-        "linear_programs": hunted.linear_programs,
         "failure": hunted.failure,
     }
 
@@ -115,19 +112,7 @@ def judge(rows: Rows) -> Verdict:
         .cites("very stable even for very deep layers with tiny loads (page 70)")
         .against(sum_of(tiny["hunted"], "wrong"), "as the basic programme"),
     ]
-    return Verdict.of(checks, _notes(mobile, tiny))
-
-
-def _notes(mobile: Mapping[str, Rows], tiny: Mapping[str, Rows]) -> Iterator[str]:
-    for form, title in FORMS.items():
-        own = mobile[form]
-        links = sum_of(own, "links")
-        solved = f"{mean_of(own, 'linear_programs'):.0f} linear programmes a route on average"
-        yield f"mobile networks, {title}: {sum_of(own, 'wrong')} of {links} links wrong, {solved}"
-        ended = [row["errors"][-1][0] for row in tiny[form] if row["failure"] is not None and row["errors"]]
-        if ended:
-            after = f"infeasible, after a layer of load {min(ended):.1e} to {max(ended):.1e}"
-            yield f"nested networks with loads below 1e-7, {title}: {len(ended)} of {len(tiny[form])} {after}"
+    return Verdict.of(checks)
 
 
 def figures(rows: Rows) -> Figures:

@@ -62,25 +62,12 @@ def measure(point: Row) -> Results:
 def judge(rows: Rows) -> Verdict:
     """The loop ends at the true bottlenecks, as few as the document counts and after as many iterations; an
     interior-point method has nothing to hunt."""
-    checks, notes = [], []
+    checks = []
     for kind in VERTICES:
-        own = [row for row in where(rows, kind=kind) if row["suspects"]]
-        checks += _loop_checks(kind, own)
-        means, longest = _mean_bottlenecks(own), ", ".join(map(str, _longest_hunts(own)))
-        first, last = (statistics.fmean(hunt[at] for row in own for hunt in row["suspects"]) for at in (0, -1))
-        notes += [
-            f"{kind}: mean bottlenecks of layers 1 to 10: {_listed(means)}",
-            f"{kind}: iterations of the longest hunt of layers 1 to 10, the last of which removes nothing: {longest}",
-            f"{kind}: suspects before the hunt {first:.0f} on average, after it {last:.1f}",
-        ]
-    inside = where(rows, kind="interior")
-    checks.append(_interior_check(inside))
+        checks += _loop_checks(kind, [row for row in where(rows, kind=kind) if row["suspects"]])
     unsolved = sum("unsolved" in row for row in rows)
-    notes.append(f"routes that the solver gave up, left out: {unsolved} of {len(rows)}")
-    links = [row["links"] for row in where(rows, kind=VERTICES[0])]
-    mean = f"links: {statistics.fmean(links):.1f} on average"
-    notes.append(f"{mean}, {min(links)} to {max(links)} (document: 2,555.7 on average)")
-    return Verdict.of(checks, notes)
+    note = f"routes that the solver gave up, left out: {unsolved} of {len(rows)}"
+    return Verdict.of((*checks, _interior_check(where(rows, kind="interior"))), (note,))
 
 
 def _loop_checks(kind: str, own: Rows) -> list[Check]:
@@ -171,10 +158,6 @@ def _means(columns: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
 def _inside(means: Sequence[tuple[float, float]]) -> int:
     """Layers whose mean number of bottlenecks lies in what the document counts, within its interval."""
     return sum(mean + width >= BOTTLENECKS[0] and mean - width <= BOTTLENECKS[1] for mean, width in means)
-
-
-def _listed(means: Sequence[tuple[float, float]]) -> str:
-    return ", ".join(f"{mean:.1f} +-{width:.1f}" for mean, width in means)
 
 
 STUDY = Study.of_module(

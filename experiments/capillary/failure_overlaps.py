@@ -9,10 +9,10 @@ from itertools import pairwise
 from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict
 from testbed.report.drawing.charts import BLUE, GREEN, GREY, ORANGE, panels
 from testbed.routing.redundancy.failures import (
-    failure_weights,
-    failure_weights_of_two,
     most_links,
     overlap_probability,
+    single_share,
+    single_share_of_two,
 )
 
 LINKS, BETWEEN_S = 50, 3600.0
@@ -46,8 +46,8 @@ def measure(point: Row) -> Results:
         "overlaps_deviation": math.sqrt(predicted * (1 - predicted) / count),
         "one": one,
         "one_deviation": deviation,
-        "predicted_one": failure_weights(*question).one,
-        "one_of_two": failure_weights_of_two(*question).one,
+        "predicted_one": single_share(*question),
+        "one_of_two": single_share_of_two(*question),
     }
 
 
@@ -110,8 +110,8 @@ def figures(rows: Rows) -> Figures:
     left.axhline(2.74, color=GREY, linestyle=":", linewidth=1)
     left.annotate("2.74 %: reached at 2 s, printed for 1 s", (14, 2.74), (0, 4), textcoords="offset points", fontsize=8)
     left.set_ylabel("probability that two consecutive failures overlap (%)")
-    right.plot(fine, [failure_weights(LINKS, s, BETWEEN_S).one for s in fine], color=BLUE, label="k1, all overlaps")
-    two = [failure_weights_of_two(LINKS, s, BETWEEN_S).one for s in fine]
+    right.plot(fine, [single_share(LINKS, s, BETWEEN_S) for s in fine], color=BLUE, label="k1, all overlaps")
+    two = [single_share_of_two(LINKS, s, BETWEEN_S) for s in fine]
     right.plot(fine, two, "--", color=GREEN, label="k1, two at most")
     right.plot(times, [row["one"] for row in rows], "o", color=ORANGE, label="simulated")
     right.set_ylabel("k1: share of the time with a link down in which one is")

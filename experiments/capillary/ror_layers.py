@@ -60,23 +60,20 @@ def points(quick: bool, seed: int) -> Points:
 
 def measure(point: Row) -> Results:
     """Mean ROR over the set's frames by layer (1 to 10, then all) and tolerance, for both equations; each frame's mean
-    over the tolerances; how many frames had no path (left out) and how many a critical link."""
+    over the tolerances; how many frames had no path (left out)."""
     each: dict[str, list[list[list[float]]]] = {equation: [] for equation in EQUATIONS}
-    without_path = critical = 0
-    links = []
+    without_path = 0
     for network, pair in _frames(point):
-        links.append(len(network.links) - 2 * point["nodes"])
         try:
             routes = layered_routes(network, *pair)
         except NoPathError:
             without_path += 1
             continue
-        critical += max(routes[-1].loads) == 1
         for equation, large in (("short", False), ("large", True)):
             each[equation].append(
                 [ror_by_tolerance(route, TOLERANCES, 20, 1e-5, large_blocks=large) for route in routes]
             )
-    found: Results = {"without_path": without_path, "critical": critical, "links": statistics.fmean(links)}
+    found: Results = {"without_path": without_path}
     for equation, frames in each.items():
         found[equation] = _mean_tables(frames)
         found[f"{equation}_frames"] = [[round(statistics.fmean(layer), 4) for layer in frame] for frame in frames]
@@ -122,14 +119,13 @@ def mean_ror(rows: Rows, equation: str) -> list[list[float]]:
 def judge(rows: Rows) -> Verdict:
     """The thesis' claims: ROR falls with the layers, in most cases, large blocks need half, tolerance makes the gain
     stronger."""
-    checks, notes = [], []
+    checks = []
     for kind in KINDS:
         for nodes in SETS:
             own = where(rows, kind=kind, nodes=nodes)
             if own:
                 checks += _checks(f"{nodes} nodes, {KINDS[kind]}", own)
-                notes += _notes(f"{nodes} nodes, {KINDS[kind]}", own)
-    return Verdict.of(checks, notes)
+    return Verdict.of(checks)
 
 
 def _checks(name: str, rows: Rows) -> list[Check]:
@@ -194,20 +190,6 @@ def _gain_of_tolerance(rows: Rows) -> float:
     means = mean_ror(rows, "short")
     least, greatest = (means[-1][t] / means[0][t] for t in (0, -1))
     return greatest / least
-
-
-def _notes(name: str, rows: Rows) -> list[str]:
-    frames, lost, critical = (sum_of(rows, key) for key in ("frames", "without_path", "critical"))
-    found = [
-        f"{name}: {frames} frames, {lost} of them without a path, {critical} with a critical link; "
-        f"{statistics.fmean(row['links'] for row in rows):.0f} links on average"
-    ]
-    for equation, title in EQUATIONS.items():
-        series = [_at_layer(rows, equation, k) for k in range(ROUTES)]
-        shown = ", ".join(f"{series[k - 1]:.1f}" for k in (1, 2, 3, 5, 10)) + f", {series[-1]:.1f}"
-        falls = ", ".join(f"{fall([row], equation):.0%}" for row in rows)
-        found.append(f"{name}, {title}: mean ROR at layers 1, 2, 3, 5, 10, full: {shown}; fall set by set: {falls}")
-    return found
 
 
 def figures(rows: Rows) -> Figures:

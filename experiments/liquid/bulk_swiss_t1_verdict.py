@@ -1,11 +1,11 @@
-"""What the measured orders on Swiss-T1 say: medians of the repetitions of each pattern, judged and drawn (Figures 42,
-43, 66)."""
+"""What the measured orders on Swiss-T1 say: medians of the repetitions of each pattern, judged and drawn (Figures 42
+and 43)."""
 
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
-from experiments.liquid.swiss_t1_traffic import LARGE, LEAST_GAIN, USUAL_GAIN, usual_gain_check
+from experiments.liquid.swiss_t1_traffic import LARGE, LEAST_GAIN, usual_gain_check
 from testbed.model.studies import Check, Claim, Figures, Points, Row, Rows, Verdict, grouped
 from testbed.report.drawing.charts import BLUE, GREEN, GREY, ORANGE, Axes, Figure, chart
 from testbed.scheduling.baselines import Order
@@ -70,7 +70,7 @@ def judge(rows: Rows) -> Verdict:
         notes.append(f"{len(invalid)} runs left out, and {missing_patterns} patterns: the machine could not keep up")
     kinds = (_throughput_checks, _gain_checks, _order_checks, _prediction_checks)
     checks = [check for kind in kinds for check in kind(patterns)]
-    return Verdict.of((*checks, _verified_check(rows)), (*notes, *_shares(patterns)))
+    return Verdict.of((*checks, _verified_check(rows)), notes)
 
 
 def _repetitions(rows: Rows) -> str:
@@ -83,17 +83,6 @@ def _repeated(rows: Rows) -> list[str]:
     """How many runs failed a check of their own, by its name."""
     counts = Counter(name for row in rows for method in METHODS for name in row.get(f"{method}_failed", ()))
     return [f"{count} runs by themselves failed: {name}" for name, count in counts.items()]
-
-
-def _shares(patterns: Rows) -> list[str]:
-    def middle(key: str) -> str:
-        return f"{statistics.median(row[key] for row in patterns):.3f}"
-
-    return [
-        f"{name}: {middle(f'{method}_ratio')} of the liquid throughput (median), "
-        f"in virtual time {middle(f'{method}_predicted_ratio')}"
-        for method, name in NAMES.items()
-    ]
 
 
 def _over(patterns: Rows, of: Callable[[Row], float]) -> tuple[float, float]:
@@ -189,7 +178,7 @@ def _verified_check(rows: Rows) -> Check:
 
 
 def figures(rows: Rows) -> Figures:
-    """Figures 42 and 43 of the thesis, all orders' shares, and the gain over the patterns."""
+    """Figures 42 and 43 of the thesis, and all orders' shares."""
     patterns = by_pattern(rows)
     if not patterns:
         return {}
@@ -197,7 +186,6 @@ def figures(rows: Rows) -> Figures:
         "42-round-robin": _throughput(patterns, "round_robin", rows[0]["message_bytes"]),
         "43-liquid-schedules": _throughput(patterns, "liquid", rows[0]["liquid_message_bytes"]),
         "orders": _orders(patterns),
-        "gain": _gains(patterns),
     }
 
 
@@ -238,17 +226,4 @@ def _orders(patterns: Rows) -> Figure:
     title = "Share of the liquid throughput that each order reaches on switches (median of the patterns)"
     axes.set(ylabel="throughput over liquid throughput", ylim=(0, 1.05), title=title)
     axes.legend(loc="lower left", ncols=2)
-    return figure
-
-
-def _gains(patterns: Rows) -> Figure:
-    figure, axes = _axes(patterns)
-    low, high = USUAL_GAIN
-    axes.axhspan(low, high, color=BLUE, alpha=0.1, label="the document: 1.5 to 2 for most")
-    axes.axhline(1.0, color="0.45", linewidth=0.8, linestyle="--", label="no gain")
-    axes.plot([row["pattern"] for row in patterns], [_gain(row) for row in patterns], "o", markersize=4, color=BLUE,
-              label="measured")  # fmt: skip
-    title = "Gain of liquid schedules over round robin on switches (Figure 66)"
-    axes.set(ylabel="liquid schedules over round robin", ylim=(0, None), title=title)
-    axes.legend(loc="lower right")
     return figure

@@ -56,7 +56,7 @@ def judge(rows: Rows) -> Verdict:
         *(_soon_check(rows, method) for method in ("exact", "liquid")),
         *(_factor_check(rows, method) for method in ("exact", "liquid")),
     ]
-    return Verdict.of(checks, (_note(rows, method) for method in METHODS))
+    return Verdict.of(checks)
 
 
 def _soon_share(rows: Rows, method: str) -> float:
@@ -86,18 +86,6 @@ def _factor_check(rows: Rows, method: str) -> Check:
         .against(1.0, "as fast")
         .noting(f"a lower bound on {censored} of {len(rows)} patterns, on which integer programming ran out of time")
     )
-
-
-def _note(rows: Rows, method: str) -> str:
-    times, liquid, limit_s = [row[f"{method}_s"] for row in rows], sum_of(rows, f"{method}_liquid"), rows[0]["limits_s"]
-    took = (
-        f"together {sum(times):.3g} s, median {1e3 * statistics.median(times):.3g} ms, worst {1e3 * max(times):.3g} ms"
-    )
-    text = f"{LOOKS[method][2]}: {liquid} of {len(rows)} liquid within {limit_s[method]:g} s, {took}"
-    if method == "milp":
-        return text
-    times_as_long = statistics.median(factor(row, method) for row in rows)
-    return f"{text}; integer programming takes {times_as_long:.3g} times as long (median)"
 
 
 def figures(rows: Rows) -> Figures:

@@ -51,8 +51,7 @@ def judge(rows: Rows) -> Verdict:
             .against(1.0, "no skeleton smaller than its traffic")
             .noting("which of the allocations with the same nodes and throughput stands for them moves it")
         )
-    notes = () if everything else (f"{len(rows)} patterns: mean share of transfers in the skeleton {mean:.3f}",)
-    return Verdict.of(checks, notes)
+    return Verdict.of(checks)
 
 
 def figures(rows: Rows) -> Figures:

@@ -111,12 +111,7 @@ def judge(rows: Rows) -> Verdict:
         .at_least(1.1, added)
         .against(1.0, "skewed loads cost nothing more"),
     ]
-    notes = [
-        f"{row['network']}, {row['loads']}: bound {row['bound']:.4g}; "
-        + ", ".join(f"{name} {price:.3g}" for name, price in prices(row).items())
-        for row in rows
-    ]
-    return Verdict.of(checks, notes)
+    return Verdict.of(checks)
 
 
 def figures(rows: Rows) -> Figures:

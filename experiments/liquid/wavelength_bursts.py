@@ -1,7 +1,7 @@
 """Optical burst switching: buffers emptied by repeated liquid schedules against bursts assigned one by one, over the
 load.
 
-The thesis proposes it as further work; the verdict says what of it holds, and its notes what does not. A second part,
+The thesis proposes it as further work; the verdict says what of it holds, its figures what does not. A second part,
 the horizon, runs ever longer from empty buffers on: what is not carried at the end is then either lost or still in a
 buffer. A strategy with less capacity than the load leaves a backlog in proportion to the time; one that is only slow
 leaves a backlog that stays (load below 1) or grows more slowly than time (load 1, where the bottleneck's queue is null
@@ -15,7 +15,6 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from testbed.model.options.option import option, options
 from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid, where
 from testbed.report.drawing.charts import BLUE, GREEN, GREY, ORANGE, Figure, chart, panels
 from testbed.wavelengths.burst_switching import STRATEGIES, BurstTraffic, optical_cloud_of, simulate_bursts
@@ -41,22 +40,14 @@ NAMES = {strategy: label for strategy, (label, *_) in LOOKS.items()}
 CLOUD = {"network": "optical-cloud", "wavelengths": 8}
 
 
-@options
-class Options:
-    """What may be left out."""
-
-    no_conversion: bool = option(default=False, help="leave out the loads with wavelength conversion")
-
-
-def points(quick: bool, seed: int, options: Options | None = None) -> Points:
+def points(quick: bool, seed: int) -> Points:
     """Every strategy at every load, without conversion and with it; in full the horizons too."""
-    options = options or Options()
     loads, slots = (QUICK_LOADS, 400) if quick else (LOADS, 2000)
     retained, converted = (
         grid(**CLOUD, switching=kind, load=loads, strategy=STRATEGIES, slots=slots, seed=seed)
         for kind in ("wsxc", "wixc")
     )
-    return retained if quick else retained + _over_horizons(seed) + ([] if options.no_conversion else converted)
+    return retained if quick else retained + _over_horizons(seed) + converted
 
 
 def _over_horizons(seed: int) -> Points:
@@ -79,8 +70,7 @@ def measure(point: Row) -> Results:
 
 
 def judge(rows: Rows) -> Verdict:
-    """What of the proposal holds, without conversion; delays of its plain form, and what conversion changes, are
-    notes."""
+    """What of the proposal holds, without conversion."""
     horizons = [row for row in rows if "buffer_bursts" in row]
     rows = [row for row in rows if "buffer_bursts" not in row]
     retained = where(rows, switching="wsxc")
@@ -98,10 +88,7 @@ def judge(rows: Rows) -> Verdict:
     ]
     checks += [_delay_check(retained, load) for load in high]
     checks += _horizon_checks(horizons) if horizons else []
-    notes = [_slower(retained, load, "liquid") for load in dict.fromkeys((high[0], high[-1]))]
-    converted = where(rows, switching="wixc")
-    notes += [_slower(converted, load, "liquid-rolling") for load in high[-1:] if converted]
-    return Verdict.of(checks, notes)
+    return Verdict.of(checks)
 
 
 def _carried_check(rows: Rows, loads: Sequence[float], other: str, least: float) -> Check:
@@ -166,13 +153,6 @@ def _growth_check(rows: Rows, where: str, most: float, words: str) -> Check:
         .plus_minus(width)
         .noting(words)
     )
-
-
-def _slower(rows: Rows, load: float, strategy: str) -> str:
-    own, other = (_of(rows, load, name, "throughput") for name in (strategy, "greedy-defer"))
-    delay = f"{_over(rows, load, strategy):.2f} times the mean delay of first fit that waits"
-    carried = f"carries {own:.3f} of what is offered (first fit: {other:.3f})"
-    return f"{rows[0]['switching']}, load {load:g}: {NAMES[strategy]}: {delay}, {carried}"
 
 
 def _of(rows: Rows, load: float, strategy: str, name: str) -> float:
@@ -241,9 +221,9 @@ def _figure(rows: Rows, title: str) -> Figure:
     return figure
 
 
-def _over(rows: Rows, load: float, strategy: str, name: str = "mean_delay_slots") -> float:
-    """That of a strategy over that of first fit that waits."""
-    return _of(rows, load, strategy, name) / _of(rows, load, "greedy-defer", name)
+def _over(rows: Rows, load: float, strategy: str) -> float:
+    """Mean delay of a strategy over that of first fit that waits."""
+    return _of(rows, load, strategy, "mean_delay_slots") / _of(rows, load, "greedy-defer", "mean_delay_slots")
 
 
 STUDY = Study.of_module(

@@ -4,7 +4,7 @@ round."""
 from dataclasses import replace
 
 from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, where
-from testbed.report.drawing.charts import BLUE, GREEN, ORANGE, PURPLE, Figure, chart
+from testbed.report.drawing.charts import BLUE, GREEN, ORANGE, PURPLE, chart
 from topologies import load_network
 
 LOOKS = {
@@ -79,10 +79,6 @@ def judge(rows: Rows) -> Verdict:
 
 def figures(rows: Rows) -> Figures:
     """Rounds against wavelengths, for liquid and first fit."""
-    return {"rounds": _rounds_figure(rows)}
-
-
-def _rounds_figure(rows: Rows) -> Figure:
     load, counts = rows[0]["bottleneck_load"], sorted({r["wavelengths"] for r in rows})
     title = f"All pairs of {rows[0]['network']}: bottleneck load {load} lightpaths"
     x, y = "wavelengths of a fibre", "rounds until every pair has been lit"
@@ -97,7 +93,7 @@ def _rounds_figure(rows: Rows) -> Figure:
             axes.plot(at, rounds, color=colour, marker=marker, linestyle=line, label=label)
     axes.set(ylim=(0, max(r["rounds"] for r in rows) * 1.45), xticks=counts)
     axes.legend()
-    return figure
+    return {"rounds": figure}
 
 
 STUDY = Study.of_module(

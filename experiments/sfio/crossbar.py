@@ -88,7 +88,7 @@ def judge(rows: Rows) -> Verdict:
         .against(1 / (many // 2), "one link for all"),
         *_striped_checks(average, share),
     ]
-    return judged(rows, checks, [_note(rows)])
+    return judged(rows, checks)
 
 
 def _striped_checks(average: Mapping[int, float], share: Mapping[str, float]) -> list[Check]:
@@ -106,12 +106,6 @@ def _striped_checks(average: Mapping[int, float], share: Mapping[str, float]) ->
         .cites("competitive with 291 Mbit/s of 18 processors, section 2.10 (0.16 of Fast Ethernet's link each)")
         .against(ALI05, "as that system"),
     ]
-
-
-def _note(rows: Rows) -> str:
-    striped = where(rows, series="striped")
-    reported = [f"{r['nodes']}: {r['mean_bps'] / 1e6:.1f} and {r['peak_bps'] / 1e6:.1f}" for r in striped]
-    return f"striped file, all at once: average and peak in Mbit/s by nodes: {', '.join(reported)}"
 
 
 def figures(rows: Rows) -> Figures:

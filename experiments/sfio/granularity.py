@@ -67,8 +67,7 @@ def judge(rows: Rows) -> Verdict:
             .cites("Figure 13's own size; a negligible loss, section 2.10")
             .against(slow[FINE] / slow[COARSE], "as the non-optimised write depends on it")
         )
-    shares = [f"optimised write, {u} bytes: {v / LINK_RATE_BPS:.3f} of the link" for u, v in fast.items()]
-    return judged(rows, checks, shares)
+    return judged(rows, checks)
 
 
 def figures(rows: Rows) -> Figures:

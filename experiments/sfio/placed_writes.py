@@ -62,9 +62,7 @@ def measure(point: Row) -> Results:
 def judge(rows: Rows) -> Verdict:
     """How measured placements agree with what was predicted of them, and what the medians over them say."""
     waiting, liquid = (where(rows, schedule=way) for way in ("none", "liquid"))
-    counts = ", ".join(f"{count} of {nodes} nodes" for nodes, count in counts_of(waiting).items())
-    checks = [*_agreement(waiting, liquid), *_growth(waiting, liquid)]
-    return judged(rows, checks, [f"placements written of {PLACEMENTS}: {counts}"])
+    return judged(rows, [*_agreement(waiting, liquid), *_growth(waiting, liquid)])
 
 
 def _agreement(waiting: Rows, liquid: Rows) -> list[Check]:
@@ -101,11 +99,6 @@ def _growth(waiting: Rows, liquid: Rows) -> list[Check]:
     if 31 in unscheduled:
         checks.append(links_check(unscheduled[31] / LINK_RATE_BPS))
     return checks
-
-
-def counts_of(rows: Rows) -> dict[int, int]:
-    """Nodes -> placements written."""
-    return {nodes: len(values) for nodes, values in spread(rows, "throughput_bps").items()}
 
 
 def figures(rows: Rows) -> Figures:

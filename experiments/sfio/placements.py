@@ -5,11 +5,10 @@ size (Gabrielyan 2007, figure 21), and of half of the nodes sending to the other
 import random
 import statistics
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 
 from experiments.sfio.figures import TOGETHER, finish
 from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grouped, where
-from testbed.report.drawing.charts import AMBER, BELOW, BLUE, GREY, INK, Axes, Figure, chart
+from testbed.report.drawing.charts import AMBER, BLUE, GREY, INK, Axes, Figure, chart
 from topologies.swiss_t1 import NODES_PER_SWITCH, SWITCHES, core_users
 
 PLACEMENTS = 53
@@ -143,7 +142,7 @@ def judge(rows: Rows) -> Verdict:
         links_check(statistics.median(in_links[31])),
         *_halves_checks(rows),
     ]
-    return Verdict.of(checks, (_growth_note(liquid), _range_note(in_links)))
+    return Verdict.of(checks)
 
 
 def _halves_checks(rows: Rows) -> list[Check]:
@@ -163,22 +162,11 @@ def spread(rows: Rows, key: str) -> dict[int, list[float]]:
     return dict(sorted(grouped([row for row in rows if row.get(key) is not None], "nodes", key).items()))
 
 
-def _growth_note(liquid: Mapping[int, Sequence[float]]) -> str:
-    medians = {nodes: statistics.median(values) for nodes, values in liquid.items()}
-    growth = [f"{b / a:.2f} from {m} to {n}" for (m, a), (n, b) in pairwise(medians.items()) if n == m + 2]
-    return f"random placements, median liquid throughput: x {', x '.join(growth)} nodes"
-
-
-def _range_note(in_links: Mapping[int, Sequence[float]]) -> str:
-    ranges = [f"{n}: {min(v):.1f} to {max(v):.1f}" for n, v in in_links.items()]
-    return f"circuits as they come, links by nodes: {', '.join(ranges)}"
-
-
 def figures(rows: Rows) -> Figures:
-    """Figure 21: every placement a point, medians as lines; and halves of random nodes, as Figure 19."""
+    """Figure 21: every placement a point, medians as lines."""
     title = f"All to all on Swiss-T1, {PLACEMENTS} random placements of each number of nodes, 5 Mbit/s links"
     placed = where(rows, draws=None)
-    return {"placements": placement_figure(placed, {}, title=title), "halves": _halves_figure(rows)}
+    return {"placements": placement_figure(placed, {}, title=title)}
 
 
 def placement_figure(rows: Rows, measured: Mapping[str, Rows], *, title: str) -> Figure:
@@ -209,22 +197,6 @@ def draw_spread(
     count = f"{max(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
     label = f"{name}: median and {count} placement{'s' if max(counts) > 1 else ''}"
     axes.plot(*zip(*middle, strict=True), color=colour, marker=marker, markersize=5, linewidth=1.3, label=label)
-
-
-def _halves_figure(rows: Rows) -> Figure:
-    halves = {row["nodes"]: row["halves_deciles"] for row in rows if row["draws"] is not None}
-    nodes, deciles = list(halves), list(halves.values())
-    title = "Half of Swiss-T1's nodes sending to the other half, as Figure 19"
-    x = "nodes, half of which send to the other half"
-    figure, axes = chart(title, size=(7.4, 4.6), xlabel=x, ylabel="liquid throughput, links")
-    low, middle, high = ([each[at] for each in deciles] for at in (0, 4, -1))
-    axes.fill_between(nodes, low, high, color=GREY, alpha=0.25, label="random nodes, eight tenths of the draws")
-    axes.plot(nodes, middle, color=INK, marker=".", label="random nodes, median")
-    ordered = list(map(ordered_links, nodes))
-    axes.plot(nodes, ordered, color=BLUE, marker="o", label="switches filled two by two, the first half of them sends")
-    axes.set(xticks=nodes, ylim=(0, None))
-    axes.legend(**BELOW)
-    return figure
 
 
 def scaling_check(medians: Mapping[int, float]) -> Check:

@@ -4,7 +4,7 @@ section 2.8)."""
 from experiments.sfio.figures import TOGETHER, finish, plot_throughput
 from experiments.sfio.runs import accessed, judged
 from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid, where
-from testbed.report.drawing.charts import AMBER, BELOW, BLUE, INK, Figure, chart
+from testbed.report.drawing.charts import AMBER, BLUE, INK, chart
 
 ALLOCATIONS = {
     8: "4-4-0-0-0-0-0-0",
@@ -69,7 +69,7 @@ def judge(rows: Rows) -> Verdict:
 
 
 def figures(rows: Rows) -> Figures:
-    """Throughput of both orders over the number of nodes, and the gain."""
+    """Throughput of both orders over the number of nodes."""
     title = f"Collective access on Swiss-T1, 5 Mbit/s links, stripe unit {STRIPE_UNIT} bytes"
     x = "nodes, each of which computes and keeps a subfile"
     figure, axes = chart(title, size=(7.4, 4.6), xlabel=x, ylabel=TOGETHER)
@@ -80,20 +80,7 @@ def figures(rows: Rows) -> Figures:
             chosen = where(rows, operation=operation, schedule=schedule)
             plot_throughput(axes, chosen, "nodes", f"{operation}, {name}", colour, linestyle=line)
     finish(axes, rows, "nodes")
-    return {"schedules": figure, "gain": _gain_figure(rows)}
-
-
-def _gain_figure(rows: Rows) -> Figure:
-    y = "scheduled over unscheduled throughput"
-    figure, axes = chart("What a liquid schedule gains", size=(7, 4), xlabel="nodes", ylabel=y)
-    found = gains(rows)
-    for operation, marker, colour in (("write", "o", BLUE), ("read", "s", AMBER)):
-        chosen = sorted((nodes, gain) for (kind, nodes), gain in found.items() if kind == operation)
-        axes.plot(*zip(*chosen, strict=True), marker=marker, color=colour, label=operation)
-    axes.axhline(MIN_GAIN, color=INK, linestyle=":", label=f"{MIN_GAIN}, claimed from {GAIN_FROM} nodes on")
-    axes.set(xticks=sorted({row["nodes"] for row in rows}), ylim=(0, None))
-    axes.legend(**BELOW)
-    return figure
+    return {"schedules": figure}
 
 
 STUDY = Study.of_module(

@@ -110,8 +110,9 @@ class Access(OpenSubfiles):
         A job that could not be carried out has a `fault`: the first in the order of hosts when all hosts are served.
         `part_of`: what the answers say, of a write that others follow before the sizes of the subfiles are looked at.
         """
-        with self.counted() as counters:
-            sizes, extends = part_of or WrittenSizes(), direction == "write" and part_of is None
+        with self.session.guard:
+            sizes, counters = part_of or WrittenSizes(), TransferCounters()
+            extends = direction == "write" and part_of is None
             shares = [self._shares(job.requests) for job in jobs]
             for job, share in zip(jobs, shares, strict=True):
                 job.sizes, job.counters = sizes, counters
@@ -131,6 +132,8 @@ class Access(OpenSubfiles):
             except SfioError as fault:
                 for job in [job for job in jobs if job.unfinished] or jobs:
                     job.fault = fault
+            finally:
+                self.count(counters)
         for job in jobs:
             for source, target, size in job.copies:
                 job.memory[target : target + size] = job.memory[source : source + size]

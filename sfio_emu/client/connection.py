@@ -69,13 +69,18 @@ def check_sequence(header: Header, awaited: int | None) -> None:
         raise Malformed(f"an answer to message {header.sequence}, which is not awaited", fatal=True)
 
 
-def refusal_of(host: str, body: memoryview) -> ProtocolError:
-    """What an answer of the kind REFUSED says."""
-    return ProtocolError(host, f"it refused a message: {bytes(body).decode('utf-8', 'replace')}")
-
-
-def failure_of(host: str, body: memoryview, path: Callable[[int], str]) -> RemoteFailure:
-    """What an answer of the kind FAILED says; raises `Malformed`."""
+def failure_in(
+    host: str, header: Header, body: memoryview, path: Callable[[int], str], counters: TransferCounters
+) -> RemoteFailure | None:
+    """What an answer of the kind FAILED says, None where it is DONE; raises `ProtocolError` where it is REFUSED, which
+    is counted, and `Malformed`."""
+    if header.kind == Kind.DONE:
+        return None
+    if header.kind == Kind.REFUSED:
+        counters.rejected += 1
+        raise ProtocolError(host, f"it refused a message: {bytes(body).decode('utf-8', 'replace')}")
+    if header.kind != Kind.FAILED:
+        raise Malformed(f"an answer of kind {header.kind}", fatal=True)
     errno, call, handle, done_bytes = message_bodies.unpack(message_bodies.FAILURE, body)
     if call >= len(ALL_CALLS):
         raise Malformed(f"a failure of the unknown call {call}", fatal=True)
@@ -212,17 +217,15 @@ class Exchange:
 
     def _finish(self, header: Header, body: memoryview) -> None:
         """Hand over an answer that has arrived whole."""
-        if header.kind == Kind.REFUSED:
-            self._counters.rejected += 1
-            raise refusal_of(self._host, body)
+
+        def path(handle: int) -> str:
+            return self._waiting[0][1].path or self._link.path_of(handle)
+
+        failure = failure_in(self._host, header, body, path, self._counters)
         _, message = self._waiting.popleft()
-        if header.kind == Kind.FAILED:
-            failure = failure_of(self._host, body, lambda handle: message.path or self._link.path_of(handle))
-            if message.failed is not None:
-                message.failed(failure)
-            else:
-                self.failure = self.failure or failure
-        elif header.kind != Kind.DONE:
-            raise Malformed(f"an answer of kind {header.kind}", fatal=True)
+        if failure is not None and message.failed is not None:
+            message.failed(failure)
+        elif failure is not None:
+            self.failure = self.failure or failure
         elif message.finish is not None:
             message.finish(body)

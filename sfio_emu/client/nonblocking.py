@@ -86,13 +86,7 @@ def _carry(session: Session) -> None:
 
 def wait_all(requests: Iterable[Request]) -> list[int]:
     """Wait for all requests; what `wait` gives of each. Raises the first fault when all are done."""
-    counts: list[int] = []
-    fault: SfioError | None = None
-    for request in requests:
-        try:
-            counts.append(request.wait())
-        except SfioError as error:
-            fault = fault or error
-    if fault is not None:
-        raise fault
-    return counts
+    every = list(requests)
+    for request in every:
+        request.await_end()
+    return [request.wait() for request in every]

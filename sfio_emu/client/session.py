@@ -295,14 +295,8 @@ class Session:
 
         Raises `PeerError` where a node does not answer; what the others answered is kept for the next call.
         """
-        faults: list[PeerError] = []
-        for host in self.connections.hosts:
-            try:
-                self.ask(SubfileName(host=host, path=""), Kind.ERRORS, b"", self._add_errors)
-            except PeerError as fault:
-                faults.append(fault)
-        if faults:
-            raise faults[0]
+        listeners = [SubfileName(host=host, path="") for host in self.connections.hosts]
+        answered(self.ask_each([(one, Kind.ERRORS, b"") for one in listeners], self._add_errors))
         counts, self._errors = self._errors, Counter(dict.fromkeys(COUNTED, 0))
         return dict(counts)
 

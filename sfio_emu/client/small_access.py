@@ -1,8 +1,7 @@
 """The subfiles of an open file, and reads and writes of one small block of it: one message to each I/O node that holds
 a part of the block (`small_calls`)."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -32,8 +31,8 @@ class HostPieces(NamedTuple):
 
     @property
     def runs(self) -> bytes:
-        bounds = [piece.bounds for piece in self.pieces]
-        return wire.encode_runs(self.handles, [low for low, _ in bounds], [high - low for low, high in bounds])
+        sizes = [piece.size for piece in self.pieces]
+        return wire.encode_runs(self.handles, [piece.bounds[0] for piece in self.pieces], sizes)
 
 
 class OpenSubfiles:
@@ -53,16 +52,10 @@ class OpenSubfiles:
         for number, subfile in enumerate(self.subfiles):
             self.hosts.setdefault(subfile.host, []).append(number)
 
-    @contextmanager
-    def counted(self) -> Iterator[TransferCounters]:
-        """The turn of one call, and its counters, added to those of the file and of the session however it ends."""
-        counters = TransferCounters()
-        with self.session.guard:
-            try:
-                yield counters
-            finally:
-                self.counters.add(counters)
-                self.session.counters.add(counters)
+    def count(self, counters: TransferCounters) -> None:
+        """Add what one call has counted, however it ended, to what the file and the session have."""
+        self.counters.add(counters)
+        self.session.counters.add(counters)
 
     def is_small(self, offset: int, size: int) -> bool:
         """Whether a block of `size` bytes goes in one message to each host, and nobody orders the hosts."""
@@ -95,15 +88,14 @@ class OpenSubfiles:
 
         Raises the first fault in the order of hosts when all hosts are served.
         """
-        sizes = WrittenSizes()
-        with self.counted() as counters:
-            calls: dict[str, SmallCall] = {}
-            for host, one in hosts.items():
-                data = [_gathered(piece, memory) for piece in one.pieces]
-                message = write_message(one.link.next_sequence, one.runs, data, checked=self.settings.check_data)
-                finish = _note_written(one.pieces, counters, sizes)
-                calls[host] = SmallCall(host, one.link, message, 0, finish, counters)
-            self._converse(calls, hosts, counters)
+        sizes, counters = WrittenSizes(), TransferCounters()
+        calls: dict[str, SmallCall] = {}
+        for host, one in hosts.items():
+            data = [_gathered(piece, memory) for piece in one.pieces]
+            message = write_message(one.link.next_sequence, one.runs, data, checked=self.settings.check_data)
+            finish = _note_written(one.pieces, counters, sizes)
+            calls[host] = SmallCall(host, one.link, message, 0, finish, counters)
+        self._converse(calls, hosts, counters)
         return sizes
 
     def read_small(self, memory: Bytes, hosts: Mapping[str, HostPieces]) -> int:
@@ -112,16 +104,15 @@ class OpenSubfiles:
 
         Raises the first fault in the order of hosts when all hosts are served.
         """
-        ends = [NO_END]
-        with self.counted() as counters:
-            calls: dict[str, SmallCall] = {}
-            for host, one in hosts.items():
-                runs, checked = one.runs, self.settings.check_reads
-                head = wire.encode_head(Kind.READ, one.link.next_sequence, runs, 0, checked=checked)
-                finish = self._note_read(one.pieces, memory, counters, ends)
-                room = OVERHEAD_BYTES + 4 * len(one.pieces) + sum([piece.size for piece in one.pieces])
-                calls[host] = SmallCall(host, one.link, head + runs, room, finish, counters)
-            self._converse(calls, hosts, counters)
+        ends, counters = [NO_END], TransferCounters()
+        calls: dict[str, SmallCall] = {}
+        for host, one in hosts.items():
+            runs, checked = one.runs, self.settings.check_reads
+            head = wire.encode_head(Kind.READ, one.link.next_sequence, runs, 0, checked=checked)
+            finish = self._note_read(one.pieces, memory, counters, ends)
+            room = OVERHEAD_BYTES + 4 * len(one.pieces) + sum([piece.size for piece in one.pieces])
+            calls[host] = SmallCall(host, one.link, head + runs, room, finish, counters)
+        self._converse(calls, hosts, counters)
         return min(ends)
 
     def _note_read(
@@ -151,8 +142,10 @@ class OpenSubfiles:
             counters.messages += 1
             counters.requests += len(one.pieces)
             counters.fragments += sum([piece.fragments for piece in one.pieces])
-            counters.copies["strided"] += 1
-        faults = self.session.converse(calls)
+        try:
+            faults = self.session.converse(calls)
+        finally:
+            self.count(counters)
         if faults:
             raise faults[0]
 

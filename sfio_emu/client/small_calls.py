@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from xxhash import xxh3_64_intdigest
 
 from sfio_emu import wire
-from sfio_emu.client.connection import Link, check_sequence, failure_of, refusal_of
+from sfio_emu.client.connection import Link, check_sequence, failure_in
 from sfio_emu.errors import PeerError, ProtocolError
 from sfio_emu.layout.piece import StripedPiece
 from sfio_emu.layout.striping import Layout
@@ -100,25 +100,18 @@ class SmallCall:
             return
         body, data = inbox[wire.HEADER_BYTES : data_start], inbox[data_start : data_start + header.data_bytes]
         wire.check_body(header, body)
-        if header.kind == Kind.REFUSED:
-            self._counters.rejected += 1
-            raise refusal_of(self._host, body)
-        self._take_answer(header, body, data, inbox[data_start + header.data_bytes : end])
-        if self._arrived > end:
-            raise Malformed("more than the answer that is awaited", fatal=True)
-
-    def _take_answer(self, header: wire.Header, body: memoryview, data: memoryview, trailer: memoryview) -> None:
+        self.failure = failure_in(self._host, header, body, self._link.path_of, self._counters)
+        trailer = inbox[data_start + header.data_bytes : end]
         if len(trailer) and trailer != wire.TRAILER.pack(xxh3_64_intdigest(data)):
             raise Malformed("the data of a message are corrupted", fatal=True)
-        if header.kind == Kind.FAILED:
-            self.failure = failure_of(self._host, body, self._link.path_of)
-        elif header.kind != Kind.DONE:
-            raise Malformed(f"an answer of kind {header.kind}", fatal=True)
-        else:
+        if self.failure is None:
             self._finish(body, data)
         self.finished = True
+        if self._arrived > end:
+            raise Malformed("more than the answer that is awaited", fatal=True)
 
     def _make_room(self, size: int) -> None:
         if size > MAX_SMALL_BYTES * 4:
             raise Malformed(f"an answer of {size} bytes to a small call", fatal=True)
-        self._inbox = wire.enlarged(self._inbox[: self._arrived], size)
+        arrived, self._inbox = self._inbox[: self._arrived], memoryview(bytearray(size))
+        self._inbox[: len(arrived)] = arrived

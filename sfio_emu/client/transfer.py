@@ -189,9 +189,7 @@ class HostTransfer(NamedTuple):
     def _in_place(self, pieces: Sequence[Piece]) -> bool:
         """Whether the pieces' own memory is sent or filled, without a copy."""
         least_bytes = CHECKED_VECTOR_BYTES if self.checked else VECTOR_BYTES
-        in_place = all(piece.fragment_bytes >= least_bytes for piece in pieces)
-        self.job.counters.copies["vectors" if in_place else pieces[0].copy_method] += 1
-        return in_place
+        return all(piece.fragment_bytes >= least_bytes for piece in pieces)
 
     def _gathered(self, pieces: Sequence[Piece], runs: Runs) -> Iterator[Slice]:
         """The data of a WRITE, slice by slice."""
@@ -212,7 +210,6 @@ class HostTransfer(NamedTuple):
         """Places for the data of a READ, slice by slice; each is full when the next is requested."""
         size, memory = int(counts.sum()), self.job.memory
         if size < runs.total_bytes:
-            self.job.counters.copies[pieces[0].copy_method] += 1
             stream = np.empty(size, dtype=np.uint8)
             yield [stream.data]
             _scatter_present(pieces, memory, stream, runs.sizes.tolist(), counts.tolist())

@@ -3,6 +3,7 @@ Copies follow the rule: strided below 1 KB in regular stripes, vectors from 1 KB
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,7 +30,6 @@ class PieceOfSubfile:
     size: int
     fragments: int
     run_count: int
-    copy_method: str = "listed"
     alike: bool = False
 
     @property
@@ -50,10 +50,42 @@ class PieceOfSubfile:
         return count
 
 
-class StripedPiece(PieceOfSubfile):
+class RegularInMemory(PieceOfSubfile):
+    """A piece whose bytes lie in memory in few series of blocks of one size at one distance."""
+
+    @abstractmethod
+    def _blocks(self) -> Iterator[tuple[int, int, int, int]]:
+        """Where it lies in memory: place, bytes, how many such blocks there are, and how far apart."""
+
+    def vectors(self, memory: Bytes) -> list[memoryview]:
+        view = memory.data
+        return [
+            view[place : place + size]
+            for start, size, rows, step in self._blocks()
+            for place in range(start, start + rows * step, step)
+        ]
+
+    def _spans(self, memory: Bytes) -> Iterator[tuple[npt.NDArray[np.void], int, int]]:
+        """Places in memory as items that are copied whole (a quarter faster than rows of bytes), and where in the
+        stream they begin and end."""
+        place = 0
+        for start, size, rows, step in self._blocks():
+            item, end = np.dtype((np.void, size)), place + rows * size
+            yield np.ndarray((rows,), item, memory.data, start, (step,)), place, end
+            place = end
+
+    def gather(self, memory: Bytes, stream: Bytes) -> None:
+        for there, start, end in self._spans(memory):
+            np.copyto(stream[start:end].view(there.dtype), there)
+
+    def scatter(self, memory: Bytes, stream: Bytes) -> None:
+        for there, start, end in self._spans(memory):
+            np.copyto(there, stream[start:end].view(there.dtype))
+
+
+class StripedPiece(RegularInMemory):
     """Bytes [low, high) of a subfile whose place in memory is their place in the file plus `shift`."""
 
-    copy_method = "strided"
     run_count = 1
 
     def __init__(self, layout: Layout, subfile: int, low: int, high: int, shift: int) -> None:
@@ -89,47 +121,21 @@ class StripedPiece(PieceOfSubfile):
         """Where its first byte lies in memory."""
         return self._layout.logical_offset(self.subfile, self._low) + self._shift
 
-    def _blocks(self) -> Iterator[tuple[int, int, int]]:
-        """Where it lies in memory: place, bytes, and how many such blocks there are, a round of the stripes apart."""
-        unit, start, left = self._layout.stripe_unit, self.start, self.size
+    def _blocks(self) -> Iterator[tuple[int, int, int, int]]:
+        unit, round_bytes, start, left = self._layout.stripe_unit, self._layout.round_bytes, self.start, self.size
         if self._layout.subfiles == 1:
-            yield start, left, 1
+            yield start, left, 1, round_bytes
             return
         inside = self._low % unit
         if inside or left < unit:
             first = min(unit - inside, left)
-            yield start, first, 1
-            start, left = start + self._layout.round_bytes - inside, left - first
+            yield start, first, 1, round_bytes
+            start, left = start + round_bytes - inside, left - first
         rows, last = divmod(left, unit)
         if rows:
-            yield start, unit, rows
+            yield start, unit, rows, round_bytes
         if last:
-            yield start + rows * self._layout.round_bytes, last, 1
-
-    def vectors(self, memory: Bytes) -> list[memoryview]:
-        view, step = memory.data, self._layout.round_bytes
-        return [
-            view[place : place + size]
-            for start, size, rows in self._blocks()
-            for place in range(start, start + rows * step, step)
-        ]
-
-    def _spans(self, memory: Bytes) -> Iterator[tuple[npt.NDArray[np.void], int, int]]:
-        """Places in memory as items that are copied whole (a quarter faster than rows of bytes), and where in the
-        stream they begin and end."""
-        place = 0
-        for start, size, rows in self._blocks():
-            item, end = np.dtype((np.void, size)), place + rows * size
-            yield np.ndarray((rows,), item, memory.data, start, (self._layout.round_bytes,)), place, end
-            place = end
-
-    def gather(self, memory: Bytes, stream: Bytes) -> None:
-        for there, start, end in self._spans(memory):
-            np.copyto(stream[start:end].view(there.dtype), there)
-
-    def scatter(self, memory: Bytes, stream: Bytes) -> None:
-        for there, start, end in self._spans(memory):
-            np.copyto(there, stream[start:end].view(there.dtype))
+            yield start + rows * round_bytes, last, 1, round_bytes
 
 
 class ListedPiece(PieceOfSubfile):

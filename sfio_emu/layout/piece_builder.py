@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import gcd
 
 import numpy as np
-import numpy.typing as npt
 
-from sfio_emu.layout.piece import PAGE_BYTES, RUN_COST_BYTES, Bytes, ListedPiece, PieceOfSubfile, Rows, StripedPiece
+from sfio_emu.layout.piece import PAGE_BYTES, RUN_COST_BYTES, ListedPiece, RegularInMemory, Rows, StripedPiece
 from sfio_emu.layout.requests import Requests
 from sfio_emu.layout.striping import Layout
 from sfio_emu.wire import STRIDED_TYPE
@@ -16,11 +15,10 @@ STRIDED_COST_BYTES = 32
 MAX_PERIOD = 256
 
 
-class RegularPiece(PieceOfSubfile):
+class RegularPiece(RegularInMemory):
     """`count` runs of `run_bytes`: where the first begins and how far apart they are (bytes), ``at`` in the subfile,
     ``source`` in memory."""
 
-    copy_method = "strided"
     alike = True
 
     def __init__(
@@ -66,21 +64,8 @@ class RegularPiece(PieceOfSubfile):
         place = self._run_bytes * numbers
         return ListedPiece(self.subfile, offsets[:-1], place, source[:-1], place)
 
-    def vectors(self, memory: Bytes) -> list[memoryview]:
-        view, end = memory.data, self._source + self.run_count * self._source_step
-        return [view[place : place + self._run_bytes] for place in range(self._source, end, self._source_step)]
-
-    def _spread(self, memory: Bytes) -> npt.NDArray[np.void]:
-        item = np.dtype((np.void, self._run_bytes))
-        return np.ndarray((self.run_count,), item, memory.data, self._source, (self._source_step,))
-
-    def gather(self, memory: Bytes, stream: Bytes) -> None:
-        there = self._spread(memory)
-        np.copyto(stream.view(there.dtype), there)
-
-    def scatter(self, memory: Bytes, stream: Bytes) -> None:
-        there = self._spread(memory)
-        np.copyto(there, stream.view(there.dtype))
+    def _blocks(self) -> Iterator[tuple[int, int, int, int]]:
+        yield self._source, self._run_bytes, self.run_count, self._source_step
 
 
 Piece = StripedPiece | ListedPiece | RegularPiece

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hmac import compare_digest
 
+from xxhash import xxh3_64_intdigest
+
 from sfio_emu import authentication, message_bodies, wire
 from sfio_emu.listener.operations import Operations
 from sfio_emu.listener.pool import BufferPool
@@ -134,20 +136,17 @@ class ServerConnection:
             self.reader.release()
             return
         self._queue(answer)
-        if not answer.data_bytes and not isinstance(answer.body, memoryview):
+        if not answer.data and not isinstance(answer.body, memoryview):
             self.reader.release()
 
     def _queue(self, answer: Answer) -> None:
         head = wire.encode_head(
-            answer.kind, self.reader.sequence, answer.body, answer.data_bytes, checked=answer.checked
+            answer.kind, self.reader.sequence, answer.body, len(answer.data), checked=answer.checked
         )
         self._outgoing.append(memoryview(head + answer.body if len(answer.body) < 4096 else head))
         if len(answer.body) >= 4096:
             self._outgoing.append(memoryview(answer.body))
-        if answer.data_bytes:
-            self._outgoing.extend(answer.data)
+        if answer.data:
+            self._outgoing.append(answer.data)
             if answer.checked:
-                sum_ = wire.Checksum()
-                for piece in answer.data:
-                    sum_.add(piece)
-                self._outgoing.append(memoryview(sum_.trailer()))
+                self._outgoing.append(memoryview(wire.TRAILER.pack(xxh3_64_intdigest(answer.data))))

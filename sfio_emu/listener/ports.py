@@ -64,16 +64,14 @@ class Subfiles(Protocol):
 
 
 class Answer(NamedTuple):
-    """An answer to be encoded: its body, and of a READ the `data_bytes` of its data, followed by their checksum if
-    `checked`.
+    """An answer to be encoded: its body, and of a READ its data, followed by their checksum if `checked`.
 
     `work`: what gives the answer, elsewhere, in the `thread` of that name.
     """
 
     kind: Kind = Kind.DONE
     body: bytes | memoryview = b""
-    data: Sequence[memoryview] = ()
-    data_bytes: int = 0
+    data: memoryview = memoryview(b"")
     checked: bool = False
     work: Callable[[], Answer] | None = None
     thread: Thread = "names"

@@ -130,7 +130,7 @@ class Moves:
             room = request.buffer[place : place + len(body)]
             room[:] = body
             body = room
-        return Answer(body=body, data=(request.buffer[:place],), data_bytes=place, checked=request.header.checked)
+        return Answer(body=body, data=request.buffer[:place], checked=request.header.checked)
 
     def _read_run(self, file: int, room: memoryview, offset: int) -> tuple[memoryview, int]:
         """What the file has of a run, and the calls it took."""

@@ -66,20 +66,6 @@ class _Routine(Generic[Result]):
         return at_offset if start is None else at_pointer
 
 
-class _End:
-    """The second half of a split routine: given the same buffer, it gives what was moved."""
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name.removesuffix("_end")
-
-    def __get__(self, file: DataAccess, owner: object = None) -> Callable[[Block], Status]:
-        def call(buffer: Block) -> Status:
-            with file.handling():
-                return file.end_split(self._name, buffer)
-
-        return call
-
-
 class DataAccess:
     """What an open file needs for its accesses, and the accesses.
 
@@ -126,6 +112,9 @@ class DataAccess:
             raise UsageError(f"{what} of a file that was opened as SEQUENTIAL: use the shared pointer")
 
     # --- where -------------------------------------------------------------------------------------------------------
+
+    def _nowhere(self, name: str, memory: Memory) -> int:
+        return 0
 
     def _here(self, name: str, memory: Memory) -> int:
         self.require_positions(name)
@@ -213,10 +202,10 @@ class DataAccess:
         if self._split is not None:
             raise UsageError(f"{self._split[0]} has begun on this file: end it first ({self._split[0]}_end)")
 
-    def end_split(self, name: str, buffer: Block) -> Status:
-        """The second half of the split routine `name`; raises `UsageError` where another has begun, or none."""
-        as_bytes(buffer)
-        begun, self._split = self._split, None
+    def _end_split(self, name: str, offset: int, memory: Memory) -> Status:
+        """The second half of a split routine; raises `UsageError` where another has begun, or none."""
+        as_bytes(memory[0])
+        name, begun, self._split = name.removesuffix("_end"), self._split, None
         with self.together(f"{name}_end"):
             if begun is None or begun[0] != name:
                 raise UsageError(f"{name}_end where {begun[0] if begun else 'nothing'} has begun: begin and end alike")
@@ -261,21 +250,21 @@ class DataAccess:
     # begun by all processes together (section 14.4.5): a request waits for nobody, so that these do what the others do
     iread_at_all, iwrite_at_all = _Routine(_begin), _Routine(_begin)
     read_at_all_begin, write_at_all_begin = _Routine(_begin_split), _Routine(_begin_split)
-    read_at_all_end, write_at_all_end = _End(), _End()
+    read_at_all_end, write_at_all_end = _Routine(_end_split, _nowhere), _Routine(_end_split, _nowhere)
 
     read, write = _Routine(_now_on, _here), _Routine(_now_on, _here)
     read_all, write_all = _Routine(_all_on, _here), _Routine(_all_on, _here)
     iread, iwrite = _Routine(_begin, _ahead), _Routine(_begin, _ahead)
     iread_all, iwrite_all = _Routine(_begin, _ahead), _Routine(_begin, _ahead)
     read_all_begin, write_all_begin = _Routine(_begin_split, _ahead), _Routine(_begin_split, _ahead)
-    read_all_end, write_all_end = _End(), _End()
+    read_all_end, write_all_end = _Routine(_end_split, _nowhere), _Routine(_end_split, _nowhere)
 
     read_shared, write_shared = _Routine(_now, _take), _Routine(_now, _take)
     iread_shared, iwrite_shared = _Routine(_begin, _take), _Routine(_begin, _take)
     read_ordered, write_ordered = _Routine(_all, _take_ordered), _Routine(_all, _take_ordered)
     read_ordered_begin = _Routine(_begin_split, _take_ordered)
     write_ordered_begin = _Routine(_begin_split, _take_ordered)
-    read_ordered_end, write_ordered_end = _End(), _End()
+    read_ordered_end, write_ordered_end = _Routine(_end_split, _nowhere), _Routine(_end_split, _nowhere)
 
 
 def _verb(name: str) -> Verb:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
+from testbed.model.workload import lazily
 from testbed.routing.baselines import (
     all_disjoint_paths,
     cheapest_max_flow,
@@ -22,18 +23,6 @@ from testbed.routing.named_routings import RoutingMethod as RoutingMethod
 from testbed.routing.named_routings import routing_method as routing_method
 from topologies.network import Network
 from topologies.registry import PluginError
-
-
-def _thesis_loop(network: Network, source: str, sink: str) -> SplitRoute:
-    from testbed.routing.capillary.thesis_loop import thesis_route  # scipy's solver takes a third of a second to import
-
-    return thesis_route(network, source, sink)
-
-
-def _smore(network: Network, source: str, sink: str, paths: int) -> SplitRoute:
-    from testbed.routing.semi_oblivious import smore_route  # the solver, again
-
-    return smore_route(network, source, sink, paths)
 
 
 def _numbered(name: str, numbered: Callable[[Network, str, str, int], SplitRoute]) -> Callable[[str], RoutingMethod]:
@@ -59,12 +48,8 @@ def _least_fec(tolerance: str) -> RoutingMethod:
             "such as least-fec:0.05"
         )
 
-    def route(network: Network, source: str, sink: str) -> SplitRoute:
-        from testbed.routing.redundancy.least_fec import least_fec_route
-
-        return least_fec_route(network, source, sink, value).route
-
-    return route
+    least_fec_route = lazily("testbed.routing.redundancy.least_fec:least_fec_route")
+    return lambda network, source, sink: least_fec_route(network, source, sink, value).route
 
 
 ROUTINGS.register("single", single_path)
@@ -74,11 +59,12 @@ ROUTINGS.register("disjoint-all", all_disjoint_paths)
 ROUTINGS.register("max-flow", max_flow)
 ROUTINGS.register("min-cost", cheapest_max_flow)
 ROUTINGS.register("capillary", capillary_route)
-ROUTINGS.register("thesis-loop", _thesis_loop)
+# the solver takes a third of a second to import
+ROUTINGS.register("thesis-loop", lazily("testbed.routing.capillary.thesis_loop:thesis_route"))
 ROUTINGS.register("disjoint:k", _numbered("disjoint", disjoint_paths))
 ROUTINGS.register("capillary:K", _numbered("capillary", capillary_route))
 ROUTINGS.register("least-fec:T", _least_fec)
-ROUTINGS.register("smore:K", _numbered("smore", _smore))
+ROUTINGS.register("smore:K", _numbered("smore", lazily("testbed.routing.semi_oblivious:smore_route")))
 METHOD_NAMES = ROUTINGS.builtin_names()
 
 

@@ -5,10 +5,9 @@ Virtual time. Deadlocks are found and reported as the cycle of transfers that wa
 """
 
 import heapq
-import itertools
 import random
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -254,26 +253,9 @@ def virtual_channels(paths: Sequence[Sequence[int]]) -> tuple[tuple[Channel, ...
 
 def _links_in_order(paths: Sequence[Sequence[int]]) -> list[int]:
     """All links by depth-first search along the paths, those requested later behind."""
-    following: dict[int, dict[int, None]] = {}
+    import networkx as nx  # only this remedy needs it
+
+    following = nx.DiGraph()
     for path in paths:
-        for link in path:
-            following.setdefault(link, {})
-        for here, there in itertools.pairwise(path):
-            following[here].setdefault(there)
-    done: list[int] = []
-    met: set[int] = set()
-    for root in following:
-        if root in met:
-            continue
-        met.add(root)
-        branch: list[tuple[int, Iterator[int]]] = [(root, iter(following[root]))]
-        while branch:
-            link, ahead = branch[-1]
-            onward = next(ahead, None)
-            if onward is None:
-                done.append(link)
-                branch.pop()
-            elif onward not in met:
-                met.add(onward)
-                branch.append((onward, iter(following[onward])))
-    return done[::-1]
+        nx.add_path(following, path)
+    return list(nx.dfs_postorder_nodes(following))[::-1]

@@ -1,7 +1,7 @@
 """Figures of one striped-file run, drawn from its document alone: throughput of every operation next to what was
 predicted."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from testbed.report.drawing.charts import BELOW, chart
@@ -9,8 +9,9 @@ from testbed.report.drawing.charts import BELOW, chart
 Row = Mapping[str, Any]
 
 
-def striping_figures(found: Row) -> dict[str, Any]:
-    """Figure name -> matplotlib figure."""
+def striping_figures(rows: Sequence[Row]) -> dict[str, Any]:
+    """Figure name -> matplotlib figure, for the one row of a run."""
+    (found,) = rows
     ended = [record for record in found["operations"] if not record["errors"]]
     drawn = {"throughput": _throughput(found, ended)} if ended else {}
     if found.get("killed") or found.get("cut") or found.get("impaired"):

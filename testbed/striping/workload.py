@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from testbed.errors import InputError
 from testbed.machines.machines_request import MachinesRequest
 from testbed.model.options.planner import planner
 from testbed.model.progress import ReportProgress
-from testbed.model.workload import How, Judgement, Workload
+from testbed.model.workload import How, Workload, lazily
 from testbed.striping.measurements import StripingMeasurements
 from testbed.striping.options import StripingOptions, StripingRunOptions
 from testbed.striping.plan import StripingPlan
@@ -22,10 +22,7 @@ DESCRIPTION = (
 )
 
 
-def _build(requested: StripingOptions) -> StripingPlan:
-    from testbed.striping.planning import build_striping
-
-    return build_striping(requested, now=time.monotonic)
+_BUILD = partial(lazily("testbed.striping.planning:build_striping"), now=time.monotonic)
 
 
 def _fitted(requested: StripingOptions, plan: StripingPlan, fabric: str) -> tuple[StripingPlan, str]:
@@ -97,24 +94,12 @@ def _claim(root: Path, plan: StripingPlan) -> None:
         raise InputError(f"--subfile-dir {root}: {error.strerror}; choose a directory that can be written") from None
 
 
-def _judge(plan: StripingPlan, run: StripingMeasurements) -> Judgement:
-    from testbed.striping.judgement import judge_striping
-
-    return judge_striping(plan, run)
-
-
 def _view(plan: StripingPlan) -> tuple[str, Callable[[], Any]]:
     from testbed.live.run_views import network_view
 
     title = f"{plan.network.name}: striped file over {plan.options.io_nodes} I/O nodes"
     view = partial(network_view, title, plan.network, plan.link_bytes, plan.faults, stores=plan.placement.io)
     return "striped file", view
-
-
-def _figures(rows: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    from testbed.striping.figures import striping_figures
-
-    return striping_figures(rows[0])
 
 
 def _shown(document: Mapping[str, Any]) -> Iterator[str]:
@@ -138,7 +123,7 @@ def _shown(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"{record['direction'] + when:18}{record['seconds']:8.2f} {rate:>8}{numbers}  {verified:>8}"
 
 
-striping_plan = planner("striping_plan", "A striped file, written or read by many at once.", StripingOptions, _build)
+striping_plan = planner("striping_plan", "A striped file, written or read by many at once.", StripingOptions, _BUILD)
 STRIPING = Workload(
     name="striping",
     former_keys={
@@ -159,14 +144,14 @@ STRIPING = Workload(
     plan=StripingPlan,
     options=StripingOptions,
     run_options=StripingRunOptions,
-    build=_build,
+    build=_BUILD,
     fitted=_fitted,
     instead=_write_pattern,
     carry=_carry,
-    judge=_judge,
+    judge=lazily("testbed.striping.judgement:judge_striping"),
     spreads=True,
     view=_view,
-    figures=_figures,
+    figures=lazily("testbed.striping.figures:striping_figures"),
     shown=_shown,
     example=lambda: striping_plan("crossbar:4", 2, 2, file_bytes=200_000),
 )

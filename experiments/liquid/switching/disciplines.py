@@ -6,7 +6,7 @@ overhead (Gabrielyan and Hersch 2002, section 1).
 """
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from experiments.liquid.swiss_t1_traffic import SIZE, pattern_chart, points, traffic_of
 from testbed.model.studies import Check, Claim, Figures, Results, Row, Rows, Study, Verdict
@@ -96,7 +96,7 @@ def judge(rows: Rows) -> Verdict:
             .cites("contention solved only partially, 3.1.2")
             .against(1.0, "contention solved"),
         ]
-    return Verdict.of((*checks, *_block_checks(rows)), _notes(rows, middle))
+    return Verdict.of((*checks, *_block_checks(rows)))
 
 
 def _block_checks(rows: Rows) -> list[Check]:
@@ -127,15 +127,6 @@ def _block_checks(rows: Rows) -> list[Check]:
 def _of_blocks(cut: Rows, kind: str) -> list[float]:
     """Mean share of the patterns that were cut, by number of blocks."""
     return [statistics.mean(row[f"{kind}-blocks"][k] for row in cut) for k in range(len(BLOCKS))]
-
-
-def _notes(rows: Rows, middle: Mapping[str, float]) -> tuple[str, ...]:
-    better = {name: sum(row[name] > row["wormhole"] for row in rows) for name in LOOKS}
-    return tuple(
-        f"{label}: {middle[name]:.3f} of the liquid throughput (median), "
-        f"more than the plain wormhole network on {better[name]} of {len(rows)} patterns"
-        for name, (_, _, label) in LOOKS.items()
-    )
 
 
 def figures(rows: Rows) -> Figures:

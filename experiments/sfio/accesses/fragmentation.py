@@ -47,7 +47,6 @@ def measure(point: Row) -> Results:
     )
     return {
         "throughput_bps": NODES * access.bytes_each * 8 / statistics.median(found["seconds"]),
-        "cpu_fraction": found["cpu_fraction"],
         "verified": found["verified"],
         "invalid": found["invalid"] if point["at_once"] else None,
     }
@@ -67,13 +66,7 @@ def judge(rows: Rows) -> Verdict:
                 .cites("efficient for all four scenarios, section 2.9, Figure 22 (no value)")
                 .against(alone / whole, "a call for each piece")
             )
-    return judged(rows, checks, [_note(rows)])
-
-
-def _note(rows: Rows) -> str:
-    once = where(rows, at_once=True)
-    said = (f"{r['operation']} {r['scenario']} {r['piece_bytes']} B {r['throughput_bps'] / 1e6:.1f}" for r in once)
-    return f"one call, Mbit/s: {'; '.join(said)}"
+    return judged(rows, checks)
 
 
 def figures(rows: Rows) -> Figures:

@@ -206,20 +206,20 @@ def _overlap(route: SplitRoute, coding: Coding, args: argparse.Namespace) -> dic
     links, times = len(route.loaded), (args.failure_s, args.between_s)
     one = route_ror(route, coding)["ror_of_others"]
     two = pair_ror(route, coding)
-    weights = rates.failure_weights_of_two(links, *times)
+    share = rates.single_share_of_two(links, *times)
     unavailable = rates.unavailability(*times)
     return {
         "links": links,
         "overlap_probability": rates.overlap_probability(links, *times),
-        "k1": rates.failure_weights(links, *times).one,
-        "k1_of_two": weights.one,
-        "k2_of_two": weights.more,
+        "k1": rates.single_share(links, *times),
+        "k1_of_two": share,
+        "k2_of_two": 1 - share,
         "ror_1": one,
         "ror_2": two.all_pairs,
         "ror_2_as_printed": two.printed,
         "infinite_pairs": two.infinite_pairs,
         "ror": rates.overlapping_ror(one, two.all_pairs, links, unavailable),
-        "ror_as_printed": weights.one * one + weights.more * two.printed,
+        "ror_as_printed": share * one + (1 - share) * two.printed,
     }
 
 

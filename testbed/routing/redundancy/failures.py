@@ -8,7 +8,6 @@ seconds on average, each time for ``failure_s``, and what overlaps do to ROR (ap
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -112,35 +111,26 @@ def most_links(overlap: float, failure_s: float, between_s: float) -> float:
     return -math.log1p(-overlap) / _offered(1, failure_s, between_s)
 
 
-@dataclass(frozen=True, kw_only=True)
-class FailureWeights:
-    """Shares of the time in which any link is down: ``one`` (k1) and ``more`` than one at once (k2 and all above)."""
-
-    one: float
-    more: float
-
-
-def failure_weights(links: int, failure_s: float, between_s: float) -> FailureWeights:
-    """k1 and 1 - k1 of eq. 44, with overlaps of any number: failures in force are Poisson with mean rho = N t / d.
+def single_share(links: int, failure_s: float, between_s: float) -> float:
+    """k1 of eq. 44, the share of the time in which any link is down that just one is, with overlaps of any number:
+    failures in force are Poisson with mean rho = N t / d.
 
     k1 = rho exp(-rho) / (1 - exp(-rho)).
 
-    >>> round(failure_weights(50, 2, 3600).one, 4)
+    >>> round(single_share(50, 2, 3600), 4)
     0.9862
     """
     rho = _offered(links, failure_s, between_s)
-    one = rho / math.expm1(rho)
-    return FailureWeights(one=one, more=1 - one)
+    return rho / math.expm1(rho)
 
 
-def failure_weights_of_two(links: int, failure_s: float, between_s: float) -> FailureWeights:
-    """k1 and k2 where three failures at once are neglected, as eq. 44 assumes: k1 = 1 / (1 + rho / 2).
+def single_share_of_two(links: int, failure_s: float, between_s: float) -> float:
+    """k1 where three failures at once are neglected, as eq. 44 assumes (k2 is the rest): k1 = 1 / (1 + rho / 2).
 
-    >>> round(failure_weights_of_two(50, 2, 3600).one, 4)
+    >>> round(single_share_of_two(50, 2, 3600), 4)
     0.9863
     """
-    one = 1 / (1 + _offered(links, failure_s, between_s) / 2)
-    return FailureWeights(one=one, more=1 - one)
+    return 1 / (1 + _offered(links, failure_s, between_s) / 2)
 
 
 def unavailability(failure_s: float, between_s: float) -> float:

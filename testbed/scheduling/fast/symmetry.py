@@ -92,16 +92,9 @@ def subgroups(traffic: Traffic) -> Iterator[tuple[IntArray, ...]]:
             found.append((length, -order, steps))
     for _, _, steps in sorted(found):
         yield tuple(
-            traffic.symmetries[_number(place, shape)]
+            traffic.symmetries[int(np.ravel_multi_index(place, shape))]
             for place in itertools.product(*(range(0, side, step) for side, step in zip(shape, steps, strict=True)))
         )
-
-
-def _number(place: Sequence[int], shape: Sequence[int]) -> int:
-    number = 0
-    for at, side in zip(place, shape, strict=True):
-        number = number * side + at
-    return number
 
 
 def _link_sums(traffic: Traffic, indices: IntArray) -> npt.NDArray[np.uint64]:

@@ -164,7 +164,7 @@ def test_what_is_measured_of_the_whole_machine_is_what_the_papers_count() -> Non
     ("study", "names"),
     [
         (liquid_dsatur, {"dsatur-loss"}),
-        (liquid_gain, {"throughput", "shares"}),
+        (liquid_gain, {"throughput"}),
         (liquid_milp_time, {"computing-time"}),
         (liquid_restrictions, {"restrictions"}),
         (worked_examples, {"62-congestion-graph"}),

@@ -81,7 +81,7 @@ def test_medians_are_taken_over_the_repetitions_of_a_pattern() -> None:
 @pytest.mark.parametrize(
     ("study", "names"),
     [
-        (bulk_swiss_t1, {"42-round-robin", "43-liquid-schedules", "orders", "gain"}),
+        (bulk_swiss_t1, {"42-round-robin", "43-liquid-schedules", "orders"}),
         (latency, {"latency"}),
     ],
 )

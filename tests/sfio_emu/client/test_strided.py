@@ -86,5 +86,5 @@ def test_what_tells_strided_blocks_does_not_grow_with_their_number(tmp_path: Pat
         data = bytes(75 * 4000)
         file.pwrite_blocks(data, *StridedBlocks(75, 300, 0, 75, 75, 4000).arrays())
         counters = file.counters
-        assert (counters.messages, counters.requests, counters.copies["strided"]) == (1, 4000, 1)
+        assert (counters.messages, counters.requests) == (1, 4000)
         assert counters.disk_calls < 20

@@ -19,7 +19,7 @@ DOCUMENT: dict[str, Any] = {
 
 
 def test_a_kill_and_a_cut_are_drawn_at_their_moments() -> None:
-    figure = striping_figures(DOCUMENT)["faults-over-time"]
+    figure = striping_figures([DOCUMENT])["faults-over-time"]
     (axes,) = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["operation", "r2 killed", "s1->r1 cut"]
     spans = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in axes.patches]
@@ -30,11 +30,11 @@ def test_a_kill_and_a_cut_are_drawn_at_their_moments() -> None:
 
 
 def test_without_faults_there_is_nothing_to_draw_of_them() -> None:
-    assert set(striping_figures({**DOCUMENT, "killed": [], "cut": []})) == {"throughput"}
+    assert set(striping_figures([{**DOCUMENT, "killed": [], "cut": []}])) == {"throughput"}
 
 
 def test_an_operation_that_failed_is_named_so() -> None:
     failed = {**DOCUMENT, "operations": [{**OPERATION, "errors": ["r2 is gone"]}]}
-    drawn = striping_figures(failed)
+    drawn = striping_figures([failed])
     assert "throughput" not in drawn
     assert "failed" in [text.get_text() for text in drawn["faults-over-time"].axes[0].texts]

@@ -120,7 +120,7 @@ def test_every_operation_has_a_bar_of_its_own() -> None:
     ]
     found = {"operations": records, "predicted": None, "compute_nodes": 1, "io_nodes": 2, "stripe_unit": 75}
     found["file_size"] = 1_000_000
-    (figure,) = striping_figures(found | {"switching": "packet", "schedule": "none"}).values()
+    (figure,) = striping_figures([found | {"switching": "packet", "schedule": "none"}]).values()
     (axes,) = figure.axes
     assert [bar.get_width() for bar in axes.patches] == [1, 2, 3, 4]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["write", "write 2", "write (again)", "read"]

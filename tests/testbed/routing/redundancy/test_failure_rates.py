@@ -8,11 +8,11 @@ import pytest
 
 from testbed.errors import InputError
 from testbed.routing.redundancy.failures import (
-    failure_weights,
-    failure_weights_of_two,
     most_links,
     overlap_probability,
     overlapping_ror,
+    single_share,
+    single_share_of_two,
     unavailability,
 )
 
@@ -40,13 +40,12 @@ def test_weights_of_one_and_more_failures_agree_with_a_simulated_process() -> No
         spent[down] = spent.get(down, 0.0) + moment - before
         down, before = down + change, moment
     one = spent[1] / sum(seconds for count, seconds in spent.items() if count)
-    assert failure_weights(links, failure_s, between_s).one == pytest.approx(one, abs=0.01)
+    assert single_share(links, failure_s, between_s) == pytest.approx(one, abs=0.01)
 
 
 def test_neglecting_three_at_once_errs_on_the_second_order_only() -> None:
-    exact, of_two = failure_weights(50, 2, 3600), failure_weights_of_two(50, 2, 3600)
-    assert 0 < of_two.one - exact.one < (50 * 2 / 3600) ** 2
-    assert of_two.one + of_two.more == 1
+    exact, of_two = single_share(50, 2, 3600), single_share_of_two(50, 2, 3600)
+    assert 0 < of_two - exact < (50 * 2 / 3600) ** 2
 
 
 def test_the_corrected_weights_reproduce_the_mean_over_all_states_of_three_links() -> None:
