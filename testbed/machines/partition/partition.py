@@ -22,6 +22,7 @@ def partition(network: Network, shares: Sequence[float]) -> Placement:
     Hosts lie where their switch does. The same arguments give the same cut. 10,000 nodes take seconds. InputError for
     shares that are not positive or more machines than switches.
 
+    >>> from testbed.model.wiring import wire
     >>> from topologies import load_network
     >>> network = load_network("ring:8")
     >>> len(partition(network, [1, 1]).crossing(wire(network)))
@@ -56,6 +57,7 @@ def parse_placement(document: object, network: Network, where: str, *, machines:
 
     InputError names the file and what is wrong in it: a node that there is not, that lies twice, or nowhere.
 
+    >>> from testbed.model.wiring import wire
     >>> from topologies import load_network
     >>> found = parse_placement({"machines": [["s0", "s1"], ["s2"]]}, load_network("ring:3"), "place.json")
     >>> found.machine_of

@@ -28,8 +28,12 @@ FREE = {
     "_document",
     "_toml",
     "_said",
+    "letters_of",
+    "machine_code",
+    "caller",
 }
-"""argparse's own signatures, studies (which other packages make, too), and what is read from a file."""
+"""argparse's own signatures, studies (which other packages make, too), what is read from a file, and numba's own
+values."""
 
 
 def untyped(file: Path) -> list[str]:

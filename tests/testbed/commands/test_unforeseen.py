@@ -159,7 +159,7 @@ def test_the_command_itself(tmp_path: Path) -> None:
 
 
 def test_little_memory(tmp_path: Path) -> None:
-    ran = shell("ulimit -v 300000; $PY -m testbed.cli simulate torus:4x4 --duration 1e-5", tmp_path)
+    ran = shell("ulimit -v 300000; $PY -m testbed.cli simulate torus:64x64 --duration 1e-5", tmp_path)
     assert ran.returncode == 3 and ran.stderr.count(b"\n") == 1 and b"not enough memory" in ran.stderr, ran.stderr
 
 
