@@ -30,8 +30,9 @@ pid=$(sed -n "s/^$host //p" "$0.hosts")
 [ -n "$pid" ] || { echo "no emulated host has the address $host" >&2; exit 255; }
 exec nsenter --uts="/proc/$pid/ns/uts" mnexec -a "$pid" unshare -m sh -c "mount -t sysfs -o ro none /sys && exec $*"
 """
-# UCX finds a host's interfaces in /sys, which shows those of the namespace it was mounted in
-_OWN_SYS = ("unshare", "-m", "sh", "-c", 'mount -t sysfs -o ro none /sys && exec "$@"', "mpiexec")
+# UCX finds a host's interfaces in /sys, which shows those of the namespace it was mounted in; mpiexec looks its own host
+# up, for which no name server answers there
+_OWN_FILES = 'mount -t sysfs -o ro none /sys && mount --bind "$1" /etc/hosts && shift && exec "$@"'
 
 
 def find_mpiexec() -> Path:
@@ -73,10 +74,12 @@ class MpiJob:
         launcher.chmod(0o755)
         hosts = {rank.ip: net.host_pid(rank.host) for rank in ranks}
         launcher.with_name("launcher.hosts").write_text("".join(f"{ip} {pid}\n" for ip, pid in hosts.items()))
+        names = launcher.with_name("names")
+        names.write_text("127.0.0.1 localhost\n" + "".join(f"{rank.ip} {rank.host}\n" for rank in ranks))
         words = mpiexec_words(mpiexec, launcher, ranks, command, prefixed=prefixed)
         self.process: subprocess.Popen[str] = net.run_in_host(
             ranks[0].host,
-            [*_OWN_SYS, *words],
+            ["unshare", "-m", "sh", "-c", _OWN_FILES, "mpiexec", str(names), *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE if captured else None,
             stderr=subprocess.STDOUT if captured else None,
