@@ -60,6 +60,13 @@ def test_the_whole_swiss_t1_is_the_machine_of_the_papers() -> None:
     assert_liquid(traffic, liquid_schedule(traffic))
 
 
+def test_allocations_of_swiss_t1_drawn_at_random_have_liquid_schedules() -> None:
+    for nodes in np.random.default_rng(7).integers(0, 5, size=(60, 8)):
+        traffic = all_to_all(load_network("swiss-t1:allocation=" + "-".join(map(str, nodes))))
+        assert_liquid(traffic, liquid_schedule(traffic))
+
+
+@pytest.mark.soak
 def test_allocations_of_swiss_t1_all_have_liquid_schedules() -> None:
     rng = np.random.default_rng(7)
     for first in rng.integers(1, 5**8 - 40, size=6):
