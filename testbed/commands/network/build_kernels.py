@@ -8,6 +8,7 @@ call (``fec.jit``). gcc links the routines, with the few functions of numba's th
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -85,9 +86,13 @@ def letters_of(returned: Any) -> str:
 
 def machine_code(symbol: str, made: Any) -> bytes:
     """The object file of a routine and its caller, with all that it calls; nothing else of it has a name outside."""
+    import numba
     from llvmlite import binding
 
-    module = binding.parse_assembly(made.library.get_llvm_str())
+    # what errors of numba's own would tell Python, which reads none of it: they name files of this machine
+    place = re.escape(str(Path(numba.__file__).parent))
+    text = re.sub(rf'c"[^"\n]*{place}[^"\n]*"', "zeroinitializer", made.library.get_llvm_str())
+    module = binding.parse_assembly(text)
     name = made.fndesc.llvm_func_name
     module.link_in(binding.parse_assembly(caller(symbol, name, letters_of(made.signature.return_type), module)))
     for thing in (*module.functions, *module.global_variables):
