@@ -8,12 +8,12 @@ transfers that wait for each other is found at the moment it closes.
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from testbed.errors import InputError
+from topologies.network import LinkId
 
-Key = Any
-Line = Any
+Key = int
+Line = LinkId
 
 
 @dataclass(frozen=True, kw_only=True)
