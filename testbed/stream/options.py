@@ -31,7 +31,7 @@ block; packetized TV can wait for large ones)."""
 LEAST_PLAYBACK_S, LEAST_PLAYBACK_BLOCKS = 0.4, 4
 """The playback buffer where none is given: so long, and never shorter than so many blocks take to be sent."""
 USUAL_RATE_PPS = 1000.0
-"""While nodes move, at this rate the playback buffer is the usual one; it is told in blocks, and grows as the rate
+"""While nodes move, at this rate the playback buffer is the usual one; it is given in blocks, and grows as the rate
 falls."""
 LATE_PER_SOURCE = 3
 """While nodes move, late parity goes out so many times as fast as the source: a hundred switches in user space carry a

@@ -170,7 +170,7 @@ class Greedy:
 
 Dispatcher = LiquidCycles | RollingLiquid | Greedy
 """A strategy. ``arrive``: a burst of that pair came in that slot; False where the strategy loses it. It leaves in slot
-a + 1 + ``known_after`` at the earliest. ``leaving``: the bursts that are sent in this slot; asked once a slot, before
+a + 1 + ``known_after`` at the earliest. ``leaving``: the bursts that are sent in this slot; called once a slot, before
 the slot's arrivals. ``cycles``: rounds of each liquid schedule."""
 
 

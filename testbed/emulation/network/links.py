@@ -331,7 +331,7 @@ class LinkControl:
         return time.monotonic()
 
     def _delay_again(self, link: LinkId, end: CableEnd) -> None:
-        """The link's own delay has changed: what happens to its packets besides stays."""
+        """The link's own delay has changed: what else happens to its packets stays."""
         if self._has_netem:
             now = self._changed[link]
             behind = [] if end.interface in self._delayed_by_netem else self._bucket(end, now, NETEM_CHILD)

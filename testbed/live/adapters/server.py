@@ -167,7 +167,7 @@ class LiveServer:
                 self._tell((self._view.state(),))
 
     async def _draw(self) -> None:
-        """Curves take a while to be drawn: meanwhile loads and faults are told."""
+        """Curves take a while to be drawn: meanwhile loads and faults are reported."""
         while True:
             await asyncio.sleep(CURVES_S)
             if self._shown():

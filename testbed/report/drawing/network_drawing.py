@@ -323,7 +323,7 @@ def _draw_nodes(
 
 def _write_label(axes: Axes, node: Node, place: Point, side: float, least_font: float, ink: str) -> None:
     """The id inside its mark where it is legible there, else above it, else (a host, or, where ``least_font`` is
-    negative, in a crowd) not at all; below a switch what its file calls it besides (Topology Zoo, topohub)."""
+    negative, in a crowd) not at all; below a switch what its file calls it as well (Topology Zoo, topohub)."""
     inside = min(9.0, side * 0.62, side * 0.95 / (0.62 * len(node.id)))
     outside = least_font > 0 and (node.kind == "switch" or least_font > LEAST_FONT)
     if inside >= abs(least_font):
