@@ -194,6 +194,8 @@ class BulkCoordinator:
                     self._withdraw(index)
                     self._attempts[index] += record.started_s is not None
                     moved.append(index)
+        if moved:
+            self._withdraw_resting(now_s)  # the other paths may need links of those that are done in this frame
         for index in moved:
             self._ask(index, now_s)
         self._end_if_done()
@@ -290,15 +292,18 @@ class BulkCoordinator:
             self._frame_ended[number] = now_s
         contended = self.plan.switching == "circuit" and any(not self._arbiter.holds_all(i) for i in self._open)
         if not (self.plan.barrier and self._open and not contended):
-            resting, self._resting = self._resting, []
-            for resting_index in resting:
-                self._withdraw(resting_index, now_s)
+            self._withdraw_resting(now_s)
         if self.plan.barrier:
             if not self._open:
                 self._open_next_frame(now_s)
         else:
             self._next_of(self._queues[self.plan.transfers[index].source], now_s)
         self._end_if_done()
+
+    def _withdraw_resting(self, now_s: float) -> None:
+        resting, self._resting = self._resting, []
+        for index in resting:
+            self._withdraw(index, now_s)
 
     def _withdraw(self, index: int, now_s: float | None = None) -> None:
         """Take the transfer's circuit, or its request for one, away."""

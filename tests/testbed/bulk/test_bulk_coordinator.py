@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
+from random import Random
 from typing import Any
 
 import pytest
@@ -59,6 +60,7 @@ def framed(draw: st.DrawFn, name: str) -> list[list[int]]:
     return [order[a:b] for a, b in pairwise(edges)]
 
 
+CUT = Fault(link=("s0_0_0", "s1_0_0", 0), start_s=0.1, direction="both")
 SMALL = "swiss-t1:allocation=1-1-0-0-2-0-0-1"
 
 
@@ -141,6 +143,41 @@ def test_a_cut_link_moves_its_transfers_to_the_other_path() -> None:
     moved = [r for r in run.transfers if r.path != listed[r.transfer].path]
     assert moved and all(("s1", "s2", 0) not in r.path and ("s2", "s1", 0) not in r.path for r in moved)
     assert all(r.done_s is not None and r.done_s > cut.start_s for r in moved)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_cut_at_any_moment_leaves_nobody_waiting(seed: int) -> None:
+    """Messages of a frame end in any order, and the cut may find only the last of them on its way."""
+    asked = bulk_plan("hypercube:3", routing="balanced", message_bytes=SIZE, link_rate_bps=RATE, faults=(CUT,))
+    for moment in range(1, len(asked.transfers) + len(asked.frames)):
+        carry_out_by_hand(asked, moment, Random(seed))
+
+
+def carry_out_by_hand(asked: BulkPlan, moment: int, chance: Random) -> None:
+    """Switches confirm and messages arrive in turn, one at a time; at the ``moment`` CUT goes down."""
+    cut = {CUT.link, CUT.link[1::-1] + CUT.link[2:]}
+    coordinator = BulkCoordinator(asked)
+    coordinator.start(0.0)
+    sending: dict[int, int] = {}
+    changing, now = False, 0.0
+    while not coordinator.over:
+        for action in coordinator.actions():
+            changing = changing or isinstance(action, ChangeCircuits)
+            if isinstance(action, Send):
+                sending |= dict(action.messages)
+        now += 1.0
+        if now == moment:
+            lost = {n for n in sending if cut & set(coordinator.records()[n].path)}
+            coordinator.on_link_failed([CUT.link], now)
+            sending = {n: attempt for n, attempt in sending.items() if n not in lost}
+        elif changing:
+            changing = False
+            coordinator.circuits_changed(now)
+        else:
+            assert sending, "every transfer that is left waits for another"
+            number = chance.choice(sorted(sending))
+            coordinator.message_done(number, sending.pop(number), True, now)
+    assert coordinator.done == len(asked.transfers)
 
 
 def test_a_cut_host_link_strands_its_transfers_and_names_them() -> None:
