@@ -8,7 +8,7 @@ all 362, so that a part of the study says something of the whole, and a later ru
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from experiments.liquid import bulk_swiss_t1_verdict as verdict
 from experiments.liquid.bulk_swiss_t1_verdict import METHODS
@@ -17,6 +17,9 @@ from testbed.errors import InvalidRunError
 from testbed.model.options import kinds
 from testbed.model.options.option import option, options
 from testbed.model.studies.study import Points, Results, Row, Study
+
+if TYPE_CHECKING:
+    from testbed.bulk.emulated.fabric import EmulatedBulkFabric
 
 PATTERNS, REPETITIONS = 362, 20
 QUICK_PATTERNS = slice(1, 3)
@@ -91,7 +94,7 @@ def measure(point: Row) -> Results:
     return found
 
 
-def measured_order(point: Row, method: str, fabric: Any) -> Results:
+def measured_order(point: Row, method: str, fabric: EmulatedBulkFabric) -> Results:
     """One order on a fabric. Raises InvalidRunError where the machine could not keep up in any of three attempts."""
     from testbed.bulk.workload import bulk_plan
 

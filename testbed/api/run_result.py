@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from testbed.errors import CapabilityError, UsageError
 from testbed.extras import pip_command
 from testbed.model.json_values import with_aliases
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict
-from testbed.model.workload import Judgement, Row, Workload
+from testbed.model.workload import Judgement, Row, Work, Workload
 from topologies.text.json_types import Json
 from topologies.text.shown import Shown
 
@@ -113,9 +113,7 @@ def result_of(workload: Workload[P, M], plan: P, fabric: str, measured: M, resul
     return result
 
 
-def keeping(
-    workload: Workload[Any, Any], name: str, results: Path, manifest: Callable[[], Manifest]
-) -> AbstractContextManager[Keep]:
+def keeping(workload: Work, name: str, results: Path, manifest: Callable[[], Manifest]) -> AbstractContextManager[Keep]:
     """What keeps a run: as the workload says, else its rows, its figures, verdict and page."""
     if workload.keeps is not None:
         return workload.keeps(results, name, manifest())
@@ -123,9 +121,7 @@ def keeping(
 
 
 @contextmanager
-def _keeping_rows(
-    workload: Workload[Any, Any], name: str, results: Path, manifest: Callable[[], Manifest]
-) -> Iterator[Keep]:
+def _keeping_rows(workload: Work, name: str, results: Path, manifest: Callable[[], Manifest]) -> Iterator[Keep]:
     def keep(found: Judgement) -> Path:
         from testbed.live.adapters.feed import record_page_path
         from testbed.report.drawing.svg_figures import rendered

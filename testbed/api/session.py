@@ -19,6 +19,7 @@ from testbed.api.calculations import network as known_network
 from testbed.errors import InputError, TimeLimitError, UsageError, require_type
 from testbed.model.naming.names import NetworkLike
 from topologies.errors import nearest
+from topologies.text.json_types import Json
 from topologies.text.shown import Shown
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class Session(Shown):
         for node in chosen:
             self.network.node(node)
         task = {"do": "hold", "network": self.network, "ends": chosen, "mtu": mtu, "shape": shape}
-        self._nodes: dict[str, Mapping[str, Any]] = {}
+        self._nodes: dict[str, Json] = {}
         self._mtu = mtu
         self._process: SandboxProcess = SandboxProcess(task, name, progress)
         weakref.finalize(self, self._process.close)
@@ -338,7 +339,7 @@ class Session(Shown):
         where = None if results is None else Path(results)
         return result_of(workload_of(plan), plan, "emulation", measured, where)
 
-    def _host(self, node: str) -> Mapping[str, Any]:
+    def _host(self, node: str) -> Json:
         """What the network says of a node's host or of a switch; InputError for a name that is neither."""
         if not self._nodes:
             found = self._process.ask({"do": "describe"})

@@ -2,7 +2,6 @@
 alone."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from testbed.campaigns.summary import Row
 from testbed.model.code_description import describe_code
@@ -12,7 +11,7 @@ from testbed.report.drawing.charts import MARKS, Figure, chart
 def campaign_figures(summary: Sequence[Row]) -> dict[str, Figure]:
     """Name -> matplotlib figure, one for each M, DER and equation; methods that are never finite are named in the
     legend."""
-    groups: dict[tuple[Any, ...], list[Row]] = {}
+    groups: dict[tuple[int, float, bool], list[Row]] = {}
     for row in summary:
         groups.setdefault((row["m"], row["der"], row["large_blocks"]), []).append(row)
     figures = {}

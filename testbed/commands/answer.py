@@ -3,7 +3,8 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+
+from topologies.text.json_types import Json
 
 
 @dataclass(frozen=True)
@@ -11,7 +12,7 @@ class Answer:
     """``document``: what ``--json`` prints, with its keys of 0.2 (``former``: key -> present one); ``show`` prints the
     rest; ``exit_code``: the command's."""
 
-    document: Mapping[str, Any]
+    document: Json
     show: Callable[[], object]
     exit_code: int = 0
     former: Mapping[str, str] = field(default_factory=dict)

@@ -4,13 +4,13 @@ time, NAC's moves, and a deadlock as the cycle that it is.
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from testbed.model.studies import grouped
 from testbed.report.drawing.charts import Figure, draw_lines, panels
+from topologies.text.json_types import Json
 
-Row = Mapping[str, Any]
+Row = Json
 ENOUGH_SEEDS = 3
 """So many values have an interval that is worth drawing."""
 SATURATED = 3.0

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.live.events import RunView
 from testbed.model.options.planner import planner
 from testbed.model.progress import ReportProgress
 from testbed.model.run_records import Manifest
@@ -84,11 +85,11 @@ def _title(plan: StreamPlan) -> str:
     return f"{plan.network.name} {plan.forward.source} to {plan.forward.sink}"
 
 
-def _probe_view(probe: ProbePlan) -> tuple[str, Callable[[], Any]]:
+def _probe_view(probe: ProbePlan) -> tuple[str, Callable[[], RunView]]:
     return _view(StreamsPlan(plans=(probe.plan,), titles=(f"{probe.blocks} blocks of fixed size, twice",)))
 
 
-def _view(streams: StreamsPlan) -> tuple[str, Callable[[], Any]]:
+def _view(streams: StreamsPlan) -> tuple[str, Callable[[], RunView]]:
     from testbed.stream.live_view import streams_view
 
     title = streams.titles[0] if len(streams.plans) == 1 else f"{len(streams.plans)} streams at once"

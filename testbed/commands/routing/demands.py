@@ -7,7 +7,7 @@ import argparse
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.commands.answer import Answer
 from testbed.commands.arguments import add_options, adder, read_options
@@ -17,8 +17,11 @@ from testbed.model.options.option import ENDS, ROUTED, RUN, SENT, Only
 from testbed.report.column_units import seconds_in_words
 from testbed.report.progress_bar import spinner
 from testbed.routing.redundancy.coding import Coding, RatedCoding
+from topologies.text.json_types import JsonObject
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
     from testbed.routing.demands.matrix import DemandMatrix
     from testbed.routing.demands.routed_demands import RoutedDemands
     from topologies.network import Network
@@ -136,7 +139,7 @@ def read_matrix(network: Network, args: argparse.Namespace) -> DemandMatrix:
 
 def demands_document(
     matrix: DemandMatrix, methods: Sequence[str], coding: Coding, args: argparse.Namespace
-) -> dict[str, Any]:
+) -> JsonObject:
     """The object of ``testbed demands --json``."""
     from testbed.routing.demands.methods import route_demands
     from testbed.routing.demands.redundancy import unavoidable_links
@@ -175,8 +178,8 @@ def _timed(action: Callable[[], RoutedDemands]) -> tuple[RoutedDemands, float]:
 
 
 def _rated(
-    routed: RoutedDemands, method: str, seconds: float, optimum: RoutedDemands, rating: tuple[Coding, Any]
-) -> dict[str, Any]:
+    routed: RoutedDemands, method: str, seconds: float, optimum: RoutedDemands, rating: tuple[Coding, csr_array]
+) -> JsonObject:
     from testbed.routing.demands.redundancy import total_ror
     from testbed.routing.demands.routed_demands import checked, fair_rates
 
@@ -198,7 +201,7 @@ def _rated(
     }
 
 
-def _link_list(routed: RoutedDemands, required: bool) -> dict[str, Any]:
+def _link_list(routed: RoutedDemands, required: bool) -> JsonObject:
     if not required:
         return {}
     from topologies.network import link_fields
@@ -207,7 +210,7 @@ def _link_list(routed: RoutedDemands, required: bool) -> dict[str, Any]:
     return {"links": [link_fields(link.id) | {"load_bps": load, "utilisation": used} for link, load, used in rows]}
 
 
-def _print_tables(document: dict[str, Any]) -> None:
+def _print_tables(document: JsonObject) -> None:
     from testbed.report.terminal import Terminal
     from topologies.network import label_of
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.commands.answer import Answer
 from testbed.commands.arguments import add_options, adder, read_options
@@ -15,6 +15,7 @@ from testbed.model.code_description import FORMER_KEYS, describe_coding
 from testbed.model.options import kinds
 from testbed.model.options.option import CODE, ENDS, FAULTS, ROUTED, RUN, Only
 from testbed.routing.redundancy.coding import Coding, RatedCoding
+from topologies.text.json_types import JsonObject
 
 if TYPE_CHECKING:
     from fec.redundancy.ror import LoadOverhead, RorBreakdown
@@ -108,13 +109,13 @@ def run(args: argparse.Namespace) -> Answer:
     return Answer(whole, partial(_print_tables, documents), former=FORMER_KEYS | {"bound": "block_size_lower_bound"})
 
 
-def _document(route: SplitRoute, method: str, coding: Coding, args: argparse.Namespace) -> dict[str, Any]:
+def _document(route: SplitRoute, method: str, coding: Coding, args: argparse.Namespace) -> JsonObject:
     from testbed.routing.redundancy.route_ror import block_size_at_rest, named_rors, route_breakdown
     from topologies.network import link_fields
 
     terms = route_breakdown(route, coding)
     links = route.network.links
-    document: dict[str, Any] = {
+    document: JsonObject = {
         "network": route.network.name,
         "source": route.source,
         "sink": route.sink,
@@ -175,7 +176,7 @@ def _bound(term: LoadOverhead, coding: Coding) -> int | None:
     return max(at_rest, block_size_bound(float(term.load), coding.source_packets))
 
 
-def _failure(route: SplitRoute, names: list[str], coding: Coding) -> dict[str, Any]:
+def _failure(route: SplitRoute, names: list[str], coding: Coding) -> JsonObject:
     """Loss while these links are down, by both models, and the block size that answers it."""
     from fec.redundancy.block_size import fec_block_size
     from testbed.errors import InputError
@@ -198,7 +199,7 @@ def _failure(route: SplitRoute, names: list[str], coding: Coding) -> dict[str, A
     }
 
 
-def _overlap(route: SplitRoute, coding: Coding, args: argparse.Namespace) -> dict[str, Any]:
+def _overlap(route: SplitRoute, coding: Coding, args: argparse.Namespace) -> JsonObject:
     """Appendix G for the links of the route: how often failures overlap, and ROR with two at once."""
     from testbed.routing.redundancy import failures as rates
     from testbed.routing.redundancy.route_ror import pair_ror, route_ror
@@ -223,12 +224,12 @@ def _overlap(route: SplitRoute, coding: Coding, args: argparse.Namespace) -> dic
     }
 
 
-def _print_tables(documents: list[dict[str, Any]]) -> None:
+def _print_tables(documents: list[JsonObject]) -> None:
     for document in documents:
         _print_table(document)
 
 
-def _print_table(document: dict[str, Any]) -> None:
+def _print_table(document: JsonObject) -> None:
     from testbed.report.terminal import Terminal
     from topologies.network import label_of
 
