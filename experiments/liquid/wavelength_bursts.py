@@ -8,8 +8,6 @@ leaves a backlog that stays (load below 1) or grows more slowly than time (load 
 recurrent).
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 A node whose listener is to die on its own gets a process of its own.
 """
 
-from __future__ import annotations
-
 import logging
 import socket
 import threading
@@ -96,7 +94,7 @@ class ListenerKiller:
             if node in listener.nodes
         ]
 
-    def __enter__(self) -> ListenerKiller:
+    def __enter__(self) -> "ListenerKiller":
         for timer in self._timers:
             timer.start()
         return self

@@ -5,8 +5,6 @@ Over several machines each rank and each listener is where its host lies, and al
 group and the listeners in their environment. Where one fails the others are ended; nothing is left behind.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -75,7 +73,7 @@ class ProgramNetwork:
         self._mtu, self._shape, self._timeout_s, self._machines = mtu, shape, timeout_s, machines
         self._ranks: ProgramGroup | None = None
 
-    def __enter__(self) -> ProgramNetwork:
+    def __enter__(self) -> "ProgramNetwork":
         with ExitStack() as stack:
             self._build(stack)
             self._stack = stack.pop_all()
