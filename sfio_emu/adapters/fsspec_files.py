@@ -31,10 +31,10 @@ _S_IFMT, _S_IFDIR = 0o170000, 0o040000
 class SfioReader(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
     """A file that is read: fsspec's own, whose cache fetches from the striped file."""
 
-    def __init__(self, fs: "SfioFileSystem", path: str, striped: StripedFile, block_size: int, **options: Any) -> None:
+    def __init__(self, fs: "SfioFileSystem", path: str, striped: StripedFile, block_size: int, **more: object) -> None:
         self._striped = striped
-        size = options.pop("size", None)  # of the file that was pickled
-        super().__init__(fs, path, "rb", block_size, size=striped.size() if size is None else size, **options)
+        size = more.pop("size", None)  # of the file that was pickled
+        super().__init__(fs, path, "rb", block_size, size=striped.size() if size is None else size, **more)
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         with _as_os_errors(self.path):

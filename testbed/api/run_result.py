@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from testbed.errors import CapabilityError, UsageError
 from testbed.extras import pip_command
@@ -95,6 +95,10 @@ def as_frame(rows: Iterable[Row]) -> pandas.DataFrame:
     except ImportError:
         raise CapabilityError(f"pandas is not installed; {pip_command('notebooks')}") from None
     return pandas.DataFrame([dict(row) for row in rows])
+
+
+AnyResult = RunResult[Any, Any]
+"""One of any workload."""
 
 
 def result_of(workload: Workload[P, M], plan: P, fabric: str, measured: M, results: Path | None) -> RunResult[P, M]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, Literal
 
-from testbed.api.run_result import RunResult, result_of
+from testbed.api.run_result import AnyResult, result_of
 from testbed.api.workloads.registry import workload_of
 from testbed.errors import InputError
 from testbed.model.progress import ReportProgress
@@ -18,7 +18,7 @@ def run(
     *,
     results: str | Path | None = None,
     progress: ReportProgress | None = None,
-) -> RunResult[Any, Any]:
+) -> AnyResult:
     """Carry out the plan, wait, judge: its measurements and the verdict on every prediction.
 
     ``fabric``: "emulation" (real switches, in a sandbox process that ends with this one), "simulator", or None for the

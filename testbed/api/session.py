@@ -24,7 +24,7 @@ from topologies.text.shown import Shown
 
 if TYPE_CHECKING:
     from testbed.api.emulated.sandbox_client import SandboxProcess
-    from testbed.api.run_result import RunResult
+    from testbed.api.run_result import AnyResult
     from testbed.api.tunnel import Tunnel
     from testbed.bulk.measurements import LinkCount
     from testbed.bulk.plan import BulkPlan, Switching
@@ -281,7 +281,7 @@ class Session(Shown):
         results: str | Path | None = None,
         progress: ReportProgress | None = None,
         **options: object,
-    ) -> RunResult[Any, Any]:
+    ) -> AnyResult:
         """A coded stream over this network, judged. ``options``: as of ``testbed.stream_plan``; ``results``: where it
         is kept with its page, as of ``testbed.run``. One measured run goes at a time."""
         from testbed.stream.workload import stream_plan
@@ -313,7 +313,7 @@ class Session(Shown):
         results: str | Path | None = None,
         progress: ReportProgress | None = None,
         **options: object,
-    ) -> RunResult[Any, Any]:
+    ) -> AnyResult:
         """A collective exchange over this network, judged. ``options``: as of ``testbed.bulk_plan``; links keep their
         capacity. ``results``: as of ``stream``.
 
@@ -331,7 +331,7 @@ class Session(Shown):
 
     def _run(
         self, name: str, plan: StreamPlan | BulkPlan, results: str | Path | None, progress: ReportProgress | None
-    ) -> RunResult[Any, Any]:
+    ) -> AnyResult:
         from testbed.api.run_result import result_of
         from testbed.api.workloads.registry import workload_of
 

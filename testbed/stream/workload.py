@@ -34,7 +34,7 @@ _BUILD_MOVING: Callable[[MobilityOptions], StreamPlan] = lazily("testbed.stream.
 _JUDGE: Callable[[StreamPlan, StreamMeasurements], StreamJudgement] = lazily(
     "testbed.stream.judgement.streams:judge_stream"
 )
-_KEEPS = lazily("testbed.stream.run_in_turn:stored_streams")
+_KEEPS: Callable[..., Any] = lazily("testbed.stream.run_in_turn:stored_streams")
 
 
 def _titled(requested: MobilityOptions) -> StreamsPlan:
