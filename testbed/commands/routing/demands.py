@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -141,17 +141,16 @@ def demands_document(
     matrix: DemandMatrix, methods: Sequence[str], coding: Coding, args: argparse.Namespace
 ) -> JsonObject:
     """The object of ``testbed demands --json``."""
-    from testbed.routing.demands.methods import route_demands
+    from testbed.routing.demands.methods import timed_routings
     from testbed.routing.demands.redundancy import unavoidable_links
     from testbed.routing.demands.routed_demands import checked
 
-    optimum, seconds = _timed(lambda: route_demands(matrix, "optimum"))
-    capillary, capillary_s = _timed(lambda: route_demands(matrix, "capillary"))
-    forced = unavoidable_links(capillary)
-    known = {"optimum": (optimum, seconds), "capillary": (capillary, capillary_s)}
+    every = list(dict.fromkeys(("optimum", "capillary", *methods)))
+    found = {name: (routed, s) for name, routed, s in timed_routings(matrix, every, args.seed, time.perf_counter)}
+    optimum, forced = found["optimum"][0], unavoidable_links(found["capillary"][0])
     rated = []
     for method in methods:
-        routed, taken = known.get(method) or _timed(partial(route_demands, matrix, method, args.seed))
+        routed, taken = found[method]
         rated.append(_rated(routed, method, taken, optimum, (coding, forced)) | _link_list(routed, args.links))
     best = checked(optimum)
     return {
@@ -170,11 +169,6 @@ def demands_document(
         | {"labels": coding.labels, "large_blocks": coding.large_blocks},
         "methods": rated,
     }
-
-
-def _timed(action: Callable[[], RoutedDemands]) -> tuple[RoutedDemands, float]:
-    began = time.perf_counter()
-    return action(), time.perf_counter() - began
 
 
 def _rated(

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from functools import partial
 from typing import TYPE_CHECKING
 
 from testbed.commands.answer import Answer
@@ -106,7 +105,9 @@ def run(args: argparse.Namespace) -> Answer:
     for document in documents:
         if document["note"]:
             print(f"note: {document['method']}: {document['note']}", file=sys.stderr)
-    return Answer(whole, partial(_print_tables, documents), former=FORMER_KEYS | {"bound": "block_size_lower_bound"})
+    return Answer(
+        whole, lambda: list(map(_print_table, documents)), former=FORMER_KEYS | {"bound": "block_size_lower_bound"}
+    )
 
 
 def _document(route: SplitRoute, method: str, coding: Coding, args: argparse.Namespace) -> JsonObject:
@@ -224,11 +225,6 @@ def _overlap(route: SplitRoute, coding: Coding, args: argparse.Namespace) -> Jso
     }
 
 
-def _print_tables(documents: list[JsonObject]) -> None:
-    for document in documents:
-        _print_table(document)
-
-
 def _print_table(document: JsonObject) -> None:
     from testbed.report.terminal import Terminal
     from topologies.network import label_of
@@ -246,7 +242,8 @@ def _print_table(document: JsonObject) -> None:
     console.print_table(("link", "load", "block size N", *least, "overhead"), rows, title)
     forced, order = document["infinite_links"], document["ror_label_order"]
     own = "" if order is None else f"; of this order of labels, in any phase of a block {order:.4f}"
-    ror = f"infinite: {_whole_flow(forced)}; of the other links " if forced else ""
+    carry = "carries" if len(forced) == 1 else "carry"
+    ror = f"infinite: {', '.join(forced)} {carry} the whole flow; of the other links " if forced else ""
     console.print(
         f"ROR by equation {'29' if document['large_blocks'] else '23'} {ror}{document['ror_eq23']:.4f}{own}   "
         f"({describe_coding(document)}; FEC_t {document['fec_tolerance']:.6g})",
@@ -258,8 +255,3 @@ def _print_table(document: JsonObject) -> None:
                 f"{k} {v:.6g}" if isinstance(v, float) else f"{k} {v}" for k, v in document[name].items()
             )
             console.print(f"{name}: {values}", soft_wrap=True)
-
-
-def _whole_flow(links: list[str]) -> str:
-    """A clause that names the links that carry the whole flow."""
-    return ", ".join(links) + (" carries" if len(links) == 1 else " carry") + " the whole flow"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, SupportsFloat, TypeVar
 
 from testbed.commands.answer import Answer
@@ -82,7 +81,7 @@ def run(args: argparse.Namespace) -> Answer:
             document["certificate"] = _certify(route)
     certified = all(one.get("certificate", {}).get("valid", True) for one in documents)
     whole = documents[0] if len(documents) == 1 else {"routes": documents}
-    return Answer(whole, partial(_print_tables, documents), 0 if certified else 1)
+    return Answer(whole, lambda: list(map(_print_table, documents)), 0 if certified else 1)
 
 
 def _float_documents(network: Network, pairs: Sequence[tuple[str, str]]) -> list[JsonObject]:
@@ -171,11 +170,6 @@ def _certify(route: SplitRoute) -> JsonObject:
             elif not layer and route.utilisations[i] > lowest * (1 + 1e-12):
                 violations.append(f"link {label}: its load {route.loads[i]} is above the last layer's")
     return {"valid": not violations, "levels": len(found.levels), "violations": violations}
-
-
-def _print_tables(documents: list[JsonObject]) -> None:
-    for document in documents:
-        _print_table(document)
 
 
 def _print_table(document: JsonObject) -> None:

@@ -167,6 +167,6 @@ def ror_by_tolerance(
     found = []
     for tolerance in tolerances:
         t = as_fraction(tolerance, "tolerance")
-        base = 1 / (1 - float(t)) if large_blocks else float(fec_block_size(m, t, der))
+        base = float(1 / (1 - t) if large_blocks else fec_block_size(m, t, der))
         found.append(math.fsum(need / base - 1 for load, need in needs if load >= t))
     return found
