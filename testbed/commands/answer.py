@@ -4,15 +4,13 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from topologies.text.json_types import Json
-
 
 @dataclass(frozen=True)
 class Answer:
     """``document``: what ``--json`` prints, with its keys of 0.2 (``former``: key -> present one); ``show`` prints the
     rest; ``exit_code``: the command's."""
 
-    document: Json
+    document: Mapping[str, object]
     show: Callable[[], object]
     exit_code: int = 0
     former: Mapping[str, str] = field(default_factory=dict)

@@ -14,14 +14,12 @@ from testbed.commands.answer import Answer
 from testbed.commands.arguments import JsonOptions, LiveOptions, ResultsOptions, add_options
 from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
-from topologies.text.json_types import Json, JsonObject
 
 if TYPE_CHECKING:
     from testbed.model.run_records import Manifest
     from testbed.model.verdict import Verdict
     from testbed.stream.run_in_turn import Titled
-
-Row = Json
+    from topologies.text.json_types import JsonObject
 
 
 def add_run_options(parser: argparse.ArgumentParser, *, seeded: str = "everything random") -> None:

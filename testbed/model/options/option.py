@@ -17,11 +17,13 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache, partial
-from typing import Any, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 from testbed.errors import InputError, require_type
 from testbed.model.options.kinds import Kind
-from topologies.text.json_types import Json, JsonObject
+
+if TYPE_CHECKING:  # the networks' package: what says --help does without
+    from topologies.text.json_types import Json, JsonObject
 
 T = TypeVar("T")
 ENDS = "network and end points"
