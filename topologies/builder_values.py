@@ -5,7 +5,7 @@ The builders themselves (``torus.py``, ``swiss_t1.py``, ...) say which nodes and
 """
 
 from collections.abc import Callable, Mapping
-from typing import Literal, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 from topologies.errors import TopologyError
 from topologies.network import Link, Network, Node, is_finite
@@ -116,7 +116,7 @@ def _text(name: str, text: str) -> str:
     return text
 
 
-PARSERS: Mapping[str, Callable[[str, str], object]] = {
+PARSERS: Mapping[str, Callable[[str, str], Any]] = {
     "whole": _whole,
     "number": _number,
     "shape": _shape,

@@ -113,8 +113,9 @@ STUDY = Study.of_module(
     "random and FIFO orders no better than it",
     deviations=(
         "a wormhole network in virtual time: links are taken hop by hop, kept while waiting; messages last alike",
-        "each order both freely, every sender going on when its message is through, and phase by phase, as section 3.3 "
-        "counts the rounds; the document does not say which was measured",
+        "each order both freely, every sender going on when its message is through, and phase by phase, "
+        "as section 3.3 counts the "
+        "rounds; the document does not say which was measured",
         "the random order's throughput is the median of seven orders",
     ),
 )

@@ -6,13 +6,12 @@ import pickle
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from testbed.emulation.attach.client import receive_reply
 from testbed.emulation.attach.protocol import send
 from testbed.emulation.sandbox.control_socket import connect
 from testbed.errors import SessionClosedError
-from topologies.text.json_types import Json
 
 if TYPE_CHECKING:
     from testbed.api.emulated.sandbox_client import SandboxProcess
@@ -25,9 +24,9 @@ class TunnelResult:
     ``delivered``: node -> a row a packet, as numpy records (``testbed.tunnel.emulated.tunnel_end.PACKETS``)."""
 
     start_s: float
-    counters: Mapping[str, Json]
-    offered: Json
-    delivered: Json
+    counters: Mapping[str, Mapping[str, Any]]
+    offered: Mapping[str, Any]
+    delivered: Mapping[str, Any]
 
 
 class Tunnel:

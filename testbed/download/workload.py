@@ -15,7 +15,7 @@ DESCRIPTION = (
     "section 4.3.3). The sender raises its rate by what the failing links lose, so that the last mile stays full "
     "wherever a path is left. By default the most loaded link is down for the middle half of the download."
 )
-_BUILD: Callable[[DownloadOptions], DownloadPlan] = lazily("testbed.download.planning:build_download")
+_BUILD = lazily("testbed.download.planning:build_download")
 
 
 def _view(plan: DownloadPlan) -> tuple[str, Callable[[], RunView]]:

@@ -20,13 +20,12 @@ from topologies.text.json_types import Json
 
 P = TypeVar("P")
 M = TypeVar("M")
-T = TypeVar("T")
 Row = Json
 Carry = Callable[[P, ReportProgress | None], M]
 """Carries out one plan."""
 
 
-def lazily(place: str) -> Callable[..., T]:
+def lazily(place: str) -> Callable[..., Any]:
     """The function at "package.module:name", whose module is imported when it is first called: commands and library
     know all workloads, and load the one that is run."""
     module, _, name = place.partition(":")

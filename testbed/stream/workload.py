@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.live.events import RunView
 from testbed.model.options.planner import planner
 from testbed.model.progress import ReportProgress
 from testbed.model.run_records import Manifest
@@ -34,7 +33,7 @@ _BUILD_MOVING: Callable[[MobilityOptions], StreamPlan] = lazily("testbed.stream.
 _JUDGE: Callable[[StreamPlan, StreamMeasurements], StreamJudgement] = lazily(
     "testbed.stream.judgement.streams:judge_stream"
 )
-_KEEPS: Callable[..., Any] = lazily("testbed.stream.run_in_turn:stored_streams")
+_KEEPS = lazily("testbed.stream.run_in_turn:stored_streams")
 
 
 def _titled(requested: MobilityOptions) -> StreamsPlan:
@@ -85,11 +84,11 @@ def _title(plan: StreamPlan) -> str:
     return f"{plan.network.name} {plan.forward.source} to {plan.forward.sink}"
 
 
-def _probe_view(probe: ProbePlan) -> tuple[str, Callable[[], RunView]]:
+def _probe_view(probe: ProbePlan) -> tuple[str, Callable[[], Any]]:
     return _view(StreamsPlan(plans=(probe.plan,), titles=(f"{probe.blocks} blocks of fixed size, twice",)))
 
 
-def _view(streams: StreamsPlan) -> tuple[str, Callable[[], RunView]]:
+def _view(streams: StreamsPlan) -> tuple[str, Callable[[], Any]]:
     from testbed.stream.live_view import streams_view
 
     title = streams.titles[0] if len(streams.plans) == 1 else f"{len(streams.plans)} streams at once"

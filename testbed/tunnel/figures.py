@@ -1,20 +1,20 @@
 """The figure of a trial, from its row alone: how voice sounds over each rival while links fail."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from testbed.report.drawing.charts import COMPARED, Figure, chart
-from topologies.text.json_types import Json
+from testbed.report.drawing.charts import COMPARED, chart
 
 _COLOURS = {"direct": "#8c8c8c", "none": "#a3241b", "static": "#3f7fbf", "adaptive": "#1b7837"}
 
 
-def trial_figures(rows: Sequence[Json]) -> dict[str, Figure]:
+def trial_figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Name -> matplotlib figure; none where no voice went."""
     (row,) = rows
     return {"voice": _voice(row)} if row["opinions"] else {}
 
 
-def _voice(row: Json) -> Figure:
+def _voice(row: Mapping[str, Any]) -> Any:
     x, y = "time since the first packet, s", "mean opinion score"
     figure, axes = chart(size=(9, 3.4), xlabel=x, ylabel=y, xlim=(0, row["duration_s"]), ylim=(0.9, 4.6))
     for rival, curve in row["opinions"].items():

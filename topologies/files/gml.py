@@ -2,10 +2,10 @@
 
 import html
 import re
+from typing import Any
 
 from topologies.errors import TopologyError
 from topologies.files.foreign import some
-from topologies.text.json_types import JsonObject
 
 _WORD = re.compile(r'\[|\]|"[^"]*"|[^\s\[\]"]+|"')
 _COMMENT = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
@@ -14,10 +14,10 @@ _DEPTH = 50
 MAX_WORDS = 1_000_000
 """Some hundred thousand links."""
 
-Tree = dict[str, list[object]]
+Tree = dict[str, list[Any]]
 
 
-def gml_document(text: str, notes: list[str]) -> JsonObject:
+def gml_document(text: str, notes: list[str]) -> dict[str, Any]:
     """The node-link document of a GML text.
 
     Ids are the labels, as networkx reads them, or, where two are the same or one is missing, the numbers (then
@@ -95,7 +95,7 @@ def _scalar(word: str) -> str | int | float:
     return word
 
 
-def _fields(value: object, where: str, *single: str) -> JsonObject:
+def _fields(value: object, where: str, *single: str) -> dict[str, Any]:
     """The fields of a node or an edge; those that are ``single`` have one number or text each."""
     if not isinstance(value, dict):
         raise TopologyError(f"{where}: give a list in brackets")
@@ -106,7 +106,7 @@ def _fields(value: object, where: str, *single: str) -> JsonObject:
     return fields
 
 
-def _plain(tree: Tree) -> JsonObject:
+def _plain(tree: Tree) -> dict[str, Any]:
     """A key's only value, or the list of its values."""
     return {
         key: plain[0] if len(plain) == 1 else plain

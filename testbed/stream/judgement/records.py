@@ -4,6 +4,7 @@ prints."""
 from __future__ import annotations
 
 from dataclasses import asdict, fields
+from typing import Any
 
 from fec.redundancy.label_layout import label_layout
 from testbed.model.json_values import json_ready
@@ -20,7 +21,6 @@ from testbed.stream.prediction.active_faults import is_impaired
 from testbed.stream.prediction.block_size_policy import is_deterministic
 from testbed.stream.prediction.failure_candidates import DIAGNOSES
 from testbed.stream.prediction.loss_by_path import REPORTS
-from topologies.text.json_types import JsonObject
 
 
 def session_records(
@@ -59,7 +59,7 @@ def fault_record(index: int, fault: FaultResult, verdict: Verdict) -> FaultRecor
 
 def stream_document(
     plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis, verdict: Verdict
-) -> JsonObject:
+) -> dict[str, Any]:
     """The object that ``testbed stream --json`` prints; infinite values are null, with the links named."""
     stated, order, infinite = whole_route_rors(plan, analysis.policy)
     return {
@@ -98,7 +98,7 @@ def _ror(plan: StreamPlan, analysis: SessionAnalysis) -> dict[str, float | None]
     return {name: getattr(analysis, f"ror_{name}") for name in names}
 
 
-def summary_figures(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> JsonObject:
+def summary_figures(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> dict[str, Any]:
     """Totals, health and counters of the run by name, JSON-ready."""
     return {
         "policy": analysis.policy.name,
@@ -120,7 +120,7 @@ def summary_figures(plan: StreamPlan, run: StreamMeasurements, analysis: Session
     }
 
 
-def _clocks(plan: StreamPlan, run: StreamMeasurements) -> JsonObject:
+def _clocks(plan: StreamPlan, run: StreamMeasurements) -> dict[str, Any]:
     """How far the clocks of several machines can be off, and what they leave undecided; nothing where one clock told
     all."""
     if run.clocks == ONE_CLOCK:
@@ -129,7 +129,7 @@ def _clocks(plan: StreamPlan, run: StreamMeasurements) -> JsonObject:
     return {"clocks": asdict(run.clocks) | {"arrivals_undecided_at_playback": undecided}}
 
 
-def _layout(plan: StreamPlan) -> JsonObject:
+def _layout(plan: StreamPlan) -> dict[str, Any]:
     """How far the order of labels is from what none can beat, where losses follow from labels."""
     if not is_deterministic(plan) or plan.changes:
         return {}
@@ -138,5 +138,5 @@ def _layout(plan: StreamPlan) -> JsonObject:
     return {"label_layout": asdict(layout)}
 
 
-def _per_path(analysis: SessionAnalysis) -> list[JsonObject]:
+def _per_path(analysis: SessionAnalysis) -> list[dict[str, Any]]:
     return [path.to_json() for path in analysis.paths]

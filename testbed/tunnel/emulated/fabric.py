@@ -25,7 +25,6 @@ from testbed.tunnel.emulated import programs
 from testbed.tunnel.emulated.tunnel import Rules, RunningTunnel, running_tunnel
 from testbed.tunnel.emulated.voice import voice_process
 from testbed.tunnel.trial import RivalRun, TrialMeasurements, TrialPlan
-from topologies.text.json_types import JsonObject
 
 _LEAD_S, _REST_S = 0.5, 1.5
 _VIDEO_ENDS_S = 1.5
@@ -110,7 +109,7 @@ class _Trial:
 
     def _measured(
         self, place: programs.Place, rival: str, workloads: tuple[str, ...], command: tuple[str, ...]
-    ) -> tuple[JsonObject, Any, float]:
+    ) -> tuple[dict[str, Any], Any, float]:
         """What each program measured, when faults were in force, and how late the voice was sent at worst."""
         plan = self._plan
         with ExitStack() as stack:
@@ -146,7 +145,7 @@ class _Trial:
             schedule.join()
             return found, schedule.times(), lag_s
 
-    def _voice(self, voice: EndpointProcess | None, found: JsonObject) -> float:
+    def _voice(self, voice: EndpointProcess | None, found: dict[str, Any]) -> float:
         if voice is None:
             return 0.0
         result = voice.result()

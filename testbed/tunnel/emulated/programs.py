@@ -9,15 +9,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.model.wiring import WiredHost
 from testbed.tunnel.trial import TrialPlan
-from topologies.text.json_types import Json
 
 PROGRAMS = {"ping": "ping", "udp": "iperf3", "tcp": "iperf3", "video": "ffmpeg"}
 """Workload -> the program that it needs; voice is a source of our own."""
@@ -103,7 +103,7 @@ def sending(plan: TrialPlan, place: Place, workload: str) -> list[str]:
     )
 
 
-def outcome(plan: TrialPlan, place: Place, workload: str) -> Json:
+def outcome(plan: TrialPlan, place: Place, workload: str) -> Mapping[str, Any]:
     """What a program measured, from its output."""
     text = (place.folder / workload).read_text(errors="replace")
     if workload == "ping":
@@ -139,7 +139,7 @@ def outcome(plan: TrialPlan, place: Place, workload: str) -> Json:
     }
 
 
-def compared(folder: Path, frames: int) -> Json:
+def compared(folder: Path, frames: int) -> Mapping[str, Any]:
     """The picture that came beside the one that was sent: frames that are the same to the bit, by the hash of each
     frame's pixels (ffmpeg's framehash), at their times."""
     hashes = [_frame_hashes(folder / name) for name in ("sent.ts", "came.ts")]

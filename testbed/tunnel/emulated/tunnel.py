@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.network.emulated_network import EmulatedNetwork
@@ -18,7 +19,6 @@ from testbed.stream.emulated.endpoints import KEY_BYTES, EndpointProcess
 from testbed.tunnel.emulated.tun_device import open_device
 from testbed.tunnel.emulated.tunnel_end import GAUGES, TunnelEndSpec, tunnel_end
 from testbed.tunnel.plan import TunnelPlan
-from topologies.text.json_types import JsonObject
 
 MOST_TUNNELS = 255
 """Of one network, one after another or at once: each has a UDP port, a device name and addresses of its own."""
@@ -49,7 +49,7 @@ class RunningTunnel:
             if end.gauge is not None
         }
 
-    def results(self) -> dict[str, JsonObject]:
+    def results(self) -> dict[str, dict[str, Any]]:
         """End the tunnel; node -> counters and logs of packets."""
         for end in self.ends.values():
             assert end.gauge is not None

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any
 
 from testbed.emulation.network.cables import CablePlan, mark_for_removal, remove_marked
 from testbed.emulation.network.kernel.host_namespaces import (
@@ -48,11 +48,6 @@ from testbed.emulation.network.open_vswitch.switches import (
 from testbed.emulation.sandbox.process_lifetime import confined
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import CapabilityError, InvalidRunError
-
-if TYPE_CHECKING:
-    from mininet.link import Intf
-    from mininet.node import Node, OVSSwitch
-T = TypeVar("T")
 
 _LOOPBACK = 1
 _CONNECTED_S = 0.25
@@ -122,7 +117,7 @@ class Batch(Requests):
         finally:
             self._flushing = False
 
-    def timed(self, step: str, work: Callable[[], T]) -> T:
+    def timed(self, step: str, work: Callable[[], Any]) -> Any:
         """What the work returns; its time counts as the step's, but for that of steps within it."""
         began, outer, self._within = time.monotonic(), self._within, 0.0
         result = work()
@@ -190,7 +185,7 @@ class Batch(Requests):
         )
         self.namespaces.apply(messages)
 
-    def add_port(self, switch: "OVSSwitch", interface: "Intf") -> None:
+    def add_port(self, switch: Any, interface: Any) -> None:
         """The daemon that has the bridge takes the interface."""
         self.flush()
         if self._switches is not None and not self.closed:
@@ -203,14 +198,14 @@ class Batch(Requests):
         self.flush()
         return self.namespaces.pids.get(host)
 
-    def words_at(self, node: "Node", argv: Sequence[str]) -> list[str]:
+    def words_at(self, node: Any, argv: Sequence[str]) -> list[str]:
         """Without rights over the machine."""
         self.flush()
         bounded = confined(argv)
         pid = self.namespaces.pids.get(node.given) if node.inNamespace else None
         return words_called(node.given, bounded) if pid is None else argv_inside(pid, bounded)
 
-    def database_words(self, node: "Node") -> list[str]:
+    def database_words(self, node: Any) -> list[str]:
         """Several daemons have a database each."""
         return [] if self._switches is None else [f"--db=unix:{self._switches.database_of(node.given)}"]
 
@@ -242,7 +237,7 @@ class Batch(Requests):
         self.namespaces.close()
 
 
-def as_bridge(switch: "OVSSwitch", targets: Sequence[str]) -> Bridge:
+def as_bridge(switch: Any, targets: Sequence[str]) -> Bridge:
     """What the bridge of Mininet's switch is to be."""
     ports = [(one.name, port) for port, one in sorted(switch.intfs.items()) if port and one.name != "lo" and not one.ip]
     return Bridge(

@@ -1,5 +1,8 @@
 """What Mininet's settings of interfaces, routes and queues are in the kernel's own language (rtnetlink messages)."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from testbed.emulation.network.impairments.tc_messages import NETEM_CHILD, netem_line
 from testbed.emulation.network.kernel.rtnetlink import (
     ROOT,
@@ -15,7 +18,6 @@ from testbed.emulation.network.kernel.shaping import rate_queue
 from testbed.errors import InputError
 from topologies.text import units
 from topologies.text.addresses import packed_mac
-from topologies.text.json_types import Json
 
 _RTM_DELADDR = RTM_NEWADDR + 1
 
@@ -48,7 +50,7 @@ def seconds(delay: object) -> float:
     return found
 
 
-def queue_messages(index: int, values: Json, mtu: int) -> list[Message]:
+def queue_messages(index: int, values: Mapping[str, Any], mtu: int) -> list[Message]:
     """The queues of an interface by Mininet's parameters: ``bw`` in Mbit/s, ``delay`` and ``jitter`` as tc reads them,
     ``loss`` in percent, ``max_queue_size`` in packets."""
     messages, parent = [], ROOT

@@ -4,11 +4,10 @@ Mininet takes them."""
 import json
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import mininet.node
-from mininet.link import Link
 from mininet.log import error, output
 from mininet.net import VERSION, Mininet
 from mininet.node import Node, OVSBridge
@@ -18,14 +17,11 @@ from testbed.emulation.network.mininet_network.batch import Batch, refusals
 from testbed.emulation.network.mininet_network.nodes import late
 from testbed.emulation.network.mininet_network.requests import Requests
 from testbed.model.naming.device_names import device_names
-from topologies.text.json_types import JsonObject
 
 _CONNECT_MS = 5000
 _IPERF_REST_S = 15.0
 _BEFORE_SWITCH, _BEFORE_CONTROLLER = 1, 3
 """Positional arguments of Mininet's before these two."""
-NodeClass = Callable[..., Node] | None
-LinkClass = Callable[..., Link] | None
 
 
 class TestbedMininet(Mininet):  # type: ignore[misc]
@@ -42,7 +38,7 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
 
     __test__ = False  # of pytest
 
-    def __init__(self, *args: object, requests: Requests | None = None, mtu: int = 1500, **options: object) -> None:
+    def __init__(self, *args: Any, requests: Requests | None = None, mtu: int = 1500, **options: Any) -> None:
         self.requests = Batch(mtu=mtu) if requests is None else requests
         alone = len(args) <= _BEFORE_CONTROLLER and options.setdefault("controller", None) is None
         if alone and len(args) <= _BEFORE_SWITCH:
@@ -66,28 +62,28 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
         self.requests.begin(own, {name: [("", port) for port in topo.ports.get(name, ())] for name in switches})
         super().buildFromTopo(topo)
 
-    def addHost(self, name: str, cls: NodeClass = None, **params: object) -> Node:  # noqa: N802 - Mininet's name
+    def addHost(self, name: str, cls: Any = None, **params: Any) -> Node:  # noqa: N802 - Mininet's name
         """Made with all others, or at once while the network runs."""
         Requests.current = self.requests
         host = super().addHost(name, cls=late(cls or self.host), **params)
         self.nameToNode.setdefault(host.name, host)
         return host
 
-    def addSwitch(self, name: str, cls: NodeClass = None, **params: object) -> Node:  # noqa: N802 - Mininet's name
+    def addSwitch(self, name: str, cls: Any = None, **params: Any) -> Node:  # noqa: N802 - Mininet's name
         """Likewise; while the network runs it begins with its ``start``."""
         Requests.current = self.requests
         switch = super().addSwitch(name, cls=late(cls or self.switch), **params)
         self.nameToNode.setdefault(switch.name, switch)
         return switch
 
-    def addController(self, name: str | Node = "c0", controller: NodeClass = None, **params: object) -> Node:  # noqa: N802
+    def addController(self, name: Any = "c0", controller: Any = None, **params: Any) -> Any:  # noqa: N802
         """As Mininet's; none where there is no class of them."""
         Requests.current = self.requests
         if isinstance(name, str) and controller is None and self.controller is None:
             return None
         return super().addController(name, controller=late(controller or self.controller), **params)
 
-    def addLink(self, node1: Node, node2: Node, *ports: object, cls: LinkClass = None, **params: object) -> Link:  # noqa: N802
+    def addLink(self, node1: Any, node2: Any, *ports: Any, cls: Any = None, **params: Any) -> Any:  # noqa: N802
         """As Mininet's; a link whose parameters shape it is shaped whatever its class."""
         return super().addLink(node1, node2, *ports, cls=late(cls or self.link), **params)
 
@@ -108,7 +104,7 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
             super().stop()
             self.requests.close()
 
-    def made(self) -> JsonObject:
+    def made(self) -> dict[str, Any]:
         """Mininet's version, and its classes with how many of each."""
         objects = Counter(type(one).__name__ for one in (*self.controllers, *self.hosts, *self.switches, *self.links))
         return {"mininet": VERSION, "classes": dict(objects)}

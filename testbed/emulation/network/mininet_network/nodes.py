@@ -53,7 +53,7 @@ class LateNode(LateShell, Node):  # type: ignore[misc]
     """A node whose namespaces and shell come late. ``given``: its name in the network, of which ``name`` is the
     printable form; ``device``: what its interfaces, and its bridge, are called after."""
 
-    def __init__(self, name: str, *args: object, **params: object) -> None:
+    def __init__(self, name: str, *args: Any, **params: Any) -> None:
         self.given, self.requests = name, _requests_of_now()
         super().__init__(printable(name), *args, **params)
 
@@ -87,7 +87,7 @@ class LateNode(LateShell, Node):  # type: ignore[misc]
     def pid(self, value: int | None) -> None:
         """Mininet sets None while it makes the node."""
 
-    def cmd(self, *args: object, **options: object) -> str | None:
+    def cmd(self, *args: Any, **options: Any) -> Any:
         """As Mininet's; what it, or LinuxRouter, sets by commands is requested and not run."""
         words = args[0] if len(args) == 1 and isinstance(args[0], list) else args
         text = " ".join(map(str, words)).strip()
@@ -111,7 +111,7 @@ class LateNode(LateShell, Node):  # type: ignore[misc]
         self.requests.apply(self.host, add_neighbour(index, socket.inet_aton(ip), packed_mac(mac)))
         return ""
 
-    def setDefaultRoute(self, intf: Intf | str | None = None) -> Any:  # noqa: N802 - Mininet's name
+    def setDefaultRoute(self, intf: Any = None) -> Any:  # noqa: N802 - Mininet's name
         """Through an interface, or ``via`` an address; without ``dev`` through the interface whose subnet has it."""
         found = _ROUTE.fullmatch(str(intf).strip())
         gateway, name = (found["gateway"], found["out"] or found["only"]) if found else (None, None)
@@ -149,7 +149,7 @@ class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
             dpid = f"{next(self.requests.datapath_ids):x}"
         return str(super().defaultDpid(dpid))
 
-    def vsctl(self, *args: object, **options: object) -> str | None:
+    def vsctl(self, *args: Any, **options: Any) -> Any:
         """Mininet's ``start`` makes its bridge by this command, of which the controllers are taken."""
         words = " ".join(map(str, args))
         if " -- add-br " not in words:
@@ -160,7 +160,7 @@ class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
         return ""
 
     @classmethod
-    def batchStartup(cls, switches: Sequence[Switch], run: object = None) -> Sequence[Switch]:  # noqa: N802
+    def batchStartup(cls, switches: Sequence[Any], run: object = None) -> Sequence[Any]:  # noqa: N802
         """All bridges, with whatever was requested before them."""
         for requests in {id(one.requests): one.requests for one in switches}.values():
             requests.flush()
@@ -168,7 +168,7 @@ class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
         return switches
 
     @classmethod
-    def batchShutdown(cls, switches: Sequence[Switch], run: object = None) -> Sequence[Switch]:  # noqa: N802
+    def batchShutdown(cls, switches: Sequence[Any], run: object = None) -> Sequence[Any]:  # noqa: N802
         """The network goes as a whole."""
         for switch in switches:
             switch.terminate()
@@ -190,11 +190,11 @@ class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
         alone = self.failMode == "standalone" or not getattr(self, "_has_controller", False)
         return alone or self.device in self.requests.connected()
 
-    def attach(self, intf: Intf) -> None:
+    def attach(self, intf: Any) -> None:
         """Another port of the bridge, while the network runs."""
         self.requests.add_port(self, self.intf(intf))
 
-    def detach(self, intf: Intf) -> None:
+    def detach(self, intf: Any) -> None:
         """The bridge without that port."""
         self.vsctl("--if-exists", "del-port", self.device, intf)
 
@@ -207,13 +207,13 @@ class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
 class LateIntf(Intf):  # type: ignore[misc]
     """An interface whose settings are requested. ``values``: what shapes it (``SHAPING``)."""
 
-    ip: str | None
-    mac: str | None
+    ip: Any
+    mac: Any
     prefixLen: Any  # noqa: N815 - Mininet's name
 
-    def __init__(self, name: str, node: Any = None, *args: object, **params: object) -> None:
+    def __init__(self, name: str, node: Any = None, *args: Any, **params: Any) -> None:
         self._index = node.requests.indices.get((node.host, name)) if hasattr(node, "requests") else None
-        self.values: dict[str, object] = {}
+        self.values: dict[str, Any] = {}
         super().__init__(name, node, *args, **params)
 
     @property
@@ -227,7 +227,7 @@ class LateIntf(Intf):  # type: ignore[misc]
         """As the kernel numbers it; None where commands set it."""
         return self._index if self._index is not None and self.node.requests.takes_settings else None
 
-    def config(self, **params: object) -> dict[str, object]:
+    def config(self, **params: Any) -> dict[str, Any]:
         """Mininet's, and the queues of TCIntf: bw, delay, jitter, loss, max_queue_size."""
         if self.index is None:
             return dict(super().config(**params) or {})
@@ -237,7 +237,7 @@ class LateIntf(Intf):  # type: ignore[misc]
         # Interfaces are taken up with their cables.
         return dict(Intf.config(self, up=None, **{key: params.get(key) for key in ("mac", "ip", "ifconfig")}))
 
-    def ifconfig(self, *args: str) -> Any:
+    def ifconfig(self, *args: Any) -> Any:
         """``up`` and ``down`` are requested, anything else is a command."""
         if self.index is None or args not in (("up",), ("down",)):
             return super().ifconfig(*args)
@@ -283,7 +283,7 @@ class LateIntf(Intf):  # type: ignore[misc]
 class LateLink(Link):  # type: ignore[misc]
     """A cable that is requested; its interfaces are TCIntf where its class or its parameters shape it."""
 
-    def __init__(self, *args: object, **params: Any) -> None:
+    def __init__(self, *args: Any, **params: Any) -> None:
         shaped = isinstance(self, TCLink) or any(params.get(key) is not None for key in SHAPING)
         usual = TCIntf if shaped else params.get("intf") or Intf
         for key in ("cls1", "cls2"):
@@ -291,7 +291,7 @@ class LateLink(Link):  # type: ignore[misc]
         super().__init__(*args, **params)
 
     def makeIntfPair(  # noqa: N802 - Mininet's name, and its arguments
-        self, intfname1: str, intfname2: str, addr1: str | None, addr2: str | None, *nodes: Node, **_: object
+        self, intfname1: str, intfname2: str, addr1: str | None, addr2: str | None, *nodes: Any, **_: Any
     ) -> None:
         """Two interfaces by one message; the end next to the switches is up at once.
 
@@ -306,7 +306,7 @@ class LateLink(Link):  # type: ignore[misc]
         if len(known) < len(nodes):
             known[0].requests.flush()
 
-    def intfName(self, node: Node, n: int) -> str:  # noqa: N802 - Mininet's name
+    def intfName(self, node: Any, n: int) -> str:  # noqa: N802 - Mininet's name
         """Called after the node's device."""
         return interface_name(getattr(node, "device", node.name), n)
 

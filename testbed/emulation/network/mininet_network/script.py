@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 from testbed.emulation.network.mininet_network import for_mn
 from testbed.emulation.sandbox.sandbox import require_sandbox
@@ -99,7 +100,7 @@ def _replace_mininet() -> None:
     class TypedCLI(mininet.cli.CLI):  # type: ignore[misc]
         """The prompt, whose user types what programs read."""
 
-        def __init__(self, network: ScriptedMininet, *args: object, **options: object) -> None:
+        def __init__(self, network: Any, *args: Any, **options: Any) -> None:
             for node in network.values():
                 node.typed = sys.stdin.isatty()
             super().__init__(network, *args, **options)

@@ -8,7 +8,7 @@ from mininet.node import Controller, Host, OVSSwitch
 from mininet.topo import Topo
 
 from testbed.emulation.network.cables import CableEnd, CablePlan
-from testbed.emulation.network.mininet_network.net import NodeClass, TestbedMininet
+from testbed.emulation.network.mininet_network.net import TestbedMininet
 from testbed.emulation.network.mininet_network.nodes import LateNode, late
 from testbed.emulation.network.mininet_network.requests import DescribedRequests, MakeInterfaces, Requests
 from testbed.model.naming.device_names import interface_name
@@ -46,7 +46,7 @@ class WiringTopo(Topo):  # type: ignore[misc]
         """As they are: Mininet's order needs names that it can take apart."""
         return list(items)
 
-    def links(self, sort: bool = False, **options: object) -> Any:
+    def links(self, sort: bool = False, **options: Any) -> Any:
         """Likewise."""
         return super().links(**options)
 
@@ -65,7 +65,7 @@ class ReadyController(LateNode, Controller):  # type: ignore[misc]
         """Hosts and cables stand."""
         self._ready()
 
-    def stop(self, *_: object, **__: object) -> None:
+    def stop(self, *_: Any, **__: Any) -> None:
         """It belongs to whatever began it."""
 
 
@@ -83,7 +83,7 @@ class WiredMininet(TestbedMininet):
         set_cables: SetCables,
         here: Collection[str] | None = None,
         outgoing: Sequence[tuple[str, int, MakeInterfaces]] = (),
-        controller: NodeClass = None,
+        controller: Any = None,
     ) -> None:
         self._set_cables, self._outgoing = set_cables, outgoing
         self._macs = {host["name"]: host["mac"] for host in document["hosts"]}
