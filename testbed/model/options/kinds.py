@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from testbed.errors import InputError, require_type
 
@@ -59,10 +60,10 @@ class Kind:
     def checked(self, value: object, name: str) -> int | float:
         """The number itself. Raises UsageError for what is no number, InputError for one of another kind."""
         require_type(value, int if self.whole else (int, float), name, "a whole number" if self.whole else "a number")
-        assert isinstance(value, (int, float))
-        if not self._allows(value):
-            raise InputError(f"{name} {str(value)[:_SHOWN]}: give {self.says}")
-        return int(value) if self.whole else float(value)
+        number: Any = value
+        if not self._allows(number):
+            raise InputError(f"{name} {str(number)[:_SHOWN]}: give {self.says}")
+        return int(number) if self.whole else float(number)
 
     @property
     def says(self) -> str:
