@@ -3,8 +3,6 @@
 Names of the form X and X_ANSWER belong together; runs and counts of WRITE and READ are in `sfio_emu.wire`.
 """
 
-from __future__ import annotations
-
 import struct
 from enum import IntFlag
 from typing import Any, NamedTuple
@@ -80,7 +78,7 @@ class Welcome(NamedTuple):
         return HELLO_ANSWER.pack(*self)
 
     @classmethod
-    def decode(cls, body: memoryview) -> Welcome:
+    def decode(cls, body: memoryview) -> "Welcome":
         """Raises `Malformed`."""
         return cls(*unpack(HELLO_ANSWER, body))
 
@@ -100,7 +98,7 @@ class Opened(NamedTuple):
         return OPEN_ANSWER.pack(*self[:-1], *self.layout)
 
     @classmethod
-    def decode(cls, body: memoryview) -> Opened:
+    def decode(cls, body: memoryview) -> "Opened":
         """Raises `Malformed`."""
         found = unpack(OPEN_ANSWER, body)
         return cls._make((*found[:-4], StoredLayout(*found[-4:])))
@@ -124,7 +122,7 @@ class Stat(NamedTuple):
         return STAT_ANSWER.pack(*self[:-1], *self.layout)
 
     @classmethod
-    def decode(cls, body: memoryview) -> Stat:
+    def decode(cls, body: memoryview) -> "Stat":
         """Raises `Malformed`."""
         found = unpack(STAT_ANSWER, body)
         return cls._make((*found[:-4], StoredLayout(*found[-4:])))

@@ -1,7 +1,5 @@
 """The settings of a session and what it counts: each optimisation has a switch, and a figure that shows its effect."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from sfio_emu.errors import UsageError, whole_number
@@ -59,7 +57,7 @@ class TransferCounters:
     bytes_read: int = 0
     rejected: int = 0
 
-    def add(self, other: TransferCounters) -> None:
+    def add(self, other: "TransferCounters") -> None:
         """Count what another counter has counted."""
         mine = vars(self)
         for name, count in vars(other).items():

@@ -4,7 +4,6 @@ DeprecationWarning."""
 import warnings
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
 
 RENAMED = {
     "testbed.errors": {
@@ -17,10 +16,10 @@ RENAMED = {
 """By module: what a name was, and what it is; with the module where that is another."""
 
 
-def former_names(module: str) -> Callable[[str], Any]:
+def former_names(module: str) -> Callable[[str], object]:
     """A module's ``__getattr__`` (PEP 562): what has another name now, under the one that it had."""
 
-    def renamed(name: str) -> Any:
+    def renamed(name: str) -> object:
         new = RENAMED[module].get(name)
         if new is None:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")

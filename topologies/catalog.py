@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
 from topologies.builder_values import PARSERS, LinkValues, ValueKind
 from topologies.direct_networks import bipartite, dragonfly, gpu_machines, hyperx, kautz
@@ -25,6 +25,7 @@ from topologies.network import DEFAULT_CAPACITY_BPS, Network
 from topologies.optical_cloud import optical_cloud
 from topologies.registry import Registry
 from topologies.swiss_t1 import FULL_ALLOCATION, checked_allocation, swiss_t1
+from topologies.text.json_types import Json
 from topologies.torus import hypercube, mesh, ring, torus
 from topologies.worked_examples import (
     bottleneck_hunt,
@@ -35,7 +36,7 @@ from topologies.worked_examples import (
     two_switch,
 )
 
-Values = Mapping[str, Any]
+Values = Json
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,10 +11,12 @@ import re
 import runpy
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from topologies.errors import TopologyError, nearest
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 T = TypeVar("T")
 
 
@@ -142,7 +144,7 @@ class Registry(Generic[T]):
                 self._take(point)
         return self._plugins
 
-    def _take(self, point: Any) -> None:
+    def _take(self, point: "EntryPoint") -> None:
         assert self._plugins is not None
         plugin = Plugin(group=self.group, name=point.name, package=_package(point))
         key, broken = _key(point.name), None
@@ -192,7 +194,7 @@ def _key(name: str) -> str:
     return head + colon
 
 
-def _package(point: Any) -> str:
+def _package(point: "EntryPoint") -> str:
     found = getattr(point, "dist", None)
     return "?" if found is None else f"{found.name} {found.version}"
 

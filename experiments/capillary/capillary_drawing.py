@@ -4,7 +4,6 @@ import math
 import random
 import statistics
 from collections.abc import Callable
-from typing import Any
 
 from experiments.capillary.mobile_pairs import joined, outermost_pair
 from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, half_width, where
@@ -140,7 +139,7 @@ def _drawing(row: Row) -> Figure:
     return figure
 
 
-def _draw_links(axes: Axes, row: Row, colour: Callable[[float], Any]) -> None:
+def _draw_links(axes: Axes, row: Row, colour: Callable[[float], object]) -> None:
     """Dots for nodes, an arrow for each loaded link, the heaviest on top; dashed where no layer holds the link."""
     places = row["places"]
     axes.plot(*zip(*places, strict=True), ".", color="#bbbbbb", markersize=4)

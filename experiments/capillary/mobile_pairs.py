@@ -1,9 +1,8 @@
 """The mobile networks of the chapter 4 studies, each with one pair of end points that two separate paths join."""
 
 from testbed.campaigns.rows import drawn_pair
-from testbed.routing.baselines import disjoint_paths
+from testbed.routing.baselines import are_disjoint
 from topologies import Network, load_network
-from topologies.errors import NoPathError
 
 TOLERANCES = tuple(round(0.036 + 0.003 * k, 3) for k in range(15))
 """The fifteen static tolerances of Gabrielyan 2007, section 4.4: 3.6 % to 7.8 %."""
@@ -25,16 +24,9 @@ def outermost_pair(network: Network) -> tuple[str, str] | None:
     for ranks in range(len(order)):
         for down in range(ranks + 1):
             source, sink = order[down], order[-1 - (ranks - down)]
-            if source != sink and _two_paths(network, source, sink):
+            if source != sink and are_disjoint(network, source, sink, 2):
                 return source, sink
     return None
-
-
-def _two_paths(network: Network, source: str, sink: str) -> bool:
-    try:
-        return disjoint_paths(network, source, sink, 2).method == "disjoint:2"
-    except NoPathError:
-        return False
 
 
 def joined(network: Network, pair: tuple[str, str] | None) -> tuple[str, str]:

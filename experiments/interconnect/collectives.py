@@ -3,8 +3,6 @@
 A 32x32 torus, one root, 2 to 200 links failed from the start.
 """
 
-from __future__ import annotations
-
 from experiments.interconnect.figures import PERFORMANCE
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import at_least, delivery_check, performances

@@ -105,7 +105,8 @@ def judge(rows: Rows) -> Verdict:
 def _delivery(rows: Rows) -> Check:
     """Messages that routings which are to cope do not deliver; the rival: those of dimension order with dead links."""
     dead = [row for row in rows if row["faults"]]
-    coping, rival = list(filter(_is_coping, dead)), [row for row in dead if row["routing"] == "dor"]
+    coping = [row for row in dead if (row["routing"], row["deadlock"]) in COPING]
+    rival = [row for row in dead if row["routing"] == "dor"]
     lost, rival_lost = (sum(row.get("sent", 1) - row.get("received", 0) for row in some) for some in (coping, rival))
     coped = "FT-DRB, up*/down*, and free shortest paths with NAC or recovery"
     return (
@@ -114,10 +115,6 @@ def _delivery(rows: Rows) -> Check:
         .against(rival_lost, "as dimension order with bubble flow control, which knows no way round")
         .noting(f"{len(coping)} runs")
     )
-
-
-def _is_coping(row: Row) -> bool:
-    return (row["routing"], row["deadlock"]) in COPING
 
 
 def _latencies(rows: Rows, network: str, rival: tuple[str, str], dead: int, load: float) -> dict[int, float]:

@@ -80,5 +80,5 @@ def stands_still(
     return check.against(abs(at - first), f"as from {share:g} of the time")
 
 
-def _run_key(row: Row) -> tuple[Any, ...]:
+def _run_key(row: Row) -> tuple[object, ...]:
     return tuple(map(row.get, RUN_KEYS))

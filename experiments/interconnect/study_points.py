@@ -110,7 +110,7 @@ def drb_point(
     return {name: value for name, value in asdict(run).items() if name not in said}
 
 
-def ring_point(part: str, rate: float, seed: int, *, seconds: float, deadlock: str, **changed: Any) -> Results:
+def ring_point(part: str, rate: float, seed: int, *, seconds: float, deadlock: str, **changed: object) -> Results:
     """One run of Zarza 2011, Table 5.4: tornado in row 5 of the 8x8 torus, 2 KB packets, 4 KB buffers.
 
     ``burst``: so many messages a node in phase at 1.18 s; ``others``: a pattern at 200 packets/s in all other nodes.

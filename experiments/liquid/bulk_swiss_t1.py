@@ -8,7 +8,7 @@ all 362, so that a part of the study says something of the whole, and a later ru
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from experiments.liquid import bulk_swiss_t1_verdict as verdict
 from experiments.liquid.bulk_swiss_t1_verdict import METHODS
@@ -17,6 +17,9 @@ from testbed.errors import InvalidRunError
 from testbed.model.options import kinds
 from testbed.model.options.option import option, options
 from testbed.model.studies.study import Points, Results, Row, Study
+
+if TYPE_CHECKING:
+    from testbed.bulk.emulated.fabric import EmulatedBulkFabric
 
 PATTERNS, REPETITIONS = 362, 20
 QUICK_PATTERNS = slice(1, 3)
@@ -91,7 +94,7 @@ def measure(point: Row) -> Results:
     return found
 
 
-def measured_order(point: Row, method: str, fabric: Any) -> Results:
+def measured_order(point: Row, method: str, fabric: EmulatedBulkFabric) -> Results:
     """One order on a fabric. Raises InvalidRunError where the machine could not keep up in any of three attempts."""
     from testbed.bulk.workload import bulk_plan
 
@@ -115,17 +118,14 @@ judge, figures = verdict.judge, verdict.figures
 STUDY = Study.of_module(
     __name__,
     title="Measured throughput of liquid schedules and of topology-unaware orders on Swiss-T1",
-    answers="Gabrielyan 2007, Figures 42 and 43: "
-    "round robin stays far below the liquid throughput, random and FIFO orders are no better, "
-    "liquid schedules come very close to it",
+    answers="Gabrielyan 2007, Figures 42 and 43: round robin stays far below the liquid throughput, random and FIFO "
+    "orders are no better, liquid schedules come very close to it",
     deviations=(
-        "messages of 200 kB (liquid schedules: "
-        "500 kB) over links of 20 Mbit/s, where the document has 2 and 5 MB over links of "
-        "86 MB/s: a message lasts 80 and 200 ms here, 23 and 58 ms there",
+        "messages of 200 kB (liquid schedules: 500 kB) over links of 20 Mbit/s, where the document has 2 and 5 MB over "
+        "links of 86 MB/s: a message lasts 80 and 200 ms here, 23 and 58 ms there",
         "circuits in switches, granted by a central arbiter link by link, stand for the wormhole network",
-        "round robin and random order are carried out both freely, "
-        "each sender going on when its message is through, and phase by "
-        "phase, as section 3.3 counts them; the document does not say which was measured",
+        "round robin and random order are carried out both freely, each sender going on when its message is through, "
+        "and phase by phase, as section 3.3 counts them; the document does not say which was measured",
     ),
     emulation=True,
 )

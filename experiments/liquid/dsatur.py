@@ -57,10 +57,8 @@ def _losses(rows: Rows) -> list[float]:
 
 def figures(rows: Rows) -> Figures:
     """Losses of the patterns affected, largest first."""
-    title, x = (
-        "Loss by greedy colouring against liquid schedules (Figure 64)",
-        "patterns affected, from the largest loss on",
-    )
+    title = "Loss by greedy colouring against liquid schedules (Figure 64)"
+    x = "patterns affected, from the largest loss on"
     figure, axes = chart(title, size=SIZE, xlabel=x, ylabel="loss of throughput (%)")
     losses = _losses(rows)
     of = f"{len(losses)} of {len(rows)} patterns ({100 * len(losses) / len(rows):.0f} %)"

@@ -4,7 +4,6 @@ Source: Gabrielyan 2007, subsection 3.8.1, Figure 41.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from testbed.model.studies import Check, Claim, Points, Rows
 from testbed.model.traffic import Traffic
@@ -34,7 +33,7 @@ def patterns(quick: bool) -> tuple[RatedAllocation, ...]:
     return tuple(every[last - last * k // QUICK_PATTERNS] for k in range(QUICK_PATTERNS - 1, -1, -1))
 
 
-def pattern_points(quick: bool, **others: Any) -> Points:
+def pattern_points(quick: bool, **others: object) -> Points:
     """One point a pattern: its name, nodes and place on the axis of Figure 41."""
     return [{"allocation": a.name, "nodes": a.nodes, "place": at, **others} for at, a in enumerate(patterns(quick))]
 
@@ -44,7 +43,7 @@ def traffic_of(allocation: str) -> Traffic:
     return all_to_all(swiss_t1(allocation=tuple(map(int, allocation.split("-")))))
 
 
-def pattern_chart(rows: Rows, title: str, **named: Any) -> tuple[Figure, Axes]:
+def pattern_chart(rows: Rows, title: str, **named: object) -> tuple[Figure, Axes]:
     """(figure, axes) on which patterns stand side by side: ticks where the number of nodes changes; ``named`` as of
     ``chart``."""
     starts = [at for at, row in enumerate(rows) if at == 0 or row["nodes"] != rows[at - 1]["nodes"]]

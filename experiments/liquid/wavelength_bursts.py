@@ -8,14 +8,12 @@ leaves a backlog that stays (load below 1) or grows more slowly than time (load 
 recurrent).
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid, where
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid, spread, where
 from testbed.report.drawing.charts import BLUE, GREEN, GREY, ORANGE, Figure, chart, panels
 from testbed.wavelengths.burst_switching import STRATEGIES, BurstTraffic, optical_cloud_of, simulate_bursts
 from topologies import load_network
@@ -26,8 +24,6 @@ HIGH_LOAD, LOSSLESS_UP_TO = 0.8, 0.9
 HORIZONS, CRITICAL_HORIZONS, HORIZON_SEEDS = (250, 500, 1000, 2000), (250, 500, 1000), 3
 """Slots of each run from empty buffers on; at load 1 (critical) schedules grow with time, and take long to compute."""
 USUAL_BUFFER, LARGE_BUFFER = 400, 1_000_000
-T_95 = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78}
-"""Student's t for a 95 % interval of the mean of so many values."""
 LOOKS = {
     "liquid": ("liquid schedules, one after the other", BLUE, "o", "-"),
     "liquid-rolling": ("liquid schedule anew in every slot", GREEN, "s", "-"),
@@ -140,8 +136,7 @@ def growth(rows: Rows) -> tuple[float, float]:
         own = sorted((row["slots"], max(row["backlog"], 1)) for row in where(rows, seed=seed))
         times, backlogs = ([math.log(value) for value in values] for values in zip(*own, strict=True))
         slopes.append(statistics.linear_regression(times, backlogs).slope)
-    spread = statistics.stdev(slopes) if len(slopes) > 1 else 0.0
-    return statistics.mean(slopes), T_95.get(len(slopes), 2.0) * spread / len(slopes) ** 0.5
+    return spread(slopes)
 
 
 def _growth_check(rows: Rows, where: str, most: float, words: str) -> Check:

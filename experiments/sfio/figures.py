@@ -1,7 +1,6 @@
 """What the figures of striped files have in common: lines of throughput, and the mark of a point that says nothing."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from testbed.model.studies.study import Row, Rows, where
 from testbed.report.drawing.charts import BELOW, RED, Axes
@@ -11,7 +10,7 @@ RING = {"markersize": 12, "markerfacecolor": "none", "zorder": 4}
 """The style of points that are seen round those of another series at the same place."""
 
 
-def plot_throughput(axes: Axes, rows: Rows, key: str, name: str, colour: str, **style: Any) -> None:
+def plot_throughput(axes: Axes, rows: Rows, key: str, name: str, colour: str, **style: object) -> None:
     """A line of throughput in Mbit/s over what the rows have under ``key``; none where there are no rows."""
     if chosen := sorted((row[key], row["throughput_bps"] / 1e6) for row in rows):
         axes.plot(*zip(*chosen, strict=True), color=colour, label=name, **{"marker": "o", **style})

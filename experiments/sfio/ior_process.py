@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -85,7 +84,7 @@ def by_sfio(task: Results) -> Results | None:
     file = files[group.rank if alone else 0]
     places, sizes = np.arange(task["blocks"], dtype=np.int64) * size, np.full(task["blocks"], size, dtype=np.int64)
 
-    def carry(blocks: Any, fragments: Any, memory: memoryview) -> None:
+    def carry(blocks: Callable[..., object], fragments: Callable[..., object], memory: memoryview) -> None:
         if task["way"] == "SFIO":
             blocks(memory, offsets, places, sizes)
         else:

@@ -30,7 +30,7 @@ OF_EXCHANGES = (
 
 
 def accessed(
-    network: str, point: Row, *, place: Path | None = None, nodes: int | None = None, **options: Any
+    network: str, point: Row, *, place: Path | None = None, nodes: int | None = None, **options: object
 ) -> Results:
     """Write, or read: the median throughput of the repetitions next to the prediction. ``place``: where the subfiles
     lie (by default in the page cache of the working directory); ``nodes``: that compute, and as many that keep a

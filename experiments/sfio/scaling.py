@@ -30,10 +30,8 @@ def points(quick: bool, seed: int) -> Points:
 
 def measure(point: Row) -> Results:
     """One write of all compute nodes to all I/O nodes."""
-    network, switching = (
-        max(point["compute_nodes"], point["io_nodes"]),
-        "packet" if point["schedule"] == "none" else "circuit",
-    )
+    network = max(point["compute_nodes"], point["io_nodes"])
+    switching = "packet" if point["schedule"] == "none" else "circuit"
     options: Results = {"stripe_unit": STRIPE_UNIT, "switching": switching, "link_rate_bps": LINK_RATE_BPS}
     return accessed(f"crossbar:{network}", point, **options)
 

@@ -116,10 +116,8 @@ def _step_checks(name: str, found: Mapping[int, Row]) -> list[Check]:
 
 def figures(rows: Rows) -> Figures:
     """Throughput over the number of nodes: Figure 19, and of a striped file; the steps marked."""
-    x, keeps = (
-        "nodes, the first half of which send to the other half",
-        "nodes, each of which computes and keeps a subfile",
-    )
+    x = "nodes, the first half of which send to the other half"
+    keeps = "nodes, each of which computes and keeps a subfile"
     title = f"All to all on Swiss-T1, 5 Mbit/s links, stripe unit {STRIPE_UNIT} bytes"
     return {
         "halves": _step_figure(rows, HALVES, x, "Half of Swiss-T1's nodes send to the other half, 5 Mbit/s links"),

@@ -240,7 +240,7 @@ def _bound(name: str, limit: float, measured: Sequence[float | None], rival: flo
     return Claim(name).at_most(limit, worst).against(rival, rival_is)
 
 
-def _count(name: str, measured: int) -> Check:
+def _count(name: str, measured: float) -> Check:
     return Claim(name).count(0, measured, "none: each is counted")
 
 

@@ -1,7 +1,6 @@
 """The networks and end points that the streaming experiments share."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from testbed.model.studies.study import Points, grid
 
@@ -15,7 +14,7 @@ NETWORKS: tuple[Ends, ...] = (
 """Swiss-T1, NSFNET's optical cloud and a mobile network."""
 
 
-def points_over(networks: Iterable[Ends], **fields: Any) -> Points:
+def points_over(networks: Iterable[Ends], **fields: object) -> Points:
     """Every combination of values (``grid``) over each network, from its source to its sink; networks vary slowest."""
     return [
         {"network": name, "source": source, "sink": sink} | point

@@ -20,6 +20,8 @@ from sfio_emu.errors import RemoteFailure, UsageError
 from sfio_emu.names import SubfileName, parse_file_name
 from sfio_emu.striped_file import StripedFile
 
+Info = dict[str, Any]
+"""What fsspec is told of a file or folder."""
 STRIPE_UNIT = 64 << 10
 BUFFER_BYTES = 1 << 20
 COPY_BYTES = 16 << 20
@@ -29,10 +31,10 @@ _S_IFMT, _S_IFDIR = 0o170000, 0o040000
 class SfioReader(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
     """A file that is read: fsspec's own, whose cache fetches from the striped file."""
 
-    def __init__(self, fs: "SfioFileSystem", path: str, striped: StripedFile, block_size: int, **options: Any) -> None:
+    def __init__(self, fs: "SfioFileSystem", path: str, striped: StripedFile, block_size: int, **more: object) -> None:
         self._striped = striped
-        size = options.pop("size", None)  # of the file that was pickled
-        super().__init__(fs, path, "rb", block_size, size=striped.size() if size is None else size, **options)
+        size = more.pop("size", None)  # of the file that was pickled
+        super().__init__(fs, path, "rb", block_size, size=striped.size() if size is None else size, **more)
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         with _as_os_errors(self.path):
@@ -57,7 +59,7 @@ class _FsspecFile(AbstractBufferedFile):  # type: ignore[misc]
         self.flush()
         return int(self.raw.size())
 
-    def info(self) -> dict[str, Any]:
+    def info(self) -> Info:
         """As of the file system, with all that was written."""
         self.flush()
         return dict(self.fs.info(self.path))
@@ -133,7 +135,7 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
             raise
         return self.stripe_unit if layout is None else layout.stripe_unit
 
-    def info(self, path: str, **options: object) -> dict[str, Any]:
+    def info(self, path: str, **options: object) -> Info:
         """`name`, `size`, `type`, `mtime`, and of a file `stripe_unit`. Raises FileNotFoundError."""
         with self._at(path) as (path, subfiles):
             stats = catalogue.stat_paths(self.session, subfiles)
@@ -144,7 +146,7 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         entry = {"name": path, "size": found.size, "type": "file", "mtime": found.modified_ns / 1e9}
         return {**entry, "stripe_unit": unit}
 
-    def ls(self, path: str, detail: bool = True, **options: object) -> list[Any]:
+    def ls(self, path: str, detail: bool = True, **options: object) -> list[Info] | list[str]:
         """The files and folders of a folder, or the file itself."""
         path = self._strip_protocol(path)
         found = self.info(path)

@@ -1,8 +1,6 @@
 """Where a listener reads and writes its disk: files below its root; a path that leaves it, also over a symbolic link,
 is refused. Failed calls of the operating system are counted by name, as merror reports them."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

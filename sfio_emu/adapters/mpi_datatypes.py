@@ -5,7 +5,7 @@ here decodes MPI's own structures."""
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,8 @@ from sfio_emu.views import datatypes
 from sfio_emu.views.datatypes import Datatype, hindexed, joined_runs, resized
 from sfio_emu.views.dealt_arrays import darray
 
+if TYPE_CHECKING:
+    from mpi4py import MPI
 Octets = npt.NDArray[np.uint8]
 GRAY, BLACK = 0, 1
 _NOTHING = np.zeros(0, dtype=np.int64)
@@ -32,7 +34,7 @@ def _mpi() -> Any:
     return MPI
 
 
-def datatype_by_unpack(mpi_type: Any) -> Datatype:
+def datatype_by_unpack(mpi_type: "MPI.Datatype") -> Datatype:
     """Unpack black bytes over gray memory: the black ones are the layout (Gabrielyan 2007, section 2.9, figure 25).
 
     Order cannot be seen this way: a layout comes out sorted by offset, so a cross-ordered or overlapping type is wrong
@@ -53,7 +55,7 @@ def datatype_by_unpack(mpi_type: Any) -> Datatype:
     return _with_bounds(mpi_type, starts + true_lb, ends - starts)
 
 
-def datatype_by_pack(mpi_type: Any) -> Datatype:
+def datatype_by_pack(mpi_type: "MPI.Datatype") -> Datatype:
     """Pack memory whose every byte holds its own place: the packed stream is the list of places, in order.
 
     Exact for any type, cross-ordered and overlapping ones included: a place of k digits to the base 256 takes k
@@ -72,7 +74,7 @@ def datatype_by_pack(mpi_type: Any) -> Datatype:
     return _with_bounds(mpi_type, places + true_lb, np.ones(size, dtype=np.int64))
 
 
-def datatype_by_decoding(mpi_type: Any) -> Datatype:
+def datatype_by_decoding(mpi_type: "MPI.Datatype") -> Datatype:
     """The type as MPI says it was built (MPI_Type_get_contents through mpi4py): an oracle for the two functions above.
 
     Bounds are queried from MPI at every level: implementations differ in when they pad a struct and in what `resized`
@@ -95,7 +97,7 @@ _BUILT_BY = {
 }
 
 
-def _rebuilt(base: Any, combiner: str, arguments: dict[str, Any]) -> Datatype:
+def _rebuilt(base: "MPI.Datatype", combiner: str, arguments: dict[str, Any]) -> Datatype:
     if combiner in ("NAMED", "F90_INTEGER", "F90_REAL", "F90_COMPLEX"):
         size, name = base.Get_size(), base.Get_name()
         number = size // 2 if "COMPLEX" in name else size
@@ -124,7 +126,7 @@ def _rebuilt(base: Any, combiner: str, arguments: dict[str, Any]) -> Datatype:
     raise UsageError(f"datatype built by {combiner}, which is not decoded: pack it instead (datatype_by_pack)")
 
 
-def _alignment(named: Any) -> int:
+def _alignment(named: "MPI.Datatype") -> int:
     """The alignment MPI itself uses for an elementary type: what it pads a struct of a byte and that type to."""
     probe = _mpi().Datatype.Create_struct([1, 1], [0, named.Get_size()], [named, _mpi().BYTE])
     try:
@@ -134,26 +136,26 @@ def _alignment(named: Any) -> int:
         probe.Free()
 
 
-def _measures(mpi_type: Any) -> tuple[int, int, int]:
+def _measures(mpi_type: "MPI.Datatype") -> tuple[int, int, int]:
     """Size, true lower bound and true extent of a committed type."""
     size = int(mpi_type.Get_size())
     true_lb, true_extent = mpi_type.Get_true_extent()
     return size, int(true_lb), int(true_extent) if size else 0
 
 
-def _with_bounds(mpi_type: Any, offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Datatype:
+def _with_bounds(mpi_type: "MPI.Datatype", offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Datatype:
     lb, extent = mpi_type.Get_extent()
     runs = joined_runs(offsets, lengths)
     bare = hindexed(cast(Any, runs.lengths), cast(Any, runs.offsets), datatypes.elementary(1))
     return resized(bare, int(lb), int(extent))
 
 
-def _unpack(mpi_type: Any, packed: Octets, memory: Octets, true_lb: int) -> None:
+def _unpack(mpi_type: "MPI.Datatype", packed: Octets, memory: Octets, true_lb: int) -> None:
     with _element(mpi_type, memory, true_lb) as (one, place):
         one.Unpack(packed, 0, place, _mpi().COMM_SELF)
 
 
-def _pack(mpi_type: Any, memory: Octets, true_lb: int, size: int) -> Octets:
+def _pack(mpi_type: "MPI.Datatype", memory: Octets, true_lb: int, size: int) -> Octets:
     comm = _mpi().COMM_SELF
     packed = np.zeros(max(1, mpi_type.Pack_size(1, comm)), dtype=np.uint8)
     with _element(mpi_type, memory, true_lb) as (one, place):
@@ -166,7 +168,7 @@ def _pack(mpi_type: Any, memory: Octets, true_lb: int, size: int) -> Octets:
 
 
 @contextmanager
-def _element(mpi_type: Any, memory: Octets, true_lb: int) -> Iterator[tuple[Any, Any]]:
+def _element(mpi_type: "MPI.Datatype", memory: Octets, true_lb: int) -> Iterator[tuple["MPI.Datatype", "MPI.buffer"]]:
     """One element of a type over `memory`, whose byte 0 is the type's byte `true_lb`: (type, buffer).
 
     mpi4py divides a buffer's length by the extent to count elements, and the type's own extent may be zero or negative:

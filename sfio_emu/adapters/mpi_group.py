@@ -1,12 +1,14 @@
 """The ranks of an MPI program as the process group of striped files, for programs that are MPI programs anyway.
 Losses are MPI's affair here: where a rank dies the launcher ends the others."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sfio_emu.errors import UsageError
 
+if TYPE_CHECKING:
+    from mpi4py import MPI
 MAX_COUNTERS = 4096
 
 
@@ -16,7 +18,7 @@ class MpiGroup:
     The communicator is duplicated, so that nothing here meets the program's own messages. Making one is collective.
     """
 
-    def __init__(self, communicator: Any) -> None:
+    def __init__(self, communicator: "MPI.Intracomm") -> None:
         from mpi4py import MPI
 
         self._mpi = MPI

@@ -2,8 +2,6 @@
 the program that starts them (GroupServer), coordinates; a rank that dies is named to the others at once, a silent one
 within 2 s."""
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import errno
@@ -58,7 +56,7 @@ class SocketGroup:
         self._process = os.getpid()
 
     @classmethod
-    def join(cls, address: str, rank: int, size: int, timeout_s: float) -> SocketGroup:
+    def join(cls, address: str, rank: int, size: int, timeout_s: float) -> "SocketGroup":
         """Join the group at `address` (`unix:/path` or `tcp:host:port`) and return when all `size` ranks have.
 
         Rank 0 coordinates itself where nobody listens at the address yet. Raises UsageError for arguments that cannot
@@ -117,7 +115,7 @@ class SocketGroup:
         if self._server is not None:
             self._server.close()
 
-    def __enter__(self) -> SocketGroup:
+    def __enter__(self) -> "SocketGroup":
         return self
 
     def __exit__(self, *_: object) -> None:

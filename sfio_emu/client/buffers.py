@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
-def as_bytes(buffer: Buffer | npt.NDArray[Any], *, writable: bool = False) -> Bytes:
+def as_bytes(buffer: Buffer | npt.NDArray[np.generic], *, writable: bool = False) -> Bytes:
     """The bytes of a buffer, in place; raises `UsageError` where that cannot be."""
     if isinstance(buffer, bytearray if writable else (bytes, bytearray)) and len(buffer):  # the usual case, quickly
         return np.frombuffer(buffer, dtype=np.uint8)

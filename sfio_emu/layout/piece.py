@@ -1,8 +1,6 @@
 """Parts of one subfile and where their bytes lie in the caller's memory: stripes of one block, or a list of fragments.
 Copies follow the rule: strided below 1 KB in regular stripes, vectors from 1 KB, the compiled list for many blocks."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any
@@ -113,7 +111,7 @@ class StripedPiece(RegularInMemory):
                 return whole
         return max(room, 0)
 
-    def slice(self, start: int, end: int) -> StripedPiece:
+    def slice(self, start: int, end: int) -> "StripedPiece":
         return StripedPiece(self._layout, self.subfile, self._low + start, self._low + end, self._shift)
 
     @property
@@ -171,7 +169,7 @@ class ListedPiece(PieceOfSubfile):
         rest = room_bytes - done - RUN_COST_BYTES * (whole + 1)
         return done + rest if rest >= PAGE_BYTES or (rest > 0 and not done) else done
 
-    def slice(self, start: int, end: int) -> ListedPiece:
+    def slice(self, start: int, end: int) -> "ListedPiece":
         start, end = start + int(self._place[0]), end + int(self._place[0])
         runs = _cut(self._run_offset, self._run_place, start, end)
         fragments = _cut(self._source, self._place, start, end)

@@ -2,8 +2,6 @@
 Striping keeps the order, so that what is sorted here is sorted in every subfile: `sortcache` and `bkmerge` of
 Gabrielyan 2007, section 2.7, figure 15."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
@@ -68,7 +66,7 @@ class Requests:
         )
         return (steps[0], steps[1], size) if alike else None
 
-    def chosen(self, which: npt.NDArray[np.intp] | npt.NDArray[np.bool_] | slice) -> Requests:
+    def chosen(self, which: npt.NDArray[np.intp] | npt.NDArray[np.bool_] | slice) -> "Requests":
         return Requests(offsets=self.offsets[which], memory=self.memory[which], sizes=self.sizes[which])
 
 

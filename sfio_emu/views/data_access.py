@@ -90,7 +90,7 @@ class DataAccess:
     representation = "native"
     _lock: AccessLock | None = None
     _split: tuple[str, Request] | None = None
-    errhandler: Callable[[Any, SfioError], object] | None = None
+    errhandler: Callable[[DataAccess, SfioError], object] | None = None
     """Called with the file and each error of its calls before the error is raised (MPI 4.0, section 9.3)."""
 
     @contextmanager

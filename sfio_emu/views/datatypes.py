@@ -2,8 +2,6 @@
 bytes. A datatype is a value: its runs in type order, its bounds and alignment; numpy does the flattening, never a loop
 over runs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -43,7 +41,7 @@ class Runs:
         """Sum of the lengths."""
         return int(self.lengths.sum())
 
-    def moved(self, by_bytes: int) -> Runs:
+    def moved(self, by_bytes: int) -> "Runs":
         """These runs, each `by_bytes` further on."""
         return Runs(offsets=self.offsets + by_bytes, lengths=self.lengths) if by_bytes else self
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def darray(
         mine.append((axis[0], _dealt(number, axis, place)))
     box, stride_bytes = base, base.extent_bytes
     for size, indices in mine if order == "C" else reversed(mine):  # the fastest index first
-        box = hindexed([1] * len(indices), cast(Any, indices * stride_bytes), box)
+        box = hindexed([1] * len(indices), (indices * stride_bytes).tolist(), box)
         stride_bytes *= size
     return replace(resized(box, base.lb, stride_bytes), items=base.items, name="darray")
 

@@ -1,8 +1,6 @@
 """File views and memory layouts: which bytes of a file, and of a buffer, an access in terms of datatypes means.
 Arithmetic on runs alone; the cost of an access is that of the runs it touches, however large the view's tile."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -175,7 +173,7 @@ class PairedAccess:
         """The blocks."""
         return pair_runs(self.places, self._view.runs(self._first_byte, self.required))
 
-    def of_stream(self, stream: memoryview) -> PairedAccess:
+    def of_stream(self, stream: memoryview) -> "PairedAccess":
         """The same, its data one behind the other in `stream`."""
         return PairedAccess(stream, one_run(0, self.required), self._view, self._first_byte, self.there)
 

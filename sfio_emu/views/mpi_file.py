@@ -2,8 +2,6 @@
 datatypes; independent, collective, non-blocking and split calls, individual and shared pointers (`data_access`), and
 what a file is: its modes, its size, its view."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Literal
 
@@ -57,7 +55,7 @@ class MpiFile(DataAccess):
         session: Session | None = None,
         group: ProcessGroup | None = None,
         hints: Mapping[str, str] | None = None,
-    ) -> MpiFile:
+    ) -> "MpiFile":
         """Open a striped file (`"host/path;host/path;"`) in every process of the session's group, or of `group`.
         Collective.
 
@@ -82,7 +80,7 @@ class MpiFile(DataAccess):
         """Delete a striped file (MPI_File_delete, which one process calls)."""
         remove_subfiles(session or current_session(), parse_file_name(name))
 
-    def __enter__(self) -> MpiFile:
+    def __enter__(self) -> "MpiFile":
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from testbed.api.run_result import RunResult, as_frame
+from testbed.api.run_result import AnyResult, RunResult, as_frame
 from testbed.errors import require_type
 from testbed.model.run_records import Manifest
 from testbed.report.comparison import Comparison, compared
@@ -43,7 +43,7 @@ class RunComparison(Comparison):
         return f"RunComparison({len(self.runs)} runs of {self.runs[0].workload}, {len(self.names)} figures)"
 
 
-def compare(results: Iterable[RunResult[Any, Any]] | Mapping[str, RunResult[Any, Any]]) -> RunComparison:
+def compare(results: Iterable[AnyResult] | Mapping[str, AnyResult]) -> RunComparison:
     """Runs of one workload side by side, the first being what the others are held against. A mapping names them.
 
     Raises InputError for fewer than two, or runs of different workloads; UsageError for what is no run.
@@ -65,7 +65,7 @@ def compare(results: Iterable[RunResult[Any, Any]] | Mapping[str, RunResult[Any,
     ))  # fmt: skip
 
 
-def _options(plan: Any) -> list[str]:
+def _options(plan: object) -> list[str]:
     """The fields of a plan, and of the values in it that are made of fields."""
     if not is_dataclass(plan):
         return [repr(plan)]

@@ -4,8 +4,6 @@ processor, the first use of an algorithm takes seconds.
 ``testbed doctor --compile`` does all of it ahead.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 

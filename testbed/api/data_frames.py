@@ -1,19 +1,20 @@
 """Results as tables of pandas, which the extra ``notebooks`` installs."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.api.run_result import RunResult, as_frame
 from testbed.errors import UsageError
 from topologies.network import link_fields
+from topologies.text.json_types import Json
 
 if TYPE_CHECKING:
     import pandas
 
-Row = Mapping[str, Any]
+    from testbed.model.routes import SplitRoute
 
 
-def data_frame(result: Any) -> "pandas.DataFrame":
+def data_frame(result: object) -> "pandas.DataFrame":
     """The table of a result: a route (a row a loaded link), a schedule (a row a transfer), a run (a row a fault, an
     operation, a round), a session's counters (a row a link), a network (a row a link).
 
@@ -26,7 +27,7 @@ def data_frame(result: Any) -> "pandas.DataFrame":
     return as_frame(rows_of(result))
 
 
-def rows_of(result: Any) -> list[Row]:
+def rows_of(result: object) -> list[Json]:
     """The table's rows, without pandas.
 
     >>> import testbed
@@ -51,7 +52,7 @@ def rows_of(result: Any) -> list[Row]:
     raise UsageError(f"data_frame: a {type(result).__name__} has no table; give a route, a schedule, a run or counters")
 
 
-def _load_row(route: Any, index: int) -> Row:
+def _load_row(route: "SplitRoute", index: int) -> Json:
     link, load = route.network.links[index], route.loads[index]
     layer = route.link_layers[index] if route.link_layers else 0
     return {**link_fields(link.id), "load": load, "load_float": float(load), "layer": layer}

@@ -1,11 +1,9 @@
 """Who has imported a name of ``testbed`` sees its values drawn in a notebook; the drawings are imported then."""
 
-from typing import Any
-
 from topologies.text.shown import Shown
 
 
-def _html(value: Any) -> str:
+def _html(value: object) -> str:
     from testbed.api.drawing import html_of
 
     return html_of(value)

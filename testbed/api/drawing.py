@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, SupportsFloat
 
+from testbed.bulk.measurements import LinkCount
 from testbed.errors import CapabilityError, InputError
 from testbed.extras import installed, pip_command
 from testbed.faults.fault import Fault
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from testbed.report.drawing.network_drawing import Marks
 
 Faults = Iterable[str | LinkId | Fault]
-Loads = Mapping[str, Any] | Mapping[LinkId, Any]
+Amount = SupportsFloat | LinkCount
+"""A load, or the counters of a link, whose packets are meant."""
+Loads = Mapping[str, Amount] | Mapping[LinkId, Amount]
 MAX_ROWS, MAX_DRAWN = 24, 400
 """Rows of a table in a notebook, and nodes of a network that is drawn without being asked for."""
 
@@ -94,18 +97,19 @@ def _failed(fault: str | LinkId | Fault, network: Network) -> LinkId:
     return _known(fault, network)
 
 
-def _known(link: Any, network: Network) -> LinkId:
+def _known(link: str | LinkId, network: Network) -> LinkId:
     if isinstance(link, str):
         return read_link(link, network)
     if link not in network.link_index:
         raise InputError(f"network {network.name!r} has no link {link!r}")
-    found: LinkId = link
-    return found
+    return link
 
 
 def _shares(loads: Loads, network: Network) -> dict[LinkId, tuple[float, str]]:
     """Link -> (share of the largest load, the load in words), those that are not 0."""
-    found: dict[LinkId, Any] = {_known(link, network): getattr(load, "packets", load) for link, load in loads.items()}
+    found: dict[LinkId, SupportsFloat] = {
+        _known(link, network): load.packets if isinstance(load, LinkCount) else load for link, load in loads.items()
+    }
     for link, load in found.items():
         if not float(load) >= 0:
             raise InputError(f"draw: load {load!r} of {network.links[network.link_index[link]].label}; give 0 or more")
@@ -113,12 +117,12 @@ def _shares(loads: Loads, network: Network) -> dict[LinkId, tuple[float, str]]:
     return {link: (float(load) / largest, _words(load)) for link, load in found.items() if load}
 
 
-def _words(load: Any) -> str:
+def _words(load: SupportsFloat) -> str:
     exact = str(load)
     return exact if len(exact) <= 7 else f"{float(load):.3g}"
 
 
-def html_of(value: Any) -> str:
+def html_of(value: object) -> str:
     """The drawing and the table of a value, as a notebook shows it."""
     from testbed.report.markup import escape
 
@@ -137,12 +141,12 @@ def html_of(value: Any) -> str:
     return "".join(parts)
 
 
-def _faults_of(value: Any) -> Sequence[Fault]:
+def _faults_of(value: object) -> Sequence[Fault]:
     faults = getattr(value, "faults", ())
     return faults if isinstance(faults, tuple) and all(isinstance(one, Fault) for one in faults) else ()
 
 
-def _table(value: Any) -> tuple[Sequence[str], list[Sequence[str]]]:
+def _table(value: object) -> tuple[Sequence[str], list[Sequence[str]]]:
     """Headings and rows."""
     from testbed.api.run_result import RunResult
     from testbed.report.wording import OUTCOMES, check_words

@@ -3,22 +3,22 @@
 from pathlib import Path
 from typing import Any, Literal
 
-from testbed.api.run_result import RunResult, result_of
+from testbed.api.run_result import AnyResult, result_of
 from testbed.api.workloads.registry import workload_of
 from testbed.errors import InputError
 from testbed.model.progress import ReportProgress
-from testbed.model.workload import How, Workload
+from testbed.model.workload import How, Work
 
 Fabric = Literal["emulation", "simulator"]
 
 
 def run(
-    plan: Any,
+    plan: object,
     fabric: Fabric | None = None,
     *,
     results: str | Path | None = None,
     progress: ReportProgress | None = None,
-) -> RunResult[Any, Any]:
+) -> AnyResult:
     """Carry out the plan, wait, judge: its measurements and the verdict on every prediction.
 
     ``fabric``: "emulation" (real switches, in a sandbox process that ends with this one), "simulator", or None for the
@@ -43,7 +43,7 @@ def run(
     return result_of(workload, plan, chosen, measured, None if results is None else Path(results))
 
 
-def _fabric(workload: Workload[Any, Any], plan: Any, requested: Fabric | None) -> Fabric:
+def _fabric(workload: Work, plan: object, requested: Fabric | None) -> Fabric:
     from testbed.emulation.machine.fabric import choose_fabric
 
     if requested not in (None, "emulation", "simulator"):
@@ -56,7 +56,7 @@ def _fabric(workload: Workload[Any, Any], plan: Any, requested: Fabric | None) -
     return "emulation" if choose_fabric(requested, *networks, quiet=True) == "emulation" else "simulator"
 
 
-def _emulated(workload: Workload[Any, Any], plan: Any, progress: ReportProgress | None) -> Any:
+def _emulated(workload: Work, plan: object, progress: ReportProgress | None) -> Any:
     """Here where this is a sandbox already, else in a process inside one."""
     from testbed.emulation.sandbox.sandbox import in_sandbox
 

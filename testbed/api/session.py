@@ -19,11 +19,12 @@ from testbed.api.calculations import network as known_network
 from testbed.errors import InputError, TimeLimitError, UsageError, require_type
 from testbed.model.naming.names import NetworkLike
 from topologies.errors import nearest
+from topologies.text.json_types import Json
 from topologies.text.shown import Shown
 
 if TYPE_CHECKING:
     from testbed.api.emulated.sandbox_client import SandboxProcess
-    from testbed.api.run_result import RunResult
+    from testbed.api.run_result import AnyResult
     from testbed.api.tunnel import Tunnel
     from testbed.bulk.measurements import LinkCount
     from testbed.bulk.plan import BulkPlan, Switching
@@ -96,7 +97,7 @@ class Session(Shown):
         for node in chosen:
             self.network.node(node)
         task = {"do": "hold", "network": self.network, "ends": chosen, "mtu": mtu, "shape": shape}
-        self._nodes: dict[str, Mapping[str, Any]] = {}
+        self._nodes: dict[str, Json] = {}
         self._mtu = mtu
         self._process: SandboxProcess = SandboxProcess(task, name, progress)
         weakref.finalize(self, self._process.close)
@@ -280,7 +281,7 @@ class Session(Shown):
         results: str | Path | None = None,
         progress: ReportProgress | None = None,
         **options: object,
-    ) -> RunResult[Any, Any]:
+    ) -> AnyResult:
         """A coded stream over this network, judged. ``options``: as of ``testbed.stream_plan``; ``results``: where it
         is kept with its page, as of ``testbed.run``. One measured run goes at a time."""
         from testbed.stream.workload import stream_plan
@@ -312,7 +313,7 @@ class Session(Shown):
         results: str | Path | None = None,
         progress: ReportProgress | None = None,
         **options: object,
-    ) -> RunResult[Any, Any]:
+    ) -> AnyResult:
         """A collective exchange over this network, judged. ``options``: as of ``testbed.bulk_plan``; links keep their
         capacity. ``results``: as of ``stream``.
 
@@ -330,7 +331,7 @@ class Session(Shown):
 
     def _run(
         self, name: str, plan: StreamPlan | BulkPlan, results: str | Path | None, progress: ReportProgress | None
-    ) -> RunResult[Any, Any]:
+    ) -> AnyResult:
         from testbed.api.run_result import result_of
         from testbed.api.workloads.registry import workload_of
 
@@ -338,7 +339,7 @@ class Session(Shown):
         where = None if results is None else Path(results)
         return result_of(workload_of(plan), plan, "emulation", measured, where)
 
-    def _host(self, node: str) -> Mapping[str, Any]:
+    def _host(self, node: str) -> Json:
         """What the network says of a node's host or of a switch; InputError for a name that is neither."""
         if not self._nodes:
             found = self._process.ask({"do": "describe"})

@@ -329,7 +329,7 @@ class BulkCoordinator:
         return any(link in self._dead_links or reverse_of(link) in self._dead_links for link in path)
 
     def _end_if_done(self) -> None:
-        if self._open or self._frames_left() or self._over:
+        if self._open or self._over or (self._frames if self.plan.barrier else any(self._queues.values())):
             return
         self._over = True
         failure = None
@@ -343,9 +343,6 @@ class BulkCoordinator:
         if torn:
             self._actions.append(ChangeCircuits(tear_down=torn))
         self._actions.append(Finished(failure=failure))
-
-    def _frames_left(self) -> bool:
-        return bool(self._frames) if self.plan.barrier else any(self._queues.values())
 
     def _fail(self, why: str) -> None:
         if not self._over:

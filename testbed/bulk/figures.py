@@ -1,14 +1,14 @@
 """Figures of bulk runs, drawn from their rows alone: time frames on a line, bottlenecks busy or idle, bytes against the
 schedule."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from testbed.report.drawing.charts import BLUE, INK, ORANGE, Figure, panels
+from topologies.text.json_types import Json
 
-Row = Mapping[str, Any]
+Row = Json
 _MAX_LINKS = 40
 _ENOUGH = 0.95
 

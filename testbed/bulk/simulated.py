@@ -59,9 +59,8 @@ class SimulatedBulkFabric:
         self._execute_all()
         while not self._over:
             self._share()
-            at = min(
-                (*self._confirmed, *(self._arrival(f) for f in self._flows.values()), *(s for s, _ in self._cuts[:1]))
-            )
+            arrivals = (self._now + flow.left_bits / flow.rate_bps for flow in self._flows.values())
+            at = min((*self._confirmed, *arrivals, *(at for at, _ in self._cuts[:1])))
             self._pass_until(at)
             if self._confirmed and self._confirmed[0] <= at:
                 self._confirmed.pop(0)
@@ -119,9 +118,6 @@ class SimulatedBulkFabric:
             return
         for key, rate in max_min_shares({k: f.path for k, f in self._flows.items()}, self._capacity).items():
             self._flows[key].rate_bps = rate
-
-    def _arrival(self, flow: _Flow) -> float:
-        return self._now + flow.left_bits / flow.rate_bps
 
     def _pass_until(self, at: float) -> None:
         for flow in self._flows.values():

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from testbed.bulk.measurements import BulkMeasurements
 from testbed.bulk.options import BulkOptions, BulkRunOptions
 from testbed.bulk.plan import BulkPlan, over_switches
+from testbed.live.events import RunView
 from testbed.model.options.planner import planner
 from testbed.model.progress import ReportProgress
 from testbed.model.verdict import Verdict
@@ -84,7 +84,7 @@ def _compared(judged: Sequence[Judgement]) -> Judgement:
     return replace(judged[0], document={**judged[0].document, "beside": comparison}, stored=stored)
 
 
-def _view(plan: BulkPlan) -> tuple[str, Callable[[], Any]]:
+def _view(plan: BulkPlan) -> tuple[str, Callable[[], RunView]]:
     from testbed.live.run_views import network_view
 
     title = f"{plan.network.name}: bulk transfers, {plan.switching} switching, {plan.method}"

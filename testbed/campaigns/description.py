@@ -113,7 +113,7 @@ def units(campaign: Campaign) -> tuple[Unit, ...]:
     )
 
 
-def _read(key: str, value: Any, where: str) -> Any:
+def _read(key: str, value: object, where: str) -> Any:
     """The value of one key: of lists, for which a single entry may stand, each entry is one of its kind; "0-35" stands
     for its numbers."""
     if key == "claims" and isinstance(value, list):

@@ -2,21 +2,18 @@
 alone."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from testbed.campaigns.summary import Row
 from testbed.model.code_description import describe_code
+from testbed.model.studies.samples import grouped
 from testbed.report.drawing.charts import MARKS, Figure, chart
 
 
 def campaign_figures(summary: Sequence[Row]) -> dict[str, Figure]:
     """Name -> matplotlib figure, one for each M, DER and equation; methods that are never finite are named in the
     legend."""
-    groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in summary:
-        groups.setdefault((row["m"], row["der"], row["large_blocks"]), []).append(row)
     figures = {}
-    for (m, der, large), rows in groups.items():
+    for (m, der, large), rows in grouped(summary, ("m", "der", "large_blocks")).items():
         equation = describe_code(labels="random", m=m, tolerance=None, der=der, large_blocks=large)
         named = {"xlabel": "static tolerance, % of packets", "ylabel": "mean ROR"}
         figure, axes = chart(f"Mean ROR, {equation}", size=(7.5, 4.8), **named)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from testbed.model.options.option import RUNNING, option, options
+from topologies.text.json_types import Json
 
 
 @options
@@ -32,4 +32,4 @@ class CampaignOptions:
     m: Sequence[int] | None = option(default=None, listed=False)
     der: Sequence[float] | None = option(default=None, listed=False)
     large_blocks: Sequence[bool] | None = option(default=None, listed=False)
-    claims: Sequence[Mapping[str, Any]] | None = option(default=None, listed=False)
+    claims: Sequence[Json] | None = option(default=None, listed=False)

@@ -1,18 +1,16 @@
 """One unit of a campaign to its rows: route once a method, then ROR for every tolerance, block and equation (Gabrielyan
 2007, eq. 20 to 29)."""
 
-import bisect
 import itertools
-import math
 import random
 from collections import Counter
 
-from fec.redundancy.block_size import as_fraction, fec_block_size
 from testbed.campaigns.description import Campaign, Unit
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
-from testbed.routing.baselines import disjoint_paths
+from testbed.routing.baselines import are_disjoint
 from testbed.routing.methods import route_by_name
+from testbed.routing.redundancy.route_ror import ror_by_tolerance
 from topologies.catalog import load_network
 from topologies.errors import NoPathError
 from topologies.network import Network
@@ -84,7 +82,7 @@ def drawn_pair(network: Network, seed: int, draw: int, minimum_paths: int) -> tu
         source, sink = generator.sample(ends, 2)
         if min(out[source], into[sink]) < minimum_paths or (source, sink) in found:
             continue
-        if not _joined(network, source, sink, minimum_paths):
+        if not are_disjoint(network, source, sink, minimum_paths):
             continue
         found[(source, sink)] = None
         if len(found) > draw:
@@ -92,35 +90,22 @@ def drawn_pair(network: Network, seed: int, draw: int, minimum_paths: int) -> tu
     return None
 
 
-def _joined(network: Network, source: str, sink: str, paths: int) -> bool:
-    try:
-        return disjoint_paths(network, source, sink, paths).method == f"disjoint:{paths}"
-    except NoPathError:
-        return False
-
-
 def _method_rows(campaign: Campaign, common: Row, route: SplitRoute | None) -> list[Row]:
-    """ROR as ``fec.redundancy.ror.ror`` gives it; each load's block size is requested once, the sums are in floats."""
-    loads = [] if route is None else sorted(route.loads[i] for i in route.loaded)
+    """ROR as ``fec.redundancy.ror.ror`` gives it, the sums in floats."""
+    loads = [] if route is None else [route.loads[i] for i in route.loaded]
     forced = sum(load == 1 for load in loads)
-    partial = loads[: len(loads) - forced]
-    ratios = [1 / (1 - float(load)) for load in partial]
-    known = {"infinite_links": forced, "loaded_links": len(loads), "largest_load": float(loads[-1])} if loads else {}
-    sizes = {
-        (m, der): [fec_block_size(m, load, der) if load >= least else 0 for load in partial]
-        for least in [as_fraction(min(campaign.tolerances), "tolerance")]
-        for m, der in itertools.product(campaign.m, campaign.der)
-    }
+    known = {"infinite_links": forced, "loaded_links": len(loads), "largest_load": float(max(loads))} if loads else {}
+    cases = list(itertools.product(campaign.m, campaign.der, campaign.large_blocks))
+    rors = [
+        ror_by_tolerance(route, campaign.tolerances, m, der, large_blocks=large)
+        for m, der, large in cases
+        if route is not None and loads
+    ]
     rows = []
-    for tolerance, m, der, large in itertools.product(
-        campaign.tolerances, campaign.m, campaign.der, campaign.large_blocks
-    ):
-        row = common | known | {"tolerance": tolerance, "m": m, "der": der, "large_blocks": large}
-        if loads:
-            t = as_fraction(tolerance, "tolerance")
-            first = bisect.bisect_left(partial, t)
-            base = 1 / (1 - t) if large else fec_block_size(m, t, der)
-            terms = [amount / float(base) - 1 for amount in (ratios if large else sizes[m, der])[first:]]
-            row |= {"ror_of_others": math.fsum(terms), "ror": None if forced else math.fsum(terms)}
-        rows.append({name: row.get(name) for name in COLUMNS})
+    for at, tolerance in enumerate(campaign.tolerances):
+        for (m, der, large), ror in itertools.zip_longest(cases, rors):
+            row = common | known | {"tolerance": tolerance, "m": m, "der": der, "large_blocks": large}
+            if ror is not None:
+                row |= {"ror_of_others": ror[at], "ror": None if forced else ror[at]}
+            rows.append({name: row.get(name) for name in COLUMNS})
     return rows

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from testbed.campaigns.description import Campaign, Claim
-from testbed.model.studies.samples import t_quantile
+from testbed.model.studies.samples import grouped, t_quantile
 from testbed.model.verdict import Check, Verdict
 from topologies.text.json_types import Json, JsonObject
 
@@ -19,11 +19,8 @@ def summarise(rows: Iterable[Row]) -> list[JsonObject]:
     ``mean_ror_of_others`` is over all routed rows, links that carry everything left out (Gabrielyan 2007, eq. 23 as
     printed).
     """
-    groups: dict[tuple[object, ...], list[Row]] = {}
-    for row in rows:
-        groups.setdefault(tuple(row[name] for name in _GROUP), []).append(row)
     found = []
-    for key, members in groups.items():
+    for key, members in grouped(rows, _GROUP).items():
         routed = [row["ror_of_others"] for row in members if row["state"] == "ok"]
         finite = [row["ror"] for row in members if row["ror"] is not None]
         figures = {

@@ -1,15 +1,14 @@
 """Campaigns as a workload: every unit in this process, one after another; ``testbed campaign`` shares them among
 processes."""
 
-from typing import Any
-
 from testbed.campaigns.description import Campaign, units
 from testbed.campaigns.options import CampaignOptions
 from testbed.model.options.planner import planner
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.workload import Judgement, Workload
+from topologies.text.json_types import JsonObject
 
-Rows = tuple[dict[str, Any], ...]
+Rows = tuple[JsonObject, ...]
 
 
 def _build(requested: CampaignOptions) -> Campaign:
@@ -23,7 +22,7 @@ def _compute(campaign: Campaign, report_progress: ReportProgress | None) -> Rows
     from testbed.campaigns.rows import unit_rows
 
     todo = units(campaign)
-    rows: list[dict[str, Any]] = []
+    rows: list[JsonObject] = []
     for number, unit in enumerate(todo):
         if report_progress is not None:
             report_progress(Progress(done_s=number, total_s=len(todo), doing=f"unit {unit.index}: {unit.network}"))

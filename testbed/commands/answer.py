@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 
 @dataclass(frozen=True)
@@ -11,7 +10,7 @@ class Answer:
     """``document``: what ``--json`` prints, with its keys of 0.2 (``former``: key -> present one); ``show`` prints the
     rest; ``exit_code``: the command's."""
 
-    document: Mapping[str, Any]
+    document: Mapping[str, object]
     show: Callable[[], object]
     exit_code: int = 0
     former: Mapping[str, str] = field(default_factory=dict)

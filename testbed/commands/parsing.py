@@ -11,7 +11,7 @@ import difflib
 import errno
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from testbed.errors import CapabilityError, InputError
@@ -94,15 +94,15 @@ class OneLineParser(argparse.ArgumentParser):
     """An argument parser whose errors are one line on stderr and exit code 2; numbers of any option are finite and
     bounded. ``trailing``: what takes the words behind "--", whole."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **{"allow_abbrev": False, **options})
+    def __init__(self, prog: str | None = None, description: str | None = None) -> None:
+        super().__init__(prog, description=description, allow_abbrev=False)
         self._words: list[str] = []
         self.example: str | None = None
         self.trailing: str | None = None
         self.register("type", int, kinds.any_whole)
         self.register("type", float, kinds.any_number)
 
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+    def parse_known_args(self, args: Iterable[str] | None = None, namespace: Any = None) -> Any:
         """As argparse does, but for ``--option=--``, which it takes for no value at all."""
         words = self._current(list(sys.argv[1:] if args is None else args))
         for word in words[: words.index("--") if "--" in words else len(words)]:
@@ -131,7 +131,7 @@ class OneLineParser(argparse.ArgumentParser):
             self.error(str(error))
         return self._words
 
-    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+    def parse_args(self, args: Iterable[str] | None = None, namespace: Any = None) -> Any:
         """As argparse does, but a word that nobody takes is the chosen command's mistake, which names its own help
         page."""
         found, others = self.parse_known_args(args, namespace)
@@ -207,7 +207,13 @@ class _Noted(argparse.Action):
     """Any action, which also notes in ``given`` of the namespace that it was on the command line, and how it was
     written."""
 
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
         given = dict(getattr(namespace, "given", {}))
         if option_string and self.dest in given and not isinstance(self, argparse._AppendAction):
             raise argparse.ArgumentError(self, f"{given[self.dest]} stands there already; give it once")

@@ -2,12 +2,11 @@
 
 import json
 from functools import cache
-from typing import Any
 
 from testbed.conformance.problem_checks import finding
 from testbed.model.verdict import Check
 from testbed.model.wiring import wire
-from testbed.model.workload import How, Judgement, Workload
+from testbed.model.workload import How, Judgement, Work
 from topologies import Network, load_network
 from topologies.catalog import CatalogueEntry
 
@@ -51,7 +50,7 @@ def _changed(network: Network) -> str | None:
     )
 
 
-def workload_checks(workload: Workload[Any, Any]) -> list[Check]:
+def workload_checks(workload: Work) -> list[Check]:
     """On the simulator, by the workload's own ``example`` plan."""
     if workload.example is None:
         missing = "give Workload(example=...): a function that makes a small plan"
@@ -76,7 +75,7 @@ def workload_checks(workload: Workload[Any, Any]) -> list[Check]:
     ]
 
 
-def _stranger(workload: Workload[Any, Any], plan: object) -> str | None:
+def _stranger(workload: Work, plan: object) -> str | None:
     return None if isinstance(plan, workload.plan) else f"a {type(plan).__name__} is no {workload.plan.__name__}"
 
 

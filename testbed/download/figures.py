@@ -1,10 +1,10 @@
 """The figure of a download, drawn from its row alone: how full the last mile was kept while links failed."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from testbed.report.drawing.charts import AMBER, BLUE, INK, RED, Figure, panels
+from topologies.text.json_types import Json
 
 BINS = 120
 """Of the arrivals: packets are told as a rate over so many equal parts of the download."""
@@ -23,7 +23,7 @@ def arrival_rates(arrivals_s: Sequence[float], seconds: float) -> list[float]:
     return [count * BINS / seconds for count in counts]
 
 
-def download_figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
+def download_figures(rows: Sequence[Json]) -> dict[str, Figure]:
     """Name -> matplotlib figure, for the row of one download; none where nothing arrived."""
     (row,) = rows
     if not row["arrivals_pps"]:
@@ -31,7 +31,7 @@ def download_figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Figure]:
     return {"last-kilometre": _last_kilometre(row)}
 
 
-def _last_kilometre(row: Mapping[str, Any]) -> Figure:
+def _last_kilometre(row: Json) -> Figure:
     figure, (axes,) = panels(9, 3.4)
     width_s = row["drawn_s"] / len(row["arrivals_pps"])
     edges = [k * width_s for k in range(len(row["arrivals_pps"]) + 1)]

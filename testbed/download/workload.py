@@ -1,13 +1,14 @@
 """A file over many paths to a host behind a slow last mile, which is kept full while links fail."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 from testbed.download.options import DownloadOptions
 from testbed.download.plan import DownloadPlan
+from testbed.live.events import RunView
 from testbed.model.options.planner import planner
 from testbed.model.workload import Workload, lazily
+from topologies.text.json_types import Json
 
 DESCRIPTION = (
     "Send a file in large coded blocks from one node to a host behind a last mile of the given rate (Gabrielyan 2007, "
@@ -17,7 +18,7 @@ DESCRIPTION = (
 _BUILD = lazily("testbed.download.planning:build_download")
 
 
-def _view(plan: DownloadPlan) -> tuple[str, Callable[[], Any]]:
+def _view(plan: DownloadPlan) -> tuple[str, Callable[[], RunView]]:
     from testbed.live.run_views import network_view
 
     forward, network = plan.forward, plan.network
@@ -27,7 +28,7 @@ def _view(plan: DownloadPlan) -> tuple[str, Callable[[], Any]]:
     return f"{plan.method}, {plan.code}", view
 
 
-def _shown(document: Mapping[str, Any]) -> Iterator[str]:
+def _shown(document: Json) -> Iterator[str]:
     seconds, sent = document["seconds"], document["packets"]["sent"]
     measured = "never" if seconds["measured"] is None else f"{seconds['measured']:.2f} s"
     rate = ", rate never raised" * document["constant_rate"]

@@ -2,7 +2,6 @@
 each fault."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -61,5 +60,5 @@ def _draw(above: Axes, below: Axes, row: Json, name: str, colour: str) -> None:
         above.plot([at_s], [_reached(line, at_s)], "o", color=colour)
 
 
-def _reached(line: Mapping[str, Sequence[Any]], at_s: float) -> int:
+def _reached(line: Mapping[str, Sequence[float]], at_s: float) -> float:
     return sum(lost for t, lost in zip(line["t_s"], line["lost"], strict=True) if t <= at_s)

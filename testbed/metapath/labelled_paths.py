@@ -35,11 +35,6 @@ class LabelledPaths:
     routing: StaticRouting = field(repr=False, compare=False)
 
     @property
-    def entry(self) -> str:
-        """The first switch."""
-        return self.source if _is_switch(self.network, self.source) else self.paths[0][0][1]
-
-    @property
     def exit(self) -> str:
         """The last switch."""
         return self.sink if _is_switch(self.network, self.sink) else self.paths[0][-1][0]

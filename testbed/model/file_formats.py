@@ -1,7 +1,7 @@
 """Formats of other programs' files, which plug-in packages read and write: a file's ending is the format's name
 (``et.json``)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,6 +12,7 @@ from testbed.model.traffic import Traffic
 from topologies import Network
 from topologies.errors import TopologyError
 from topologies.registry import Registry, function_check
+from topologies.text.json_types import Json
 
 F = TypeVar("F")
 PACKAGES = {"xml": "collectives", "et": "chakra", "et.json": "chakra"}
@@ -24,17 +25,17 @@ class TrafficFormat:
     of its own, what ``--json`` adds. ``example(directory)`` writes a small file for a network of two hosts or more and
     returns its name."""
 
-    read: Callable[[str, Network, Any], Mapping[str, Any]]
+    read: Callable[[str, Network, Any], Json]
     example: Callable[[Path], str]
 
 
-ScheduleFormat = Callable[[Traffic, Schedule], tuple[bytes, Mapping[str, Any]]]
+ScheduleFormat = Callable[[Traffic, Schedule], tuple[bytes, Json]]
 """A file's content, and what ``--json`` adds. InputError for what the format cannot say."""
 
 SCHEDULE_FORMATS: Registry[ScheduleFormat] = Registry(
     "testbed.schedule_formats", "format", function_check("a traffic and a schedule"), (TestbedError, TopologyError)
 )
-ScheduleVerifier = Callable[[str, Network], Mapping[str, Any]]
+ScheduleVerifier = Callable[[str, Network], Json]
 """What is to be said of a file's schedule over a network: ``valid``, ``text`` (for people), and what ``--json`` has.
 InputError for what is no schedule."""
 SCHEDULE_VERIFIERS: Registry[ScheduleVerifier] = Registry(

@@ -16,17 +16,20 @@ from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints, overload
 
 from testbed.errors import InputError
 from topologies.errors import TopologyError
 from topologies.files import node_link
 from topologies.text import text_file
+from topologies.text.json_types import Json, JsonObject
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 T = TypeVar("T")
 
 
-def read_json(path: str | Path, where: str = "", *, hint: str = "name a JSON file") -> Any:
+def read_json(path: str | Path, where: str = "", *, hint: str = "name a JSON file") -> object:
     """The value of a JSON file. InputError, which begins with ``where`` (the path, if empty) and ends with ``mend``,
     for a file that cannot be read or is no JSON.
     """
@@ -48,7 +51,7 @@ def is_file(text: str | Path) -> bool:
     return False
 
 
-def parse_json(text: str, where: str, *, hint: str = "") -> Any:
+def parse_json(text: str, where: str, *, hint: str = "") -> object:
     """The value of a JSON text; InputError begins with ``where`` and ends with ``mend``."""
     with _located(where, hint):
         return node_link.parse_json(text)
@@ -63,7 +66,11 @@ def _located(where: str, hint: str = "") -> Iterator[None]:
         raise InputError(f"{where}: {error}" + (f"; {hint}" if hint else "")) from None
 
 
-def json_ready(value: object, *, without: type | tuple[type, ...] = ()) -> Any:
+@overload
+def json_ready(value: "Json | DataclassInstance", *, without: type | tuple[type, ...] = ()) -> JsonObject: ...
+@overload
+def json_ready(value: object, *, without: type | tuple[type, ...] = ()) -> object: ...
+def json_ready(value: object, *, without: type | tuple[type, ...] = ()) -> object:
     """The value as JSON takes it: fractions as text, tuples as lists, dataclasses as objects, numbers that are not
     finite as None.
 
@@ -87,7 +94,7 @@ def json_ready(value: object, *, without: type | tuple[type, ...] = ()) -> Any:
     return str(value)
 
 
-def from_json(kind: type[T], document: object, where: str, given: Mapping[type, Any] | None = None) -> T:
+def from_json(kind: type[T], document: object, where: str, given: Mapping[type, object] | None = None) -> T:
     """The dataclass that ``json_ready`` wrote. A field with a default may be absent; keys that it does not know are
     left out.
 
@@ -105,7 +112,7 @@ def from_json(kind: type[T], document: object, where: str, given: Mapping[type, 
     return value
 
 
-def _read(kind: Any, value: object, where: str, given: Mapping[type, Any]) -> Any:
+def _read(kind: Any, value: Any, where: str, given: Mapping[type, object]) -> Any:
     """The value as the annotation ``kind`` says: X | None, X | Y | None, tuple, Literal, a dataclass, or one of the
     plain kinds."""
     origin, inside = get_origin(kind), get_args(kind)
@@ -139,7 +146,7 @@ def _read(kind: Any, value: object, where: str, given: Mapping[type, Any]) -> An
     return _fraction(value, where) if kind is Fraction else value
 
 
-def _read_fields(kind: Any, document: object, where: str, given: Mapping[type, Any]) -> Any:
+def _read_fields(kind: Any, document: object, where: str, given: Mapping[type, object]) -> Any:
     if not isinstance(document, Mapping):
         raise InputError(f"{where}: not a JSON object")
     hints = _hints(kind)
@@ -159,7 +166,7 @@ def _read_fields(kind: Any, document: object, where: str, given: Mapping[type, A
 
 
 @lru_cache(maxsize=64)
-def _hints(kind: Any) -> Mapping[str, Any]:
+def _hints(kind: Any) -> Json:
     hints = get_type_hints(kind)
     return {f.name: hints[f.name] for f in fields(kind)}
 
@@ -178,7 +185,7 @@ _FRACTION = re.compile(
 )
 
 
-def _fraction(value: Any, where: str) -> Fraction:
+def _fraction(value: str | float, where: str) -> Fraction:
     try:
         return bounded_fraction(value)
     except (ValueError, ZeroDivisionError):
@@ -205,18 +212,22 @@ def _wrong(value: object, where: str, expected: str) -> InputError:
     return InputError(f"{where}: {shown[:40] + ('…' if len(shown) > 40 else '')} is not {expected}")
 
 
-def with_aliases(document: Any, aliases: Mapping[str, str]) -> Any:
+def with_aliases(document: Json, aliases: Mapping[str, str]) -> JsonObject:
     """The document with every key of 0.2 (``aliases``: key -> present one) under both names, with the same value; what
     is within verdicts and plans stays, as do files that are kept.
 
     >>> with_aliases({"faults": [{"cut": 1}], "verdict": {"cut": 2}}, {"cut": "cut_links"})
     {'faults': [{'cut': 1, 'cut_links': 1}], 'verdict': {'cut': 2}}
     """
-    if isinstance(document, Mapping):
-        found: dict[str, Any] = {}
-        for key, value in document.items():
-            found[key] = value if key in ("verdict", "plan") else with_aliases(value, aliases)
-            if key in aliases:
-                found[aliases[key]] = found[key]
-        return found
-    return [with_aliases(one, aliases) for one in document] if isinstance(document, (list, tuple)) else document
+    found: JsonObject = {}
+    for key, value in document.items():
+        found[key] = value if key in ("verdict", "plan") else _aliased(value, aliases)
+        if key in aliases:
+            found[aliases[key]] = found[key]
+    return found
+
+
+def _aliased(value: object, aliases: Mapping[str, str]) -> object:
+    if isinstance(value, Mapping):
+        return with_aliases(value, aliases)
+    return [_aliased(one, aliases) for one in value] if isinstance(value, (list, tuple)) else value

@@ -212,7 +212,7 @@ class LoadedRun:
 
 
 def session_record(
-    route: SplitRoute, *, session: int, fabric: str, intervals: Mapping[int, Sequence[tuple[int, int]]], **more: Any
+    route: SplitRoute, *, session: int, fabric: str, intervals: Mapping[int, Sequence[tuple[int, int]]], **more: object
 ) -> SessionRecord:
     """The record of a session over the route; ``intervals``: link index -> label intervals; ``more``: further
     fields."""
@@ -311,21 +311,22 @@ def group_sessions(records: Sequence[Record]) -> tuple[SessionRun, ...]:
 _KINDS: Mapping[str, type[Record]] = {name: kind for kind, name in RECORD_NAMES.items()}
 
 
-def record_to_json(record: Record) -> dict[str, Any]:
+def record_to_json(record: Record) -> JsonObject:
     """One line of ``measurements.jsonl``: the fields and ``record``, which names the kind of record."""
-    document: dict[str, Any] = json_ready(record)
+    document = json_ready(record)
     if isinstance(record, SummaryRecord):
         document["ror"] = {"predicted": document.pop("ror_predicted"), "measured": document.pop("ror_measured")}
         document["verdict"] = json_ready(record.verdict.to_json())
     return {"record": RECORD_NAMES[type(record)]} | document
 
 
-def record_from_json(document: Any, where: str) -> Record:
+def record_from_json(document: object, where: str) -> Record:
     """The record that ``record_to_json`` wrote; keys that it does not know are left out.
 
     Raises InputError with ``where`` and the key that is missing or of the wrong kind.
     """
-    name = document.get("record") if isinstance(document, Mapping) else None
+    document = document if isinstance(document, Mapping) else {}
+    name = document.get("record")
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
         raise InputError(f"{where}: {str(name)[:40]!r} is no kind of record; give one of {', '.join(_KINDS)}")
@@ -337,7 +338,7 @@ def record_from_json(document: Any, where: str) -> Record:
     return from_json(kind, document, where)
 
 
-def manifest_from_json(document: Any, where: str) -> Manifest:
+def manifest_from_json(document: object, where: str) -> Manifest:
     """Raises InputError for another format, and for a key that is missing or of the wrong kind."""
     found = document.get("format") if isinstance(document, Mapping) else None
     if found != FORMAT:

@@ -8,7 +8,6 @@ import itertools
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,8 @@ from testbed.errors import InputError, require_type
 
 IntArray = npt.NDArray[np.int32]
 OffsetArray = npt.NDArray[np.int64]
-Route = Callable[[str, str], Sequence[Any]]
+Link = tuple[str, str, int]
+Route = Callable[[str, str], Sequence[Link]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,14 +83,14 @@ class Traffic:
 
     @classmethod
     def from_paths(
-        cls, pairs: Sequence[tuple[str, str]], route: Route, label: Callable[[Any], str], *others: Route
+        cls, pairs: Sequence[tuple[str, str]], route: Route, label: Callable[[Link], str], *others: Route
     ) -> "Traffic":
         """One transfer a pair over its static path; ``route`` gives link ids (source, target, key), ``label`` their
         names. With ``others``, each route carries an equal part of every message.
 
         InputError for a pair whose path has no link (a node to itself on one processor).
         """
-        numbers: dict[Any, int] = {}
+        numbers: dict[Link, int] = {}
         nodes: dict[str, int] = {}
         parts = 1 + len(others)
         count = len(pairs) * parts

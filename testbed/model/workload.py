@@ -43,7 +43,7 @@ class Judgement:
     document: Json
     rows: tuple[Row, ...] = ()
     stored: tuple[Row, ...] = ()
-    prediction: Any = None
+    prediction: object = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,7 @@ class Workload(Generic[P, M]):
     build: Callable[[Any], object] | None = None
     """From the options to the plan, of this workload or of one of ``others``. Refuses bad input before anything is
     built."""
-    others: "tuple[Workload[Any, Any], ...]" = ()
+    others: "tuple[Work, ...]" = ()
     """Those that its options may choose instead: how their plans are run, judged and kept."""
     answer: Callable[[P], Json] | None = None
     """From a plan that says something by itself to its document: the command shows it, and runs the plan only with
@@ -156,5 +156,7 @@ class Workload(Generic[P, M]):
         return repeated(once, lambda found: found[1].verdict.invalid, repeats)
 
 
+Work = Workload[Any, Any]
+"""Any of them, whatever it plans and measures."""
 if not TYPE_CHECKING:
     __getattr__ = former_names(__name__)

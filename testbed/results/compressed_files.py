@@ -11,7 +11,6 @@ import zipfile
 import zlib
 from collections.abc import Container, Iterator
 from pathlib import Path
-from typing import Any
 
 from testbed.errors import InputError
 from testbed.model.json_values import from_json, parse_json
@@ -62,7 +61,7 @@ def read_lines(path: Path) -> list[str]:
     return lines
 
 
-def read_json(path: Path, hint: str) -> Any:
+def read_json(path: Path, hint: str) -> object:
     """The JSON value of the file. InputError, which ends with ``mend``, where there is none."""
     try:
         content = read_bytes(path)

@@ -40,7 +40,7 @@ def is_study(directory: Path) -> bool:
     return existing(directory, POINTS, MANIFEST) is not None
 
 
-class StudyRun(RunDraft):
+class StudyRun(RunDraft[Row]):
     """One study being measured. ``rows`` are the points that are there already; leave it by ``finish``. ``draft`` is
     where it is written until then.
 
@@ -133,7 +133,10 @@ def _read_points(path: Path) -> list[Row]:
     *lines, cut_short = read_lines(path)
     for number, line in enumerate([*lines, *([cut_short] if cut_short else [])], start=1):
         try:
-            rows.append(parse_json(line, f"{path}:{number}", hint=DAMAGED))
+            row = parse_json(line, f"{path}:{number}", hint=DAMAGED)
+            if not isinstance(row, dict):
+                raise InputError(f"{path}:{number}: not a JSON object; {DAMAGED}")
+            rows.append(row)
         except InputError:
             if number > len(lines):
                 break  # cut short by a kill: measured again

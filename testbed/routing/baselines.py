@@ -12,6 +12,7 @@ from testbed.routing.flows.end_points import FlowProblem, flow_problem
 from testbed.routing.flows.exact_flow import drop_circulations
 from testbed.routing.flows.flow_steps import integer_residual, push_all
 from testbed.routing.flows.min_cost import fewest_links_flow
+from topologies.errors import NoPathError
 from topologies.network import Network
 
 
@@ -70,6 +71,14 @@ def disjoint_paths(network: Network, source: str, sink: str, k: int) -> SplitRou
     if paths == 0:
         raise problem.no_path()
     return problem.route(f"disjoint:{paths}", [Fraction(amount, paths) for amount in flow])
+
+
+def are_disjoint(network: Network, source: str, sink: str, k: int) -> bool:
+    """Whether ``k`` paths without a common link join the two."""
+    try:
+        return disjoint_paths(network, source, sink, k).method == f"disjoint:{k}"
+    except NoPathError:
+        return False
 
 
 def max_flow(network: Network, source: str, sink: str) -> SplitRoute:

@@ -65,7 +65,6 @@ ROUTINGS.register("disjoint:k", _numbered("disjoint", disjoint_paths))
 ROUTINGS.register("capillary:K", _numbered("capillary", capillary_route))
 ROUTINGS.register("least-fec:T", _least_fec)
 ROUTINGS.register("smore:K", _numbered("smore", lazily("testbed.routing.semi_oblivious:smore_route")))
-METHOD_NAMES = ROUTINGS.builtin_names()
 
 
 def route_by_name(

@@ -3,15 +3,15 @@ failures and seeds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from testbed.errors import InputError
 from testbed.interconnect.options import NAC, WITH_NAC, RouterOptions
 from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
 from testbed.model.options.option import Only, failing, option, options, routed, running, sent
+from topologies.text.json_types import Json
 
 _MADE = Only(when=lambda a: a.traffic is None, needs="messages made by a pattern, without --traffic")
 _ONE_LOAD = Only(when=lambda a: not a.loads, needs="one load, without --loads")
@@ -33,7 +33,7 @@ class SimulationOptions(RouterOptions):
         only=(_MADE,),
         help="uniform, bit-reversal, shuffle, butterfly, transpose, complement, tornado, scatter, gather",
     )
-    traffic: Mapping[str, Any] | str | None = sent(
+    traffic: Json | str | None = sent(
         default=None,
         metavar="FILE",
         help='messages or a schedule instead: {"messages": [...]}, {"transfers": ...} or {"frames": ...}; NAME.et: a '

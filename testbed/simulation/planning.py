@@ -1,9 +1,7 @@
 """From options to the plan: the network, its parameters and rates, messages and failures of files."""
 
-from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 from testbed.errors import InputError
 from testbed.faults.failure_traces import FailureTrace
@@ -22,6 +20,7 @@ from testbed.results.trace_files import read_trace
 from testbed.simulation.options import SimulationOptions
 from topologies import Network
 from topologies.network import label_of
+from topologies.text.json_types import Json
 
 
 def build_simulation(requested: SimulationOptions) -> SimulationPlan:
@@ -114,8 +113,8 @@ def _of_cable(fault: Fault) -> str:
 
 
 def _read_traffic(
-    requested: Mapping[str, Any] | str | None, network: Network, parameters: SimulationParameters, *, failing: bool
-) -> tuple[Mapping[str, Any] | None, bool]:
+    requested: Json | str | None, network: Network, parameters: SimulationParameters, *, failing: bool
+) -> tuple[Json | None, bool]:
     """The messages; whether they are another program's, whose starts were found on this network."""
     if not isinstance(requested, str):
         return requested, False

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from testbed.interconnect.plan import SimulationPlan, load_of
+from testbed.live.events import RunView
 from testbed.model.options.planner import planner
 from testbed.model.progress import CounterReading, Progress, ReportProgress
 from testbed.model.workload import How, Judgement, Workload
@@ -81,7 +81,7 @@ def _judge(plan: SimulationPlan, rows: Rows) -> Judgement:
     return Judgement(verdict=verdict, document=simulation_document(plan, rows, verdict), rows=rows)
 
 
-def _view(plan: SimulationPlan) -> tuple[str, Callable[[], Any]]:
+def _view(plan: SimulationPlan) -> tuple[str, Callable[[], RunView]]:
     from testbed.live.run_views import network_view
 
     one = plan.experiment

@@ -3,9 +3,8 @@
 import hashlib
 import math
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
-from typing import Any
 
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.protocol.framing import VERSION
@@ -25,6 +24,7 @@ from testbed.stream.planning import most_carried
 from testbed.stream.prediction.block_size_policy import block_size_policy, is_deterministic
 from testbed.stream.prediction.failure_candidates import DIAGNOSES, candidate_table, exact_block_size, is_diagnosing
 from testbed.stream.prediction.loss_by_path import REPORTS, is_numbered, path_of_label
+from topologies.text.json_types import Json, JsonObject
 
 
 def payload_source(seed: int, symbol_bytes: int) -> Callable[[int], bytes]:
@@ -156,16 +156,16 @@ class ContentCheck:
                 self.corrupted += event.payload != self._expected(event.index)
                 self.recovered += event.recovered
 
-    def counters(self, receiver: StreamReceiver) -> dict[str, Any]:
+    def counters(self, receiver: StreamReceiver) -> JsonObject:
         """What the receiving end counted, JSON-ready."""
         rejected = {f"rejected_{reason}": n for reason, n in sorted(receiver.rejected.items())}
         return {**dict(sorted(receiver.counters.items())), **rejected, "corrupted": self.corrupted}
 
 
-def sender_counters(sender: StreamSender) -> dict[str, Any]:
+def sender_counters(sender: StreamSender) -> JsonObject:
     """What the sending end counted, JSON-ready, each name with ``sent_`` in front; ``path_reports`` is what reports
     told."""
-    counters: dict[str, Any] = {f"sent_{name}": n for name, n in sender.counters.items()}
+    counters: JsonObject = {f"sent_{name}": n for name, n in sender.counters.items()}
     if isinstance(sender.control, DiagnosingControl):
         counters[DIAGNOSES] = [asdict(event) for event in sender.control.events]
     if sender.path_reports:
@@ -173,7 +173,7 @@ def sender_counters(sender: StreamSender) -> dict[str, Any]:
     return counters
 
 
-def strangers(counters: Mapping[str, Any]) -> tuple[str, ...]:
+def strangers(counters: Json) -> tuple[str, ...]:
     """What a run's health says of datagrams that the other end did not send; ``counters``: of both ends."""
     foreign = counters.get("foreign", 0) + counters.get("sent_foreign", 0)
     forged = counters.get("rejected_key", 0)

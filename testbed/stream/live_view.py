@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any
 
 from testbed.live.events import RunView
 from testbed.live.run_views import network_view, planned_fault_record, predicted_loss
 from testbed.model.run_records import session_record
 from testbed.stream.plan import StreamPlan
 from topologies.network import LinkId
+from topologies.text.json_types import JsonObject
 
 
 def streams_view(plans: Sequence[StreamPlan], title: str) -> RunView:
@@ -19,7 +19,7 @@ def streams_view(plans: Sequence[StreamPlan], title: str) -> RunView:
     loads: Counter[LinkId] = Counter()
     for plan in plans:
         loads.update({plan.network.links[i].id: plan.forward.load(i) for i in plan.forward.loaded})
-    lasts: dict[str, Any] = {"duration_s": first.duration_s, "source_packets": first.stream.source_packets}
+    lasts: JsonObject = {"duration_s": first.duration_s, "source_packets": first.stream.source_packets}
     view = network_view(title, first.network, loads, first.faults, **lasts)
     if len(plans) > 1:
         return view

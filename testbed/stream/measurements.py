@@ -4,15 +4,14 @@ run.
 All times are seconds since the stream's start on one clock. Arrays are numpy, one entry a packet, in log order.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from testbed.faults.fault_times import ChangeTimes, FaultTimes
+from topologies.text.json_types import Json
 
 RELAYED = "impaired_links"
 """Name of the counter that holds, link by link, what a relay did with an impaired link's packets and how late it
@@ -146,7 +145,7 @@ class StreamMeasurements:
     clocks: StreamClocks = ONE_CLOCK
     news: LossReportLog = NO_LOSS_REPORTS
     health: RunHealth
-    counters: Mapping[str, Any] = field(default_factory=dict)
+    counters: Json = field(default_factory=dict)
 
     @cached_property
     def deliveries(self) -> PacketDeliveries:

@@ -3,9 +3,10 @@ nodes move."""
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from fec.errors import FecError
 from testbed.errors import InputError
@@ -15,13 +16,14 @@ from testbed.faults.schedules import PoissonFaults
 from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
 from testbed.model.options.option import Only, coded, ends, failing, option, options, routed, running, sent
+from topologies.text.json_types import Json
 
 if TYPE_CHECKING:
     from fec.redundancy.labels import LabelRule
 
 LabelOrder = Literal["stratified", "random"]
 Handover = Literal["after", "before"]
-PROFILES: Mapping[str, Mapping[str, Any]] = {
+PROFILES: Mapping[str, Json] = {
     "voip": {"rate_pps": 50.0, "source_packets": 20, "symbol_bytes": 162, "playback_s": 0.8},
     "video": {"rate_pps": 250.0, "source_packets": 40, "symbol_bytes": 1002, "playback_s": 2.0},
 }
@@ -63,15 +65,15 @@ HANDOVERS: Mapping[str, Handover] = {
 """As an option says it (3GPP's words first), and as a plan does."""
 
 
-def _coded(args: Any) -> bool:
+def _coded(args: Namespace) -> bool:
     return getattr(args, "routing", None) not in UNCODED
 
 
-def _each_link(args: Any) -> bool:
+def _each_link(args: Namespace) -> bool:
     return str(args.faults) == "each-link"
 
 
-def _capillary(args: Any) -> bool:
+def _capillary(args: Namespace) -> bool:
     return str(getattr(args, "routing", None) or getattr(args, "method", "capillary")).partition(":")[0] == "capillary"
 
 

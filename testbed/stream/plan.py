@@ -6,7 +6,6 @@ clock or file in it.
 
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import Any
 
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
@@ -18,6 +17,7 @@ from testbed.stream.options import Handover
 from testbed.stream.options import StreamParameters as StreamParameters
 from topologies.files.node_link import network_document
 from topologies.network import LinkId, Network, label_of
+from topologies.text.json_types import JsonObject
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,9 +125,9 @@ class ProbePlan(ShortRepr):
 FORMAT = 1
 
 
-def plan_to_json(plan: StreamPlan) -> dict[str, Any]:
+def plan_to_json(plan: StreamPlan) -> JsonObject:
     """The whole plan as JSON-ready values; an equal plan can be read back from it."""
     head = {"format": FORMAT, "network": network_document(plan.network), "network_name": plan.network.name}
-    document: dict[str, Any] = head | json_ready(replace(plan, route=None), without=Network)
+    document: JsonObject = head | json_ready(replace(plan, route=None), without=Network)
     del document["route"]
     return document

@@ -1,7 +1,7 @@
 """The plan of a tunnel: how packets are coded and split each way. A value, without a socket or a clock."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from fec.protocol.events.event_sender import FRAMING, PATIENCE
 from fec.protocol.wire import HEADER_BYTES
@@ -10,6 +10,7 @@ from testbed.model.label_split import LabelSplit
 from testbed.model.naming.names import NetworkLike, known_network
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.failure_candidates import cable_name
+from topologies.text.json_types import JsonObject
 
 Mode = Literal["adaptive", "static", "none"]
 MODES: tuple[Mode, ...] = ("adaptive", "static", "none")
@@ -97,7 +98,7 @@ def build_tunnel(network: NetworkLike, a: str, b: str, *, link_mtu: int = 1500, 
 
     known = known_network(network)
     own = {name: options.pop(name) for name in ("mode", "flush_s", "order_s") if name in options}
-    values: dict[str, Any] = {"method": "capillary", "faults": (), "source_packets": 20, "playback_s": 0.4, **options}
+    values: JsonObject = {"method": "capillary", "faults": (), "source_packets": 20, "playback_s": 0.4, **options}
     size = symbol_bytes_of(link_mtu)
     values["rate_pps"] = _BLOCKS_IN_PLAYBACK * values["source_packets"] / values["playback_s"]
     values["symbol_bytes"] = _PLANNED_BYTES

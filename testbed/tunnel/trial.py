@@ -19,6 +19,7 @@ from testbed.stream.prediction.failure_candidates import cable_name
 from testbed.tunnel.options import RIVALS, WORKLOADS, TunnelOptions
 from testbed.tunnel.plan import TunnelPlan, build_tunnel
 from topologies.network import Link, Network
+from topologies.text.json_types import Json
 
 _TIMES = ((0.1, 0.25), (0.4, 0.55), (0.7, 0.85))
 """Of the three failures that come where nothing else is said, as parts of a run."""
@@ -68,7 +69,7 @@ class RivalRun:
     rival: str
     source: Any = None
     sink: Any = None
-    programs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    programs: Mapping[str, Json] = field(default_factory=dict)
     faults: tuple[FaultTimes, ...] = ()
     lag_s: float = 0.0
 

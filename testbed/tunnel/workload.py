@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
+from testbed.live.events import RunView
 from testbed.model.options.planner import planner
 from testbed.model.workload import Workload, lazily
 from testbed.tunnel.options import TunnelOptions
 from testbed.tunnel.trial import TrialPlan, build_trial
+from topologies.text.json_types import Json
 
 DESCRIPTION = (
     "Carry the packets of programs (echoes, voice, iperf3, a moving picture) between two nodes through a tunnel that "
@@ -18,7 +19,7 @@ DESCRIPTION = (
 )
 
 
-def _view(plan: TrialPlan) -> tuple[str, Callable[[], Any]]:
+def _view(plan: TrialPlan) -> tuple[str, Callable[[], RunView]]:
     from testbed.live.run_views import network_view
 
     split, network = plan.tunnel.there.forward, plan.network
@@ -28,7 +29,7 @@ def _view(plan: TrialPlan) -> tuple[str, Callable[[], Any]]:
     return f"{plan.tunnel.there.method}, {', '.join(plan.rivals)}", view
 
 
-def _shown(document: Mapping[str, Any]) -> Iterator[str]:
+def _shown(document: Json) -> Iterator[str]:
     between = " and ".join(document["between"])
     yield f"tunnel between {between}, {document['method']}, MTU {document['mtu']}, {document['fabric']}"
     for fault in document["faults"]:
@@ -40,7 +41,7 @@ def _shown(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"the program ended with exit code {code}"
 
 
-def _words(mode: Mapping[str, Any]) -> Iterator[str]:
+def _words(mode: Json) -> Iterator[str]:
     row = mode["workloads"]
     if mode["wire_ratio"] is not None:
         predicted = mode["originals_lost_predicted"]

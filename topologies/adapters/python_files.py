@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from topologies.errors import LackingError, TopologyError
+from topologies.text.json_types import JsonObject
 
 _PROGRAM = "testbed.api.emulated.topology_program"
 """Makes the sandbox. By its name: nothing of the testbed is imported here."""
@@ -21,7 +22,7 @@ _MAX_FILE_BYTES, _SAID = 2**20, 300
 _HANDED, _MEMORY = "TESTBED_FILES_READ", "testbed-files-read"
 _REFUSED, _REFUSAL = 3, "testbed: "
 """How a program ends that finds no sandbox, and how what it says begins."""
-_known: dict[str, dict[str, Any]] = {}
+_known: dict[str, JsonObject] = {}
 """What programs said of files, by place, name and state of each."""
 
 
@@ -69,7 +70,7 @@ def _take_over() -> None:
             _known.update(json.load(file))
 
 
-def _run(path: str, name: str) -> dict[str, Any]:
+def _run(path: str, name: str) -> JsonObject:
     """What the program in the sandbox says of the file."""
     command = [sys.executable, "-P", "-m", _PROGRAM, path, name]
     try:

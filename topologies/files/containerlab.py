@@ -33,7 +33,7 @@ class _Open:
         self.key: str | None = None
         self.given: set[str] = set()
 
-    def take(self, value: Any, size: int, line: int) -> None:
+    def take(self, value: object, size: int, line: int) -> None:
         """The next entry, or the next key or its value."""
         self.size += size
         if self.size > MAX_VALUES:
@@ -55,7 +55,7 @@ class _Open:
             self._set(self.key, value)
             self.key = None
 
-    def _set(self, key: str, value: Any) -> None:
+    def _set(self, key: str, value: object) -> None:
         if key != _MERGE:
             self.value[key] = value
             return
@@ -64,7 +64,7 @@ class _Open:
                 self.value.setdefault(name, inside)
 
 
-def parse_yaml(text: str) -> Any:
+def parse_yaml(text: str) -> object:
     """The value of a YAML document: tables, lists, text, and None for null and nothing. Merge keys (``<<``) are obeyed.
 
     Raises TopologyError, which names the line; ModuleNotFoundError where PyYAML (the extra ``networks``) is not
@@ -77,7 +77,7 @@ def parse_yaml(text: str) -> Any:
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     root = _Open([], None)
     inside = [root]
-    anchors: dict[str | None, tuple[Any, int]] = {}  # None: of all that have no name, for which no alias stands
+    anchors: dict[str | None, tuple[object, int]] = {}  # None: of all that have no name, for which no alias stands
     try:
         for event in yaml.parse(text, Loader=loader):
             kind, line = type(event).__name__, event.start_mark.line + 1

@@ -120,7 +120,7 @@ def without_loops(links: list[Fields], one_way: list[bool], notes: list[str]) ->
     return [way if link.get("source") != link.get("target") else None for link, way in zip(links, one_way, strict=True)]
 
 
-def some(names: Iterable[Any], most: int = 6) -> str:
+def some(names: Iterable[object], most: int = 6) -> str:
     """The first names, as messages quote them, and how many more there are."""
     listed = [repr(name)[:_SHOWN] for name in names]
     return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")

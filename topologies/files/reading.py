@@ -12,6 +12,7 @@ from topologies.files.formats import shortened
 from topologies.files.node_link import parse_document, parse_json
 from topologies.mininet.miniedit import is_miniedit, miniedit_document
 from topologies.network import Network
+from topologies.text.json_types import JsonObject
 from topologies.text.text_file import MAX_NETWORK_BYTES, read_bytes, text_of, unpacked, utf8
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def _windows_1252(content: bytes) -> str:
         return utf8(content)
 
 
-def _of_xml(root: "Element", kind: str) -> dict[str, Any]:
+def _of_xml(root: "Element", kind: str) -> JsonObject:
     if kind != "network":
         raise TopologyError(f"the root element is <{kind[:60]}>, not <graphml> or SNDlib's <network>; {READ}")
     from topologies.files.sndlib import xml_document

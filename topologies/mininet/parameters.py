@@ -123,7 +123,7 @@ def _refuse_twice(fields: JsonObject, name: str, ours: str, place: str) -> None:
         raise TopologyError(f"{place}: both {name!r} and {ours!r} are there; keep one")
 
 
-def _megabits(value: Any, place: str) -> float:
+def _megabits(value: object, place: str) -> float:
     """Bits a second of a bandwidth in Mbit/s, or with its unit."""
     number = rate_bps(value) if isinstance(value, str) and not is_bare(value) else 1e6 * _number(value, "bw", place)
     if not number > 0:
@@ -131,7 +131,7 @@ def _megabits(value: Any, place: str) -> float:
     return number
 
 
-def _jitter(fields: JsonObject, value: Any, place: str) -> list[str]:
+def _jitter(fields: JsonObject, value: object, place: str) -> list[str]:
     """The words for a delay that varies, which take the place of ``delay_s``."""
     if not isinstance(value, str) or is_bare(value):
         raise TopologyError(f"{place}: jitter {value!r} has no unit; write it as '1ms'")

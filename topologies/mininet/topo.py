@@ -5,19 +5,18 @@ A Topo is known by its methods; Mininet is not imported.
 
 import heapq
 import operator
-from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import Any
 
 from topologies.errors import TopologyError
-from topologies.text.json_types import JsonObject
+from topologies.text.json_types import Json, JsonObject
 
 _METHODS = ("addHost", "addSwitch", "addLink", "hosts", "switches", "iterLinks", "nodeInfo")
 _SILENT = frozenset({"isSwitch", "batch", "cls", "cls1", "cls2", "intf", "fast", "use_htb", "lo", "inNamespace"})
 """What is not noted: ours do without, or it is noted as what it is."""
 _HARMLESS = ("Host", "Node", "OVSSwitch", "OVSKernelSwitch", "OVSBridge", "Link", "TCLink", "Intf", "TCIntf")
-Parameters = Mapping[str, Any]
+Parameters = Json
 
 
 def is_topo(value: object) -> bool:

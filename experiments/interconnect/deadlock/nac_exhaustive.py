@@ -261,9 +261,8 @@ STUDY = Study.of_module(
         "Time is left out: any packet, control packet, host or cable may be next. Where knowledge may be old, credits, "
         "identification and the throttle lag by any time, so that more can happen than in a router.",
         "Hosts send whenever they may; local input buffers and a packet's arrival bit by bit are left out.",
-        "After a failure all routers know a table of what is left at once, "
-        "in the place of FT-DRB's escape paths; at most one "
-        "cable is down at once on rings of four (two would cut them), two on tori and meshes of 2 x 3.",
+        "After a failure all routers know a table of what is left at once, in the place of FT-DRB's escape paths; at "
+        "most one cable is down at once on rings of four (two would cut them), two on tori and meshes of 2 x 3.",
         "The timed runs have FT-DRB's escape paths instead, and cannot follow the explored steps to the letter.",
     ),
     answers="Zarza 2011, section 4.2.4: freedom from deadlock, which the document argues for and does not prove",

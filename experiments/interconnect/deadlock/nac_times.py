@@ -6,7 +6,6 @@ Rings under tornado traffic, bursts in phase and Poisson; an 8x8 torus with fail
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from numpy.typing import NDArray
 from experiments.interconnect.runs import parameters_of
 from experiments.interconnect.samples import at_least
 from experiments.interconnect.study_points import Run, faults_of, network_of, traffic_of
+from testbed.arrays import IntArray
 from testbed.interconnect.options import NacOptions
 from testbed.interconnect.results import NAC_EVENTS, SimulationResult
 from testbed.interconnect.simulation import simulate
@@ -96,7 +96,7 @@ def _one_after_the_other(nodes: int) -> Injections:
     return Injections(time_ps=born, source=hosts, destination=((hosts + nodes // 2) % nodes).astype(np.int32))
 
 
-def _timeline(run: SimulationResult) -> tuple[NDArray[Any], float, dict[str, NDArray[np.bool_]]]:
+def _timeline(run: SimulationResult) -> tuple[IntArray, float, dict[str, NDArray[np.bool_]]]:
     """The tick of each event of NAC, ticks of a t_f, and by kind which events are of it."""
     ticks, kinds = run.nac_timeline[:, 0], run.nac_timeline[:, 1]
     return ticks, run.ticks_per_s * CONTROL_S, {name: kinds == number for number, name in enumerate(NAC_EVENTS)}

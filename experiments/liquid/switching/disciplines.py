@@ -162,8 +162,7 @@ STUDY = Study.of_module(
     name="switching_disciplines",
     title="Wormhole, virtual cut-through and virtual links against liquid schedules",
     answers="Gabrielyan 2007, 3.1.2 and 3.2.1: storing messages and virtual links solve contention only in part; "
-    "Gabrielyan and Hersch "
-    "2002, section 1: overhead against fluidity",
+    "Gabrielyan and Hersch 2002, section 1: overhead against fluidity",
     deviations=(
         "in virtual time; switches that store have room for every message, virtual links share their link evenly",
         "blocks on the patterns of at most 13 nodes; the document gives no overhead: 2 % of a message's time is taken",

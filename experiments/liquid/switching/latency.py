@@ -7,12 +7,15 @@ Gabrielyan 2007, 1.3.1 (Figure 6): store and forward takes the time of a packet 
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from experiments.liquid.switching.valid_exchange import ATTEMPTS
 from testbed.errors import InvalidRunError
 from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid, repeated, where
 from testbed.report.drawing.charts import BLUE, ORANGE, chart
+
+if TYPE_CHECKING:
+    from testbed.bulk.emulated.fabric import EmulatedBulkFabric
 
 STOPS = (1, 2, 3, 4, 5, 6)
 MESSAGE_BYTES, LINK_BPS = 250_000, 10e6
@@ -45,7 +48,7 @@ def measure(point: Row) -> Results:
     return found
 
 
-def _carried(point: Row, way: str, hops: Sequence[tuple[int, int]], fabric: Any) -> Results:
+def _carried(point: Row, way: str, hops: Sequence[tuple[int, int]], fabric: "EmulatedBulkFabric") -> Results:
     from testbed.bulk.workload import bulk_plan
 
     pattern = tuple((f"h{a}", f"h{b}") for a, b in hops)

@@ -1,15 +1,18 @@
 """A bulk exchange on switches, again where the machine could not keep up."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from testbed.errors import InvalidRunError
 from testbed.model.verdict import repeated
 from testbed.model.workload import Judgement
 
+if TYPE_CHECKING:
+    from testbed.bulk.emulated.fabric import EmulatedBulkFabric
+    from testbed.bulk.plan import BulkPlan
 ATTEMPTS = 3
 
 
-def valid_exchange(plan: Any, fabric: Any) -> tuple[Judgement, int]:
+def valid_exchange(plan: "BulkPlan", fabric: "EmulatedBulkFabric") -> tuple[Judgement, int]:
     """Its judgement, and how many runs it took. Raises InvalidRunError where the machine did not keep up in any of
     three."""
     from testbed.bulk.judgement import judge_bulk

@@ -143,8 +143,7 @@ STUDY = Study.of_module(
     answers="not in the documents: Gabrielyan 2007 compares with round robin, random orders, DSATUR and MILP",
     deviations=(
         "Basu et al. 2023 cut a fractional flow into unequal steps; here frames are whole, no link twice in one.",
-        "FLASH's groups are servers with several processors and a fast network inside; "
-        "here they are the senders of one switch. Where each "
-        "switch has one sender, two-level rotation is round robin.",
+        "FLASH's groups are servers with several processors and a fast network inside; here they are the senders of "
+        "one switch. Where each switch has one sender, two-level rotation is round robin.",
     ),
 )

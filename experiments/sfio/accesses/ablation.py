@@ -97,10 +97,9 @@ STUDY = Study.of_module(
     "disk and network at the same time",
     deviations=(
         "the document gives no value for any optimisation alone: what is judged is that each saves what it is for",
-        "4 MB (--quick: 1 MB) in blocks of 1000 bytes, stripe unit 200 bytes, medians of three; "
-        "subfiles lie in the page "
-        "cache: what sorting and merging save on a disk is counted, not timed; what the window of messages is worth on "
-        "a disk as slow as the network is judged by sfio_overlap",
+        "4 MB (--quick: 1 MB) in blocks of 1000 bytes, stripe unit 200 bytes, medians of three; subfiles lie in the "
+        "page cache: what sorting and merging save on a disk is counted, not timed; what the window of messages is "
+        "worth on a disk as slow as the network is judged by sfio_overlap",
     ),
     emulation=True,
 )

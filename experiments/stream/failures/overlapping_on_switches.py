@@ -159,9 +159,8 @@ STUDY = Study.of_module(
     __name__,
     name="fault_campaign",
     title="Hundreds of overlapping failures on running switches",
-    answers="Gabrielyan 2007, appendix G: packets sent against eq. "
-    "45 as corrected where overlaps are rare, against all states where they "
-    "are not; rival: single failures alone",
+    answers="Gabrielyan 2007, appendix G: packets sent against eq. 45 as corrected where overlaps are rare, against "
+    "all states where they are not; rival: single failures alone",
     emulation=True,
     deviations=(
         "N is the exact worst window of stratified labels; several failures lose the union of their labels.",

@@ -256,8 +256,7 @@ STUDY = Study.of_module(
     deviations=(
         "Thirteen networks of 40 and 80 nodes, one pair of end points each, first frames.",
         "The order over all rates is computed from states; packets confirm it on one network at two rates.",
-        "States beyond the reach of 255 packets a block count as 0 in the means, and are given beside them; "
-        "on packets also those in which "
-        "both return paths are cut, so that no report tells the sender.",
+        "States beyond the reach of 255 packets a block count as 0 in the means, and are given beside them; on packets "
+        "also those in which both return paths are cut, so that no report tells the sender.",
     ),
 )

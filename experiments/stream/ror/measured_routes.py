@@ -12,7 +12,7 @@ from testbed.errors import InvalidRunError
 from testbed.faults.fault import Fault
 from testbed.faults.fault_times import FaultTimes
 from testbed.model.studies import Results, Row, Rows, repeated
-from testbed.routing.baselines import disjoint_paths
+from testbed.routing.baselines import are_disjoint
 from testbed.stream.fabric import open_fabric
 from testbed.stream.judgement.analysis import SessionAnalysis
 from testbed.stream.judgement.fault_results import predicted_block_size
@@ -23,7 +23,6 @@ from testbed.stream.prediction.block_size_policy import MAX_SYMBOLS, block_size_
 from testbed.stream.run_in_turn import run_and_judge
 from testbed.stream.workload import stream_plan
 from topologies import load_network
-from topologies.errors import NoPathError
 
 LABELS = ("stratified", "random")
 PRECISION = {"simulator": 0.03, "emulation": 0.05}
@@ -59,11 +58,7 @@ def mobile_networks(seed: int, sizes: Sequence[int] = SIZES, each: int = EACH_SI
 def _both_directions(nodes: int, seed: int) -> Iterator[Ends]:
     for number in itertools.count(seed):
         name, source, sink = f"manet:nodes={nodes},seed={number}", "n0", f"n{nodes - 1}"
-        try:
-            found = disjoint_paths(load_network(name), source, sink, 2)
-        except NoPathError:
-            continue
-        if found.method == "disjoint:2":
+        if are_disjoint(load_network(name), source, sink, 2):
             yield name, source, sink
 
 

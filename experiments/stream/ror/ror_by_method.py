@@ -27,8 +27,7 @@ STUDY = Study.of_module(
         MOST_16,
         "The document compares capillary routing with its own first layers; the other methods are ours.",
         "Thirty mobile networks of 40 to 115 nodes, one pair of end points each.",
-        "A route of which a link asks for more than 255 packets a block, "
-        "the most of a Reed-Solomon code over GF(2^8), cannot be measured: it is "
-        "left out, and named in a note.",
+        "A route of which a link asks for more than 255 packets a block, the most of a Reed-Solomon code over GF(2^8), "
+        "cannot be measured: it is left out, and named in a note.",
     ),
 )

@@ -1,7 +1,5 @@
 """The coordinator of a group of processes over Unix or TCP sockets, in a thread of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
@@ -112,7 +110,7 @@ class GroupServer:
         if self._unix_path is not None:
             self._unix_path.unlink(missing_ok=True)
 
-    def __enter__(self) -> GroupServer:
+    def __enter__(self) -> "GroupServer":
         return self
 
     def __exit__(self, *_: object) -> None:

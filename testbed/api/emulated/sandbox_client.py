@@ -24,6 +24,7 @@ from testbed.emulation.sandbox.control_socket import VARIABLE, listen
 from testbed.emulation.sandbox.sandbox import sandbox_command
 from testbed.errors import CapabilityError, SessionClosedError, TestbedError
 from testbed.model.progress import ReportProgress
+from topologies.text.json_types import JsonObject
 
 _CLOSING_S = 15.0
 _NUMBERS = itertools.count(1)
@@ -37,7 +38,7 @@ class SandboxProcess:
     """
 
     def __init__(
-        self, task: dict[str, Any], name: str | None = None, report_progress: ReportProgress | None = None
+        self, task: JsonObject, name: str | None = None, report_progress: ReportProgress | None = None
     ) -> None:
         require_emulation()
         self.name = name or f"session-{os.getpid()}-{next(_NUMBERS)}"
@@ -91,7 +92,7 @@ class SandboxProcess:
         if self._failure is not None:
             raise CapabilityError(f"the sandbox does not start ({self._failure.strerror})")
 
-    def ask(self, header: dict[str, Any], value: object = None, report_progress: ReportProgress | None = None) -> Any:
+    def ask(self, header: JsonObject, value: object = None, report_progress: ReportProgress | None = None) -> Any:
         """The value that the process inside answers with; raises what it raised, SessionClosedError where it has
         ended."""
         self.check()

@@ -10,20 +10,20 @@ import pickle
 import socket
 import sys
 from contextlib import ExitStack, suppress
-from typing import Any
 
 from testbed.emulation.attach.protocol import Frame, checked, error_header, receive, send
 from testbed.emulation.attach.server import ControlServer, Handler
 from testbed.emulation.sandbox.control_socket import inherited_socket
 from testbed.errors import TestbedError
 from testbed.model.progress import Progress, ReportProgress
+from topologies.text.json_types import JsonObject
 
 
 def main(lifeline_number: int) -> int:
     """Exit code 0 when the owner has let go; 1 where the task could not be begun."""
     lifeline = socket.socket(fileno=lifeline_number)
     lifeline.set_inheritable(False)
-    task: dict[str, Any] = pickle.loads(checked(receive(lifeline)).body)
+    task: JsonObject = pickle.loads(checked(receive(lifeline)).body)
     with ExitStack() as stack:
         try:
             handlers = _work() if task["do"] == "work" else _session_network(task, stack, progress_to(lifeline))
@@ -65,7 +65,7 @@ def _work() -> dict[str, Handler]:
     return {"run": run}
 
 
-def _session_network(task: dict[str, Any], stack: ExitStack, report_progress: ReportProgress) -> dict[str, Handler]:
+def _session_network(task: JsonObject, stack: ExitStack, report_progress: ReportProgress) -> dict[str, Handler]:
     from testbed.api.emulated.session_network import SessionNetwork
 
     report_progress(Progress(done_s=0, total_s=1, doing="building the network"))

@@ -6,11 +6,12 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TypeVar
 
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.bulk.emulated.fabric import run_here
 from testbed.bulk.emulated.run import RunOptions
+from testbed.bulk.measurements import BulkMeasurements
 from testbed.bulk.plan import BulkPlan
 from testbed.emulation.attach.protocol import Frame, receive, send
 from testbed.emulation.attach.server import Handler, RequestHandlers
@@ -24,6 +25,7 @@ from testbed.model.wiring import wire
 from testbed.openflow.host_routes import HostRoute, stream_routes
 from testbed.openflow.rules import FlowRule, stream_rules
 from testbed.stream.emulated.fabric import plan_routes, plan_rules, streams_over
+from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.tunnel.emulated.tunnel import RunningTunnel, running_tunnel
 from testbed.tunnel.plan import TunnelPlan
@@ -31,6 +33,7 @@ from topologies.network import Network, label_of
 
 Pair = tuple[str, str]
 ProgressTo = Callable[[socket.socket], ReportProgress]
+P = TypeVar("P", StreamPlan, BulkPlan)
 _Rules = tuple[tuple[FlowRule, ...], tuple[HostRoute, ...]]
 """Of the switches, and what hosts do that have several cables or forward."""
 
@@ -92,7 +95,7 @@ class SessionNetwork:
 
         return {**service.handlers(), "stream": stream, "bulk": bulk, "install": install, "tunnel": tunnel}
 
-    def _own(self, plan: Any, kind: type[Any]) -> Any:
+    def _own(self, plan: object, kind: type[P]) -> P:
         if not isinstance(plan, kind) or plan.network.links != self._wiring.network.links:
             raise InputError(f"the plan is for another network than {self._wiring.network.name!r}, which is up here")
         if getattr(plan, "changes", ()):
@@ -145,7 +148,7 @@ class SessionNetwork:
         with running_tunnel(self.net, plan, next(self._tunnels), installed) as running:
             yield running
 
-    def stream(self, plan: StreamPlan, report_progress: ReportProgress) -> Any:
+    def stream(self, plan: StreamPlan, report_progress: ReportProgress) -> StreamMeasurements:
         """The plan's measurements; its rules are there as long as it runs, and then what was installed for its pairs
         before."""
         with self._measuring:
@@ -169,7 +172,7 @@ class SessionNetwork:
                             self._put(one, rules)
                     self._aside = set()
 
-    def bulk(self, plan: BulkPlan, report_progress: ReportProgress) -> Any:
+    def bulk(self, plan: BulkPlan, report_progress: ReportProgress) -> BulkMeasurements:
         """The plan's measurements; meanwhile no rule but its own forwards anything."""
         with self._measuring, self._installing:
             for number, rules in self._installed.values():

@@ -4,10 +4,10 @@ A new workload adds one line here. Nothing of it is imported to say which comman
 """
 
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from testbed.model.workload import Workload
+    from testbed.model.workload import Work
 
 SEND, ROUTE, SCHEDULE, STRIPE, SIMULATE, REPLICATE, INSPECT = PURPOSES = (
     "send coded streams and files while links fail",
@@ -49,7 +49,7 @@ LISTED = {
 """Command -> its workload, in the order of ``testbed --help``."""
 
 
-def load(command: str) -> "Workload[Any, Any]":
+def load(command: str) -> "Work":
     """The workload of a command of ``LISTED``."""
-    workload: Workload[Any, Any] = resolve_name(LISTED[command].value)
+    workload: Work = resolve_name(LISTED[command].value)
     return workload

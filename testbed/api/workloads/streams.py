@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import Any
 
 from testbed.errors import CapabilityError
 from testbed.metapath.options import MetapathOptions, MetapathPlanOptions
@@ -14,10 +13,11 @@ from testbed.metapath.workload import METAPATH
 from testbed.model.options import kinds
 from testbed.model.options.option import Only, coded, ends, nested, options, routed
 from testbed.model.progress import ReportProgress
-from testbed.model.workload import How, Workload
+from testbed.model.workload import How, Work
 from testbed.stream.options import CODED, NOT_PROBING, PROBING, UNCODED, StreamOptions, StreamRunOptions
 from testbed.stream.plan import ProbePlan, StreamsPlan
 from testbed.stream.workload import PROBE, STREAMS
+from topologies.text.json_types import JsonObject
 
 DESCRIPTION = (
     "Stream coded packets over a split route while links fail. Loss, block size, delay and redundancy of every fault "
@@ -88,7 +88,7 @@ def _plain(requested: StreamCommandOptions) -> MetapathPlan:
 
     names = [one.name for one in fields(MetapathPlanOptions)]
     same = {name: getattr(requested, name) for name in names if hasattr(requested, name)}
-    source: dict[str, Any] = {
+    source: JsonObject = {
         "packet_bytes": requested.symbol_bytes,
         "max_faults": requested.links,
         "options": requested.ft_drb,
@@ -104,7 +104,7 @@ def _carry_plain(plan: MetapathPlan, how: How, report_progress: ReportProgress |
     return METAPATH.emulate(plan, report_progress)
 
 
-STREAM_COMMAND: Workload[Any, Any] = replace(
+STREAM_COMMAND: Work = replace(
     STREAMS,
     description=DESCRIPTION,
     command="testbed stream swiss-t1 --from s1 --to s6 --faults 's1->s2@2-4, s3->s6@6-8'",

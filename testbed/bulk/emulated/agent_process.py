@@ -26,22 +26,6 @@ ANSWER_S = 60.0
 """How long a process may take to answer."""
 
 
-class AgentPort:
-    """The child's end of the pipe. ``receive_order`` raises EOFError when the parent has gone."""
-
-    def __init__(self, pipe: Connection) -> None:
-        self._pipe = pipe
-
-    def fileno(self) -> int:
-        return self._pipe.fileno()
-
-    def receive_order(self) -> Order:
-        return cast(Order, self._pipe.recv())
-
-    def report(self, report: Report) -> None:
-        self._pipe.send(report)
-
-
 class PipeEnd(ABC):
     """The parent's end of a process's pipe, here or on another machine; ``fileno`` is readable when a report has
     come."""
@@ -85,9 +69,13 @@ class PipeEnd(ABC):
 
 
 class AgentProcess(PipeEnd):
-    """The parent's side of a forked process that runs ``run(port)`` for ``nodes``."""
+    """The parent's side of a forked process that runs ``run(port)`` for ``nodes``.
 
-    def __init__(self, role: str, nodes: Sequence[str], run: Callable[[AgentPort], None]) -> None:
+    ``port`` is the other end of its pipe: ``recv`` gives an order (EOFError: the parent has gone), ``send`` takes a
+    report.
+    """
+
+    def __init__(self, role: str, nodes: Sequence[str], run: Callable[[Connection], None]) -> None:
         context = multiprocessing.get_context("fork")
         pipe, child = context.Pipe()
         super().__init__(role, nodes, pipe)
@@ -124,7 +112,7 @@ def process_groups(nodes: Sequence[str], killed: Sequence[str]) -> list[tuple[st
     return [group for group in (together, *((node,) for node in apart)) if group]
 
 
-def _child(pipe: Connection, other: Connection, run: Callable[[AgentPort], None]) -> None:
+def _child(pipe: Connection, other: Connection, run: Callable[[Connection], None]) -> None:
     other.close()
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -134,12 +122,11 @@ def _child(pipe: Connection, other: Connection, run: Callable[[AgentPort], None]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     gc.freeze()
     gc.disable()
-    port = AgentPort(pipe)
     try:
-        run(port)
+        run(pipe)
     except (EOFError, BrokenPipeError):
         os._exit(0)  # the run is over
     except Exception as error:  # noqa: BLE001 - whatever went wrong must reach the parent, which names the process
         with contextlib.suppress(OSError):
-            port.report(AgentFailed(reason=f"{type(error).__name__}: {error}"))
+            pipe.send(AgentFailed(reason=f"{type(error).__name__}: {error}"))
     os._exit(0)

@@ -6,10 +6,11 @@ processes are.
 
 import os
 from collections.abc import Callable
+from multiprocessing.connection import Connection
 
 # A request's module is imported when it is first performed: scapy is to be there before a run, not loaded within it.
 from testbed.bulk.emulated import injection as injection
-from testbed.bulk.emulated.agent_process import AgentPort, AgentProcess
+from testbed.bulk.emulated.agent_process import AgentProcess
 from testbed.bulk.emulated.receiver import Receiver
 from testbed.bulk.emulated.sender import Sender
 from testbed.bulk.messages import MessageSet
@@ -47,6 +48,6 @@ def stop_agent(machine: MachineState, name: str) -> None:
         process.close()
 
 
-def _sender(machine: MachineState, nodes: tuple[str, ...], messages: MessageSet) -> Callable[[AgentPort], None]:
+def _sender(machine: MachineState, nodes: tuple[str, ...], messages: MessageSet) -> Callable[[Connection], None]:
     net = network_of(machine)
     return Sender(net, net.wiring, messages, set(nodes)).run

@@ -9,11 +9,12 @@ import select
 import socket
 import time
 from collections.abc import Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import IO
 
 from testbed.bulk.circuit_rules import BULK_PORT
-from testbed.bulk.emulated.agent_process import AgentPort, reset_on_close
+from testbed.bulk.emulated.agent_process import reset_on_close
 from testbed.bulk.messages import (
     Delivered,
     Inbox,
@@ -49,7 +50,7 @@ class Receiver:
         self._deliveries = dict.fromkeys(numbers, 0)
         self._buffer = memoryview(bytearray(_READ_BYTES))
 
-    def run(self, port: AgentPort) -> None:
+    def run(self, port: Connection) -> None:
         for node, part in self._doors:
             sock = self._net.open_socket(self._wiring.host_at(node).name, socket.AF_INET, socket.SOCK_STREAM)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -60,7 +61,7 @@ class Receiver:
             self._listening[sock.fileno()] = sock
             self._poll.register(sock.fileno(), select.EPOLLIN)
         self._poll.register(port.fileno(), select.EPOLLIN)
-        port.report(Ready())
+        port.send(Ready())
         while True:
             for file, _ in self._poll.poll():
                 if file in self._readers:
@@ -68,8 +69,8 @@ class Receiver:
                 elif file in self._listening:
                     self._accept(self._listening[file])
                 else:
-                    port.receive_order()
-                    port.report(Delivered(counts=tuple(self._deliveries.items())))
+                    port.recv()
+                    port.send(Delivered(counts=tuple(self._deliveries.items())))
 
     def _accept(self, listening: socket.socket) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -79,7 +80,7 @@ class Receiver:
                 self._readers[sock.fileno()] = (sock, MessageReader())
                 self._poll.register(sock.fileno(), select.EPOLLIN)
 
-    def _read(self, file: int, port: AgentPort) -> None:
+    def _read(self, file: int, port: Connection) -> None:
         sock, reader = self._readers[file]
         try:
             count = sock.recv_into(self._buffer)
@@ -99,14 +100,14 @@ class Receiver:
             del self._readers[file]
             sock.close()
 
-    def _arrived(self, event: MessageArrived, port: AgentPort) -> None:
+    def _arrived(self, event: MessageArrived, port: Connection) -> None:
         number = event.header.transfer
         at = time.monotonic()
         if self._inbox.take(event):
             self._deliveries[number] += 1
             self._complete(number)
         intact = self._inbox.has(number)
-        port.report(MessageDone(transfer=number, attempt=event.header.attempt, intact=intact, at_s=at))
+        port.send(MessageDone(transfer=number, attempt=event.header.attempt, intact=intact, at_s=at))
 
     def _keep(self, event: MessageStarted | PayloadPart) -> None:
         number = event.header.transfer

@@ -14,10 +14,11 @@ import time
 from collections import deque
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 
 from testbed.bulk.circuit_rules import BULK_PORT
 from testbed.bulk.coordinator import Send
-from testbed.bulk.emulated.agent_process import ANSWER_S, AgentPort, reset_on_close
+from testbed.bulk.emulated.agent_process import ANSWER_S, reset_on_close
 from testbed.bulk.measurements import TcpRetransmissions
 from testbed.bulk.messages import (
     ConnectionBroke,
@@ -60,10 +61,10 @@ class Sender:
         self._by_ends: dict[Ends, _Outgoing] = {}
         self._by_file: dict[int, _Outgoing] = {}
 
-    def run(self, port: AgentPort) -> None:
+    def run(self, port: Connection) -> None:
         self._poll.register(port.fileno(), select.EPOLLIN)
         self._connect_all()
-        port.report(Ready())
+        port.send(Ready())
         while True:
             for file, _ in self._poll.poll():
                 if file == port.fileno():
@@ -71,15 +72,15 @@ class Sender:
                 else:
                     self._write(self._by_file[file], port)
 
-    def _execute(self, port: AgentPort) -> None:
-        order = port.receive_order()
+    def _execute(self, port: Connection) -> None:
+        order = port.recv()
         if isinstance(order, Send):
             for number, attempt in order.messages:
                 self._send(number, attempt)
         else:
             first = {ends: n for n, ends in reversed(list(enumerate(self._messages.ends)))}
             counts = tuple((first[ends], *_retransmitted(o.sock)) for ends, o in self._by_ends.items())
-            port.report(Retransmitted(counts=counts))
+            port.send(Retransmitted(counts=counts))
 
     def _connect_all(self) -> None:
         """Open the persistent connections, some at a time: a thousand first packets at once are more than switches look
@@ -152,7 +153,7 @@ class Sender:
             self._poll.unregister(outgoing.sock.fileno())
         outgoing.sock.close()
 
-    def _write(self, outgoing: _Outgoing, port: AgentPort) -> None:
+    def _write(self, outgoing: _Outgoing, port: Connection) -> None:
         number, attempt, pieces = outgoing.waiting[0]
         try:
             while pieces:
@@ -166,7 +167,7 @@ class Sender:
         except OSError:
             self._stop_watching(outgoing)
             outgoing.waiting.clear()
-            port.report(ConnectionBroke(transfer=number, attempt=attempt))
+            port.send(ConnectionBroke(transfer=number, attempt=attempt))
             return
         outgoing.waiting.popleft()
         if not outgoing.waiting:

@@ -5,8 +5,6 @@ code is kept, without what Python would call it by; instead it gets a caller tha
 call (``fec.jit``). gcc links the routines, with the few functions of numba's that count references.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -4,8 +4,6 @@ Each task runs one algorithm on something small; what it compiles is kept (see `
 what changed is compiled again. ``make kernels`` runs the same tasks (``build_kernels``).
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -1,13 +1,12 @@
 """``testbed exec RUN HOST -- CMD``: a program in a host of a network that another process holds up."""
 
 import argparse
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
 
 from testbed.errors import InputError
 from testbed.model.naming.names import read_node
 from topologies.network import Network, Node
+from topologies.text.json_types import Json
 
 DESCRIPTION = (
     "Run a program in a host of a network that testbed up, testbed run or a Python session holds up. "
@@ -34,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def known_host(text: str, described: Mapping[str, Any]) -> str:
+def known_host(text: str, described: Json) -> str:
     """The host or switch of a network's description that the text names; the text itself where that is none, or not one
     alone."""
     names = [one["name"] for kind in ("hosts", "switches") for one in described[kind]]

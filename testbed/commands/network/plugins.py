@@ -5,6 +5,8 @@ from functools import partial
 from typing import Any
 
 from testbed.commands.answer import Answer
+from topologies.registry import Registry
+from topologies.text.json_types import JsonObject
 
 DESCRIPTION = "Routings, schedulers, codes, static routings, networks, workloads: ours and installed packages'."
 
@@ -31,7 +33,7 @@ def run_list(_: argparse.Namespace) -> Answer:
     return Answer(document, partial(_print, groups), former={"ours": "builtin", "broken": "error"})
 
 
-def _print(groups: dict[str, Any]) -> None:
+def _print(groups: "dict[str, Registry[Any]]") -> None:
     for group, registry in groups.items():
         print(f"{group}\n    ours: {', '.join(registry.builtin_names())}")
         for plugin in registry.plugins():
@@ -39,7 +41,7 @@ def _print(groups: dict[str, Any]) -> None:
             print(f"    {plugin.name} (package {plugin.package}){state}")
 
 
-def _document(registry: Any) -> dict[str, Any]:
+def _document(registry: "Registry[Any]") -> JsonObject:
     listed = [{"name": p.name, "package": p.package, "broken": p.broken} for p in registry.plugins()]
     return {"ours": list(registry.builtin_names()), "plugins": listed}
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.commands.answer import Answer
 from testbed.commands.arguments import add_options, adder, read_options
@@ -15,6 +14,7 @@ from testbed.model.code_description import FORMER_KEYS, describe_coding
 from testbed.model.options import kinds
 from testbed.model.options.option import CODE, ENDS, FAULTS, ROUTED, RUN, Only
 from testbed.routing.redundancy.coding import Coding, RatedCoding
+from topologies.text.json_types import JsonObject
 
 if TYPE_CHECKING:
     from fec.redundancy.ror import LoadOverhead, RorBreakdown
@@ -105,16 +105,18 @@ def run(args: argparse.Namespace) -> Answer:
     for document in documents:
         if document["note"]:
             print(f"note: {document['method']}: {document['note']}", file=sys.stderr)
-    return Answer(whole, partial(_print_tables, documents), former=FORMER_KEYS | {"bound": "block_size_lower_bound"})
+    return Answer(
+        whole, lambda: list(map(_print_table, documents)), former=FORMER_KEYS | {"bound": "block_size_lower_bound"}
+    )
 
 
-def _document(route: SplitRoute, method: str, coding: Coding, args: argparse.Namespace) -> dict[str, Any]:
+def _document(route: SplitRoute, method: str, coding: Coding, args: argparse.Namespace) -> JsonObject:
     from testbed.routing.redundancy.route_ror import block_size_at_rest, named_rors, route_breakdown
     from topologies.network import link_fields
 
     terms = route_breakdown(route, coding)
     links = route.network.links
-    document: dict[str, Any] = {
+    document: JsonObject = {
         "network": route.network.name,
         "source": route.source,
         "sink": route.sink,
@@ -175,7 +177,7 @@ def _bound(term: LoadOverhead, coding: Coding) -> int | None:
     return max(at_rest, block_size_bound(float(term.load), coding.source_packets))
 
 
-def _failure(route: SplitRoute, names: list[str], coding: Coding) -> dict[str, Any]:
+def _failure(route: SplitRoute, names: list[str], coding: Coding) -> JsonObject:
     """Loss while these links are down, by both models, and the block size that answers it."""
     from fec.redundancy.block_size import fec_block_size
     from testbed.errors import InputError
@@ -198,7 +200,7 @@ def _failure(route: SplitRoute, names: list[str], coding: Coding) -> dict[str, A
     }
 
 
-def _overlap(route: SplitRoute, coding: Coding, args: argparse.Namespace) -> dict[str, Any]:
+def _overlap(route: SplitRoute, coding: Coding, args: argparse.Namespace) -> JsonObject:
     """Appendix G for the links of the route: how often failures overlap, and ROR with two at once."""
     from testbed.routing.redundancy import failures as rates
     from testbed.routing.redundancy.route_ror import pair_ror, route_ror
@@ -223,12 +225,7 @@ def _overlap(route: SplitRoute, coding: Coding, args: argparse.Namespace) -> dic
     }
 
 
-def _print_tables(documents: list[dict[str, Any]]) -> None:
-    for document in documents:
-        _print_table(document)
-
-
-def _print_table(document: dict[str, Any]) -> None:
+def _print_table(document: JsonObject) -> None:
     from testbed.report.terminal import Terminal
     from topologies.network import label_of
 
@@ -245,7 +242,8 @@ def _print_table(document: dict[str, Any]) -> None:
     console.print_table(("link", "load", "block size N", *least, "overhead"), rows, title)
     forced, order = document["infinite_links"], document["ror_label_order"]
     own = "" if order is None else f"; of this order of labels, in any phase of a block {order:.4f}"
-    ror = f"infinite: {_whole_flow(forced)}; of the other links " if forced else ""
+    carry = "carries" if len(forced) == 1 else "carry"
+    ror = f"infinite: {', '.join(forced)} {carry} the whole flow; of the other links " if forced else ""
     console.print(
         f"ROR by equation {'29' if document['large_blocks'] else '23'} {ror}{document['ror_eq23']:.4f}{own}   "
         f"({describe_coding(document)}; FEC_t {document['fec_tolerance']:.6g})",
@@ -257,8 +255,3 @@ def _print_table(document: dict[str, Any]) -> None:
                 f"{k} {v:.6g}" if isinstance(v, float) else f"{k} {v}" for k, v in document[name].items()
             )
             console.print(f"{name}: {values}", soft_wrap=True)
-
-
-def _whole_flow(links: list[str]) -> str:
-    """A clause that names the links that carry the whole flow."""
-    return ", ".join(links) + (" carries" if len(links) == 1 else " carry") + " the whole flow"

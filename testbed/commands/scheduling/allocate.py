@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from typing import TYPE_CHECKING, Any, SupportsFloat
+from typing import TYPE_CHECKING, SupportsFloat
 
 from testbed.commands.answer import Answer
 from testbed.commands.arguments import adder
 from testbed.errors import InputError
 from testbed.model.options import kinds
+from topologies.text.json_types import JsonObject
 
 if TYPE_CHECKING:
     from testbed.scheduling.traffic.allocation import Choice, RatedAllocation
@@ -68,8 +69,8 @@ def parse_counts(text: str) -> tuple[int, ...]:
     return tuple(int(word) for word in words)
 
 
-def _document(args: argparse.Namespace, choice: Choice) -> dict[str, Any]:
-    def entry(allocation: RatedAllocation) -> dict[str, Any]:
+def _document(args: argparse.Namespace, choice: Choice) -> JsonObject:
+    def entry(allocation: RatedAllocation) -> JsonObject:
         links = allocation.liquid_throughput
         return {
             "network": f"swiss-t1:allocation={allocation.name}",

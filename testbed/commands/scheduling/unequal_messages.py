@@ -1,15 +1,15 @@
 """``--message-sizes``: messages of unequal lengths and links of unequal capacities as chunks over channels."""
 
 from collections.abc import Hashable, Mapping
-from typing import Any
 
 from testbed.errors import InputError
 from testbed.model.schemas import refuse_unknown
 from testbed.model.traffic import Traffic
 from testbed.scheduling.fast.unequal import Chunks, split_messages
+from topologies.text.json_types import JsonObject
 
 
-def split_traffic(document: Any, where: str, traffic: Traffic, network: str | None) -> tuple[Traffic, Chunks]:
+def split_traffic(document: object, where: str, traffic: Traffic, network: str | None) -> tuple[Traffic, Chunks]:
     """The traffic of chunks over channels (``link`` or ``link/number``), and what it loses. InputError for a bad
     document."""
     if not isinstance(document, Mapping):
@@ -45,7 +45,7 @@ def _capacities(network: str | None) -> dict[Hashable, float]:
     return {link.label: link.capacity_bps for link in load_network(network).links}
 
 
-def _positive(found: Any, where: str) -> dict[Hashable, float]:
+def _positive(found: object, where: str) -> dict[Hashable, float]:
     if not isinstance(found, Mapping):
         raise InputError(f"{where}: capacities_bps: give an object of links and their bit/s")
     for link, value in found.items():
@@ -54,7 +54,7 @@ def _positive(found: Any, where: str) -> dict[Hashable, float]:
     return dict(found)
 
 
-def chunks_document(chunks: Chunks) -> dict[str, Any]:
+def chunks_document(chunks: Chunks) -> JsonObject:
     """What ``--message-sizes`` adds to the JSON object; times in seconds, exact values rounded to floats."""
     return {
         "chunk_bytes": chunks.chunk_bytes,

@@ -36,7 +36,7 @@ def book_chapters(root: Path) -> list[Chapter]:
         study, own = known.get(name), runs.get(name, [])
         entry = Entry(
             name=name,
-            title=study.title if study is not None else _title(own),
+            title=getattr(study, "title", "") if study is not None else _title(own),
             answers=study.answers if study is not None else "",
             run=representative_run(own),
             quick=representative_run(run for run in own if run.size == "quick"),

@@ -5,14 +5,29 @@ import argparse
 import importlib
 import pkgutil
 import sys
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from testbed.commands.answer import Answer
 from testbed.errors import InputError
-from testbed.model.studies.study import Subject
+from testbed.model.studies.study import Study, Subject
 from topologies.errors import nearest
 from topologies.registry import Registry
+
+if TYPE_CHECKING:
+    from testbed.stream.run_in_turn import SessionStudy
+T = TypeVar("T")
+
+
+@runtime_checkable
+class OwnStudy(Protocol):
+    """A study of another package that runs itself."""
+
+    name: str
+    does: str
+    answers: str
+
+    def main(self, argv: Sequence[str] | None = None, program: str | None = None) -> int: ...
 
 
 def _check_study(thing: object) -> str | None:
@@ -21,7 +36,7 @@ def _check_study(thing: object) -> str | None:
     return f"it has no {', '.join(lacking)}" if lacking else None
 
 
-EXPERIMENTS: Registry[Any] = Registry("testbed.experiments", "study", _check_study)
+EXPERIMENTS: "Registry[Study | SessionStudy | OwnStudy]" = Registry("testbed.experiments", "study", _check_study)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,14 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     new.set_defaults(run=_new)
 
 
-def find_experiments() -> dict[str, Any]:
-    """Name -> study, in alphabetical order: a ``Study``, a ``SessionStudy``, or another package's object with ``name``,
-    ``answers``, ``does`` and ``main(argv, program)``.
+def find_experiments() -> "dict[str, Study | SessionStudy | OwnStudy]":
+    """Name -> study, in alphabetical order.
 
     Our own are the ``STUDY`` of every module below ``experiments``; those of others come in as entry points.
     """
     _fill()
-    return {name: EXPERIMENTS.find(name) for name in sorted(EXPERIMENTS.names())}
+    return {name: one for name in sorted(EXPERIMENTS.names()) if (one := EXPERIMENTS.find(name)) is not None}
 
 
 def _fill() -> None:
@@ -74,7 +88,7 @@ def _page(module: str, chapter: int | None) -> str:
     return f"chapter_{chapter}" if chapter else str(_said(module, "PAGE", f"chapter_{_said(module, 'CHAPTER', 0)}"))
 
 
-def known_experiment(name: str) -> Any:
+def known_experiment(name: str) -> "Study | SessionStudy | OwnStudy":
     """The experiment of that name. Raises InputError, with the nearest name, where there is none."""
     _fill()
     found = EXPERIMENTS.find(name)
@@ -84,7 +98,7 @@ def known_experiment(name: str) -> Any:
     return found
 
 
-def _with_modules() -> Iterator[tuple[Any, str]]:
+def _with_modules() -> "Iterator[tuple[Study | SessionStudy, str]]":
     """Each study with the name of the module in which it lies, however deep below ``experiments``."""
     for _, name, _ in pkgutil.walk_packages(importlib.import_module("experiments").__path__, "experiments."):
         study = getattr(importlib.import_module(name), "STUDY", None)
@@ -92,11 +106,11 @@ def _with_modules() -> Iterator[tuple[Any, str]]:
             yield study, name
 
 
-def _said(module: str, what: str, otherwise: Any) -> Any:
+def _said(module: str, what: str, otherwise: T) -> T:
     """What the nearest folder around a module says."""
     while "." in module:
         module = module.rpartition(".")[0]
-        found = getattr(importlib.import_module(module), what, None)
+        found: T | None = getattr(importlib.import_module(module), what, None)
         if found is not None:
             return found
     return otherwise
@@ -112,8 +126,8 @@ def _list(_: argparse.Namespace) -> Answer:
 def _run(args: argparse.Namespace) -> int:
     chosen, program = known_experiment(args.name), f"testbed experiment run {args.name}"
     sys.stdout.flush()
-    if hasattr(chosen, "main"):
-        return int(chosen.main(args.options, program=program))
+    if isinstance(chosen, OwnStudy):
+        return chosen.main(args.options, program=program)
     from testbed.commands.studies.study_runner import run_study
 
     return run_study(chosen, args.options, program)

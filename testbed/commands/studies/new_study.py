@@ -53,8 +53,6 @@ STUDY = Study.of_module(
 ''')
 TEST = Template('''"""$name judges what it measures, and does not pass where that is spoilt."""
 
-from __future__ import annotations
-
 from experiments.$folder.$name import STUDY
 
 ROWS = [{**point, **STUDY.measure(point)} for point in STUDY.points(True, 1)]

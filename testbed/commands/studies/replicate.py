@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from testbed.commands.answer import Answer
 from testbed.commands.arguments import JsonOptions, LiveOptions, add_options, adder
@@ -30,6 +29,7 @@ from testbed.report.column_units import seconds_in_words
 from testbed.report.progress_bar import progress_bar
 from testbed.report.register import Row, counts, counts_by_chapter, outcome_in_words
 from testbed.results.study_store import STORED, stored_runs
+from topologies.text.json_types import JsonObject
 
 DESCRIPTION = (
     "Run every study that is not stored yet, those that are computed over all workers first, then those on the clock "
@@ -46,7 +46,7 @@ GRACE_S = 30.0
 class Replication:
     """What is to be run, where it is kept, and what could not be run (study -> the last line that it wrote)."""
 
-    studies: Mapping[str, Any]
+    studies: Mapping[str, object]
     size: str
     root: Path
     seed: int
@@ -144,7 +144,7 @@ def _print_claims(rows: Sequence[Row], idle: Sequence[str]) -> None:
     print(f"studies that serve no claim of the documents: {', '.join(idle)}")
 
 
-def _chosen(args: argparse.Namespace) -> dict[str, Any]:
+def _chosen(args: argparse.Namespace) -> dict[str, object]:
     for name in args.only or ():
         known_experiment(name)
     of = chapters()
@@ -315,7 +315,7 @@ def _state(replication: Replication, name: str, runs: Sequence[StoredRun]) -> st
 
 def _document(
     replication: Replication, stored: Mapping[str, Sequence[StoredRun]], states: Mapping[str, str]
-) -> dict[str, Any]:
+) -> JsonObject:
     listed = []
     for name, runs in stored.items():
         run = representative_run(runs)

@@ -8,17 +8,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.commands.answer import Answer
 from testbed.model.naming.printable import printable
+from topologies.text.json_types import JsonObject
 
 if TYPE_CHECKING:
     from testbed.model.run_records import LoadedRun, Manifest
     from testbed.model.verdict import Verdict
     from testbed.report.drawing.svg_figures import Draw, FigureFiles
 
-Row = dict[str, Any]
+Row = JsonObject
 
 DESCRIPTION = (
     "Draw page.html of a stored run anew from its manifest, measurements and verdict, without running anything. "
@@ -59,7 +60,7 @@ def run_figures(found: LoadedRun) -> Mapping[str, FigureFiles]:
     from testbed.report.drawing.svg_figures import figures_with_text
     from testbed.report.wording import stream_sentence
 
-    def draw() -> dict[str, Any]:
+    def draw() -> JsonObject:
         drawn = {}
         for number, part in enumerate(found.sessions, start=1):
             before = f"session-{number}-" if len(found.sessions) > 1 else ""
@@ -151,7 +152,7 @@ def _print_table(found: LoadedRun, page: Path) -> None:
     console.print(f"page: {page}", soft_wrap=True)
 
 
-def _document(found: LoadedRun, page: Path) -> dict[str, Any]:
+def _document(found: LoadedRun, page: Path) -> JsonObject:
     from testbed.model.json_values import json_ready
     from testbed.model.run_records import record_to_json
 

@@ -11,10 +11,11 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.commands.answer import Answer
 from testbed.commands.arguments import (
@@ -40,6 +41,7 @@ from testbed.model.options.option import option, options
 from testbed.model.studies.study import Study
 from testbed.report.drawing.svg_figures import rendered
 from testbed.results.study_store import Row, StudyRun, load_study
+from topologies.text.json_types import Json
 
 if TYPE_CHECKING:
     from testbed.stream.run_in_turn import SessionStudy
@@ -56,8 +58,8 @@ def run_study(study: Study | SessionStudy, argv: Sequence[str] | None = None, pr
     """Parse options, measure what is missing, judge, draw; returns the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     args = study_parser(study, program).parse_args(words)
-    run: Callable[[Any, argparse.Namespace, list[str]], int] = _run if isinstance(study, Study) else _run_sessions
-    return reported(lambda: run(study, args, words))
+    run = partial(_run, study) if isinstance(study, Study) else partial(_run_sessions, study)
+    return reported(partial(run, args, words))
 
 
 def study_parser(study: Study | SessionStudy, program: str | None = None) -> OneLineParser:
@@ -86,7 +88,7 @@ def _run(study: Study, args: argparse.Namespace, words: list[str]) -> int:
     refuse_meaningless(args)
     if study.shared:
         security_of(args)  # what is wrong with it is said before anything begins
-    own: Any = None if study.options is None else read_options(args, study.options)
+    own: object = None if study.options is None else read_options(args, study.options)
     start_live(args)
     if study.emulation:
         choose_fabric("emulation")
@@ -202,8 +204,8 @@ def _by_point(rows: Sequence[Row], points: Sequence[Row]) -> dict[str, Row]:
 
 
 def _shared(
-    measure: Callable[[Row], Any], points: Sequence[Row], args: argparse.Namespace
-) -> Iterator[tuple[Row, Mapping[str, Any]]]:
+    measure: Callable[[Json], Json], points: Sequence[Row], args: argparse.Namespace
+) -> Iterator[tuple[Row, Json]]:
     """As they come, from Dask workers where more than one is requested."""
     if args.scheduler is None and (args.workers == 1 or len(points) < 2):
         yield from ((point, measure(point)) for point in points)
@@ -221,7 +223,7 @@ def _shared(
             client.cancel(list(futures))
 
 
-def _key(point: Mapping[str, Any]) -> str:
+def _key(point: Json) -> str:
     return json.dumps(point, sort_keys=True)
 
 

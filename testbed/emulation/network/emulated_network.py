@@ -55,6 +55,7 @@ from testbed.model.naming.device_names import interface_name
 from testbed.model.wiring import Tunnel, WiredHost, Wiring, WiringPart, wiring_document
 from topologies.errors import nearest
 from topologies.network import LinkId, label_of
+from topologies.text.json_types import JsonObject
 
 if TYPE_CHECKING:
     from testbed.emulation.network.mininet_network.requests import MakeInterfaces
@@ -229,7 +230,7 @@ class EmulatedNetwork(LinkControl):
         """Step -> seconds that it took, of the network that is up."""
         return {} if self._batch is None else dict(self._batch.steps)
 
-    def built_by(self) -> dict[str, Any]:
+    def built_by(self) -> JsonObject:
         """Mininet's version, how many objects of which of its classes it made, and seconds a step."""
         return {**self.mininet.made(), "setup_seconds": self.setup_seconds}
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -118,7 +117,7 @@ def burst_at(pattern: DestinationPattern, *, time_s: float, messages: int) -> In
     return merge([Injections(time_ps=time, source=source, destination=np.asarray(there, dtype=np.int32))])
 
 
-def _times(process: InjectionProcess, duration_s: float, chance: Any, phase: float) -> IntArray:
+def _times(process: InjectionProcess, duration_s: float, chance: np.random.Generator, phase: float) -> IntArray:
     """Picoseconds, sorted, all below the duration; ``phase`` in 0..1 is the sender's share of a period."""
     end = round(duration_s * PS_PER_S)
     if process.rate_per_s == 0:
@@ -136,7 +135,7 @@ def _times(process: InjectionProcess, duration_s: float, chance: Any, phase: flo
     return whole[whole < end]
 
 
-def _poisson(gap: float, end: int, chance: Any) -> FloatArray:
+def _poisson(gap: float, end: int, chance: np.random.Generator) -> FloatArray:
     drawn = np.empty(0)
     last = 0.0
     while last < end:

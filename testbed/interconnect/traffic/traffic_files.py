@@ -13,9 +13,10 @@ from testbed.interconnect.network_model import zero_load_ticks
 from testbed.interconnect.parameters import TICKS_PER_S, SimulationParameters
 from testbed.interconnect.traffic.injection import Injections
 from topologies import Network
+from topologies.text.json_types import Json
 
 
-def read_messages(document: Mapping[str, Any], network: Network, parameters: SimulationParameters) -> Injections:
+def read_messages(document: Json, network: Network, parameters: SimulationParameters) -> Injections:
     """The messages of a traffic file, with their sizes.
 
     ``{"messages": [{"source", "destination", "time_s", "bytes"}]}``; ``{"transfers": [{"source", "destination",

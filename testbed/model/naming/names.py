@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from testbed.errors import InputError, require_type
 from topologies import load_network
@@ -231,7 +231,7 @@ def parse_captures(words: Sequence[str], network: Network, *, named: bool) -> di
     return captures
 
 
-NetworkLike = Network | str | PathLike[str] | Mapping[Any, Any]
+NetworkLike = Network | str | PathLike[str] | Mapping[str, object]
 """What ``known_network`` takes. Graphs and Topos are of packages without types, which are not imported for it."""
 
 

@@ -13,13 +13,17 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache, partial
-from typing import Any, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 from testbed.errors import InputError, require_type
 from testbed.model.options.kinds import Kind
+
+if TYPE_CHECKING:  # the networks' package: what says --help does without
+    from topologies.text.json_types import Json, JsonObject
 
 T = TypeVar("T")
 ENDS = "network and end points"
@@ -44,7 +48,7 @@ class Only:
     """An option has a meaning only where ``when`` holds of the options' values; ``needs`` says so in words: "--access
     strided"."""
 
-    when: Callable[[Any], bool]
+    when: Callable[[Namespace], bool]
     needs: str
 
 
@@ -89,7 +93,7 @@ class Option:
     many: bool = False
     negated: bool = False
     trailing: bool = False
-    presets: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    presets: Mapping[str, Json] = field(default_factory=dict)
     annotation: str = ""
 
     @property
@@ -119,7 +123,7 @@ class Option:
                 raise InputError(f"{self.name} {one!r}: {nearest(str(one), choices, 'choose from ', len(choices))}")
 
 
-def option(*, default: Any = MISSING, kw_only: bool = True, kind: Kind | None = None, **said: Any) -> Any:
+def option(*, default: object = MISSING, kw_only: bool = True, kind: Kind | None = None, **said: Any) -> Any:
     """A field of an options class; see ``Option``. A default that is text and has a ``kind`` is written in its unit:
     "4MB".
 
@@ -168,7 +172,7 @@ def options(cls: type[T]) -> type[T]:
     return dataclass(frozen=True, kw_only=True)(cls)
 
 
-def declared(one: dataclasses.Field[Any]) -> Option:
+def declared(one: dataclasses.Field[T]) -> Option:
     """The option of a field, its name and flag filled in."""
     said: Option = one.metadata["option"]
     flag = None if not said.listed else "" if said.positional else said.flag or flag_of(one.name)
@@ -232,7 +236,7 @@ def _options_of(kind: Any) -> tuple[Option, ...]:
     return tuple(found)
 
 
-def build(kind: type[T], given: Mapping[str, Any]) -> T:
+def build(kind: type[T], given: Json) -> T:
     """An options class from the values of some of its options, by the names of ``options_of`` (or nested ones whole);
     presets fill what is not given.
 
@@ -245,8 +249,8 @@ def build(kind: type[T], given: Mapping[str, Any]) -> T:
     return _built(kind, values, "")
 
 
-def _built(kind: type[T], values: Mapping[str, Any], within: str) -> T:
-    own: dict[str, Any] = {}
+def _built(kind: type[T], values: Json, within: str) -> T:
+    own: JsonObject = {}
     for one in fields(kind):  # type: ignore[arg-type]
         name = within + one.name
         if name in values:

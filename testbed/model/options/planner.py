@@ -3,12 +3,13 @@ own."""
 
 import inspect
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, ParamSpec, TypeVar
 
 from testbed.errors import TestbedError, UsageError
 from testbed.model.options.option import build, options_of
+from topologies.text.json_types import Json, JsonObject
 
 P = ParamSpec("P")
 O = TypeVar("O")  # noqa: E741 - options
@@ -43,7 +44,7 @@ def planner(name: str, says: str, options: Callable[P, O], plan: Callable[[O], L
     return made
 
 
-def _present(function: str, kind: Any, named: Mapping[str, Any]) -> dict[str, Any]:
+def _present(function: str, kind: Any, named: Json) -> JsonObject:
     """The keyword arguments under their present names, each of 0.2 with a DeprecationWarning.
 
     Raises UsageError where a former and its present name are both there, and for a rate in a unit of its own.

@@ -1,16 +1,15 @@
 """The kinds of files that people write for the testbed, each with its JSON Schema: keys that a schema does not know are
 refused."""
 
-from typing import Any
-
 from testbed.errors import InputError
 from topologies.errors import TopologyError
 from topologies.files.schemas import network_schema, read_schema, refuse_unknown_keys
+from topologies.text.json_types import JsonObject
 
 KINDS = ("network", "faults", "pattern", "schedule", "messages", "unequal", "demands", "campaign", "placement")
 
 
-def schema_of(kind: str) -> dict[str, Any]:
+def schema_of(kind: str) -> JsonObject:
     """The JSON Schema (draft 2020-12) of a kind of file, one of ``KINDS``."""
     return network_schema() if kind == "network" else read_schema(__name__, kind)
 

@@ -33,9 +33,10 @@ def grouped(rows: Iterable[Row], label: Reader, value: Reader | None = None) -> 
     return found
 
 
-def sum_of(rows: Iterable[Row], field: str) -> Any:
+def sum_of(rows: Iterable[Row], field: str) -> float:
     """Sum of one field over rows."""
-    return sum(row[field] for row in rows)
+    total: float = sum(row[field] for row in rows)
+    return total
 
 
 def mean_of(rows: Iterable[Row], field: str) -> float:

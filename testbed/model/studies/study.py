@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Self
+from typing import Self
 
 from testbed.errors import InputError
 from testbed.model.verdict import Check, Verdict
@@ -24,7 +24,7 @@ Figures = Json
 """What ``figures`` gives: matplotlib figures by name."""
 
 
-def where(rows: Iterable[Row], **values: Any) -> list[Row]:
+def where(rows: Iterable[Row], **values: object) -> list[Row]:
     """The rows that have these values under these names, in their order. KeyError where a row is missing a name.
 
     >>> where([{"nodes": 2, "lost": 0}, {"nodes": 4, "lost": 1}], nodes=4)
@@ -36,7 +36,7 @@ def where(rows: Iterable[Row], **values: Any) -> list[Row]:
     return found
 
 
-def grid(**fields: Any) -> Points:
+def grid(**fields: object) -> Points:
     """A point for each combination of values, the last field varying fastest; a field that is no collection is the same
     in all.
 
@@ -99,7 +99,7 @@ class Study(Subject):
     options: type | None = None
 
     @classmethod
-    def of_module(cls, module: str, **values: Any) -> Self:
+    def of_module(cls, module: str, **values: object) -> Self:
         """The study whose functions are those of a module (its ``__name__``): ``points``, ``measure``, ``judge``,
         ``figures`` and, where it has one, the class ``Options``. It is called as the module is, and does what the first
         paragraph of the module's docstring says. ``values`` are the other fields, or what is otherwise. Raises

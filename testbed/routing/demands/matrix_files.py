@@ -154,7 +154,7 @@ def _of_sndlib(text: str, network: Network, where: str) -> dict[Pair, float]:
     section = re.search(r"^\s*DEMANDS\s*\((.*?)^\s*\)", text, re.MULTILINE | re.DOTALL)
     if section is None:
         raise InputError(f"{where}: no DEMANDS section in it; {FORMS}")
-    found: list[tuple[str, str, Any, str]] = []
+    found: list[tuple[str, str, object, str]] = []
     for line in section[1].splitlines():
         words = line.partition("#")[0]
         said = _SNDLIB.match(words)
@@ -171,7 +171,7 @@ def _of_xml(text: str, network: Network, where: str) -> dict[Pair, float]:
         root = parse_xml(b"", text)
     except TopologyError as error:
         raise InputError(f"{where}: {error}; {FORMS}") from None
-    found: list[tuple[str, str, Any, str]] = []
+    found: list[tuple[str, str, object, str]] = []
     for demand in root.iter():
         if local(demand) == "demand":
             said = {local(child): (child.text or "").strip() for child in demand}
@@ -182,7 +182,7 @@ def _of_xml(text: str, network: Network, where: str) -> dict[Pair, float]:
     return _of_named(found, network, where)
 
 
-def _of_named(entries: Sequence[tuple[str, str, Any, str]], network: Network, where: str) -> dict[Pair, float]:
+def _of_named(entries: Sequence[tuple[str, str, object, str]], network: Network, where: str) -> dict[Pair, float]:
     """Demands between nodes called by id or by the attribute ``name``."""
     names = {str(node.attributes["name"]): node.id for node in network.nodes if "name" in node.attributes}
     known = names | {node.id: node.id for node in network.nodes}

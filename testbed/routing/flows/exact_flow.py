@@ -5,14 +5,16 @@ Each node hands on exactly what it takes in, in the proportions of the floats. C
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import TypeVar
 
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
 from testbed.routing.flows.end_points import FlowProblem
 
+N = TypeVar("N", int, float, Fraction)
 
-def drop_circulations(nodes: int, tail: Sequence[int], head: Sequence[int], flow: list[Any]) -> None:
+
+def drop_circulations(nodes: int, tail: Sequence[int], head: Sequence[int], flow: list[N]) -> None:
     """Take circulations out of the flow (numbers of any kind, one a link; changed in place), link by link.
 
     Walk along loaded links; where the walk meets itself, take the least load off that circle and start again."""

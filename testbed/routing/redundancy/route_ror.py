@@ -5,10 +5,9 @@ The functions that campaigns, experiments and ``testbed ror`` share.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 from fec.errors import FecError
 from fec.redundancy.block_size import (
@@ -23,12 +22,13 @@ from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import interval_groups, spray
 from testbed.routing.redundancy.coding import Coding
 from testbed.routing.redundancy.failures import pair_losses
+from topologies.text.json_types import JsonObject
 
 REED_SOLOMON_MOST = 255
 """Packets in the longest block of a Reed-Solomon code over GF(256)."""
 
 
-def route_ror(route: SplitRoute, coding: Coding) -> dict[str, Any]:
+def route_ror(route: SplitRoute, coding: Coding) -> JsonObject:
     """What ``testbed ror`` says of a route, ready for JSON.
 
     ``ror`` (None where infinite), ``ror_of_others`` (links that carry everything left out, as eq. 23 is printed),
@@ -114,7 +114,7 @@ def pair_ror(route: SplitRoute, coding: Coding) -> PairRor:
     return PairRor(all_pairs=total, printed=printed, infinite_pairs=infinite)
 
 
-def _overhead_of(coding: Coding) -> Any:
+def _overhead_of(coding: Coding) -> Callable[[float], float]:
     """FEC_p / FEC_t - 1 of a loss, 0 below the tolerance; a loss of everything counts 0 (it is counted elsewhere)."""
     m, der, t = coding.source_packets, coding.decoding_error_rate, coding.tolerance
     base = fec_block_size(m, t, der)
@@ -167,6 +167,6 @@ def ror_by_tolerance(
     found = []
     for tolerance in tolerances:
         t = as_fraction(tolerance, "tolerance")
-        base = 1 / (1 - float(t)) if large_blocks else float(fec_block_size(m, t, der))
+        base = float(1 / (1 - t) if large_blocks else fec_block_size(m, t, der))
         found.append(math.fsum(need / base - 1 for load, need in needs if load >= t))
     return found

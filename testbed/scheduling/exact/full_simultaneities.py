@@ -5,8 +5,6 @@ Full teams are full simultaneities that use every bottleneck, found over the ske
 Source: Gabrielyan 2007, sections 3.5 (includer, depot, excluder; blank and idle categories) and 3.6 (Table 1), eq. 4.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -56,7 +54,7 @@ class Conflicts:
     links_of: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def of(cls, paths: Sequence[Sequence[int]]) -> Conflicts:
+    def of(cls, paths: Sequence[Sequence[int]]) -> "Conflicts":
         """``paths[i]``: the links (numbers from 0) of transfer i. O(total path length) operations on sets."""
         users = [0] * (1 + max((link for path in paths for link in path), default=-1))
         for i, path in enumerate(paths):

@@ -5,7 +5,6 @@ import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -96,7 +95,7 @@ def traffic_of(network: Network, pairs: Sequence[tuple[str, str]], *routes: Rout
 
 def with_translations(network: Network, traffic: Traffic) -> Traffic:
     """The traffic with the torus' translations as permutations of its links; unchanged where some link has no image."""
-    shape: Any = network.attributes.get("shape")
+    shape: object = network.attributes.get("shape")
     if not network.attributes.get("wraps") or not isinstance(shape, list):
         return traffic
     if not all(_PLACED.fullmatch(node.id) for node in network.nodes):

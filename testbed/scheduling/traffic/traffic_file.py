@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
 
 from testbed.errors import InputError
 from testbed.model.json_values import read_json
@@ -17,7 +16,7 @@ from testbed.scheduling.checker import check_frames
 from topologies.network import Network
 
 
-def parse_traffic(document: Any, where: str) -> Traffic:
+def parse_traffic(document: object, where: str) -> Traffic:
     """The traffic of a document; ``links`` in it, where given, are all links that there are. InputError names what is
     wrong."""
     if not isinstance(document, Mapping) or not isinstance(document.get("transfers"), list):
@@ -64,10 +63,11 @@ class CarriedSchedule:
             )
 
 
-def parse_carried(document: Any, network: Network, where: str) -> CarriedSchedule:
+def parse_carried(document: object, network: Network, where: str) -> CarriedSchedule:
     """What ``testbed schedule NETWORK --output`` wrote. InputError for what is no schedule without conflict of hosts of
     the network."""
     schedule = parse_frames(document, parse_traffic(document, where), where)
+    assert isinstance(document, Mapping)
     pairs = []
     for number, links in enumerate(document["transfers"]):
         named = bool(links) and all("->" in str(link) for link in links)
@@ -94,7 +94,7 @@ def read_schedule(file: str, network: Network) -> CarriedSchedule:
     return parse_carried(read_json(file, where, hint="give what testbed schedule --output wrote"), network, where)
 
 
-def parse_frames(document: Any, traffic: Traffic, where: str) -> Schedule:
+def parse_frames(document: object, traffic: Traffic, where: str) -> Schedule:
     """The checked schedule of a document's frames; InputError says which transfer is missing, doubled or in
     conflict."""
     frames = document.get("frames") if isinstance(document, Mapping) else None

@@ -12,6 +12,7 @@ from typing import Any
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.errors import CapabilityError
 from testbed.model.wiring import Wiring
+from topologies.text.json_types import JsonObject
 
 _PORT = "5201"
 _LISTENING_S = 5.0
@@ -21,7 +22,7 @@ _ENDING_S = 3.0
 @contextmanager
 def tcp_between(
     net: EmulatedNetwork, wiring: Wiring, ends: tuple[str, str], rate_bps: float, connections: int = 1
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[JsonObject]:
     """TCP from the first of two end points to the second while the context lasts; afterwards the dictionary says what
     it carried.
 
@@ -30,14 +31,14 @@ def tcp_between(
     ``background_bps`` requested, ``background_carried_bytes`` received in ``background_s``. Nothing where the rate is
     0. CapabilityError where iperf3 is not there or does not start.
     """
-    carried: dict[str, Any] = {}
+    carried: JsonObject = {}
     if rate_bps <= 0:
         yield carried
         return
     if shutil.which("iperf3") is None:
         raise CapabilityError("background traffic needs iperf3; install it (sudo apt-get install iperf3)")
     source, sink = (wiring.host_at(end) for end in ends)
-    quiet: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
+    quiet: JsonObject = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
     server = net.run_in_host(sink.name, ["iperf3", "-s", "-1", "-J", "-p", _PORT], **quiet)
     client = None
     try:
@@ -57,7 +58,7 @@ def tcp_between(
         server.wait()
 
 
-def _connected(net: EmulatedNetwork, host: str, words: list[str], quiet: dict[str, Any]) -> subprocess.Popen[Any]:
+def _connected(net: EmulatedNetwork, host: str, words: list[str], quiet: JsonObject) -> subprocess.Popen[Any]:
     """The client, once it has not given up at once (its server may not listen yet)."""
     until = time.monotonic() + _LISTENING_S
     while time.monotonic() < until:

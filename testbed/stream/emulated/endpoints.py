@@ -33,6 +33,7 @@ from testbed.stream.judgement.packet_logs import LossReportRecorder, ReceivedLog
 from testbed.stream.measurements import NO_LOSS_REPORTS, LossReportLog, ReceivedPackets, SentPackets
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import RETURN_LABELS
+from topologies.text.json_types import JsonObject
 
 KEY_BYTES = 32
 """Of the key that a run draws for each stream."""
@@ -47,17 +48,17 @@ class SenderResult:
     log: SentPackets
     worst_lag_s: float
     news: LossReportLog = NO_LOSS_REPORTS
-    counters: dict[str, Any] = field(default_factory=dict)
+    counters: JsonObject = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReceiverResult:
     log: ReceivedPackets
     socket_drops: int
-    counters: dict[str, Any] = field(default_factory=dict)
+    counters: JsonObject = field(default_factory=dict)
 
 
-Run = Callable[[float], Any]
+Run = Callable[[float], object]
 """Runs one end of the stream from the given time zero (monotonic clock) and returns its result."""
 _READY = "ready"
 
@@ -76,7 +77,7 @@ class EndpointProcess:
         self._process = context.Process(target=_child, args=(child, prepare), daemon=True)
         self._process.start()
         child.close()
-        self._answer: Any = None
+        self._answer: object = None
 
     def wait_until_ready(self, timeout_s: float = 30.0) -> None:
         """Return when the end can begin at once. InvalidRunError where it cannot."""
@@ -111,7 +112,7 @@ class EndpointProcess:
             raise InvalidRunError(f"the {self.role} failed: {self._answer}")
         return self._answer
 
-    def _receive(self) -> Any:
+    def _receive(self) -> object:
         try:
             return self._pipe.recv()
         except EOFError:

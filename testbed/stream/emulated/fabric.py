@@ -52,6 +52,7 @@ from testbed.stream.measurements import ONE_CLOCK, LossReportLog, RunHealth, Str
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import check_concurrent
 from topologies.network import LinkId, label_of
+from topologies.text.json_types import Json, JsonObject
 
 CLOCKS_WITHIN_S = 0.005
 """A run is invalid whose clocks are known less well: a fault's packets are distinguished with 20 ms of guard on each
@@ -147,7 +148,7 @@ class EmulatedStreamFabric:
 
         return over_machines(self._machines, reported=reported, **_required(plans, self.mtu, self.queues == "priority"))
 
-    def _compared(self, platform: Platform, plan: StreamPlan) -> AbstractContextManager[dict[str, Any]]:
+    def _compared(self, platform: Platform, plan: StreamPlan) -> AbstractContextManager[JsonObject]:
         """Recordings begun, and TCP while the block lasts; afterwards what that carried."""
         if not isinstance(platform, Here):
             return nullcontext({})
@@ -165,7 +166,7 @@ def here_for(*plans: StreamPlan, mtu: int = 1500, priority: bool = False) -> Abs
     return here(**_required(plans, mtu, priority), seed=plans[0].seed)
 
 
-def _required(plans: Sequence[StreamPlan], mtu: int, priority: bool) -> dict[str, Any]:
+def _required(plans: Sequence[StreamPlan], mtu: int, priority: bool) -> JsonObject:
     """The plans' network, as of ``PartitionSpec``."""
     ends = tuple(end for plan in plans for end in (plan.source, plan.sink))
     first = STREAM_UDP_PORT if priority else None
@@ -203,7 +204,7 @@ class _Conditions(NamedTuple):
     busy: float
     switch_drops: int
     machines: MachinesReport | None
-    facts: Mapping[str, Any]
+    facts: Json
 
 
 class _Run:

@@ -5,7 +5,6 @@ children the ends' processes are.
 """
 
 from dataclasses import asdict, replace
-from typing import Any
 
 from testbed.errors import InvalidRunError
 from testbed.machines.adapters.rpc_network import network_of, read_links
@@ -14,6 +13,7 @@ from testbed.model.progress import CounterReading
 from testbed.stream.emulated.endpoints import EndpointProcess, receiver_process, sender_process
 from testbed.stream.measurements import RELAYED
 from testbed.stream.plan import StreamPlan
+from topologies.text.json_types import JsonObject
 
 SENDER, RECEIVER = "sender", "receiver"
 
@@ -27,7 +27,7 @@ def open_end(machine: MachineState, role: str, number: int, plan: StreamPlan, ke
     machine.objects.setdefault("ends", {})[role, number] = process
 
 
-def ask_end(machine: MachineState, role: str, number: int, request: str, *args: Any) -> Any:
+def ask_end(machine: MachineState, role: str, number: int, request: str, *args: object) -> object:
     """What a method of ``EndpointProcess`` answers: ``wait_until_ready``, ``begin`` (at time zero of the stream, on
     this machine's clock), ``result`` (when the stream is over; its times are seconds after its start)."""
     return getattr(_end(machine, role, number), request)(*args)
@@ -53,7 +53,7 @@ def read_ends(machine: MachineState) -> CounterReading:
     return replace(read_links(machine), sent=sent, received=received, block_size=block_size)
 
 
-def network_facts(machine: MachineState) -> dict[str, Any]:
+def network_facts(machine: MachineState) -> JsonObject:
     """What a run on this machine alone tells of its network: what built it, how packets were switched, and what the
     relay did with them."""
     net = network_of(machine)

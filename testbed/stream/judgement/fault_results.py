@@ -6,9 +6,8 @@ suffices and, where the sender diagnoses, the moment from which it was certain w
 was cut before is counted apart.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -33,6 +32,7 @@ from testbed.stream.prediction.failure_candidates import (
     is_exact,
 )
 from topologies.network import label_of
+from topologies.text.json_types import Json
 
 _QUEUED_BEFORE_S = 0.25
 """So long before a repair packets may still lie in a switch at it."""
@@ -278,7 +278,7 @@ def sent_per_source(plan: StreamPlan, run: StreamMeasurements, blocks: BoolArray
 
 def _diagnosis(run: StreamMeasurements, times: FaultTimes, loss: float) -> FaultDiagnosis | None:
     """What the sender believed in a fault's time: the first certain accusation, else the last uncertain one."""
-    events: Sequence[Mapping[str, Any]] = run.counters.get(DIAGNOSES, ())
+    events: Sequence[Json] = run.counters.get(DIAGNOSES, ())
     during = [e for e in events if times.start_s <= e["at_s"] < times.stop_s and e["names"]]
     if not during:
         return None

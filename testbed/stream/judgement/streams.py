@@ -3,9 +3,8 @@ read, and what a command prints of them when they are over."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from testbed.model.run_records import Record, SessionRun, combined_verdict, group_sessions
 from testbed.model.workload import Judgement
@@ -16,6 +15,7 @@ from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.epoch_analysis import EpochsResult
+from topologies.text.json_types import Json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ def judge_stream(plan: StreamPlan, run: StreamMeasurements) -> StreamJudgement:
 def judge_together(parts: Sequence[StreamJudgement], titles: Sequence[str]) -> StreamsJudgement:
     """One judgement of all of them."""
     first, *others = (part.document for part in parts)
-    document: Mapping[str, Any] = {**first, **({"also": others} if others else {})}
+    document: Json = {**first, **({"also": others} if others else {})}
     records = tuple(record for k, part in enumerate(parts) for record in part.records(k, titles[k]))
     return StreamsJudgement(
         verdict=combined_verdict(group_sessions(records)),

@@ -16,6 +16,7 @@ from testbed.model.label_split import LABELS, LabelSplit
 from testbed.stream.measurements import BoolArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.epoch_analysis import LossBounds
+from topologies.text.json_types import JsonObject
 
 REPORTS = "path_reports"
 """Name of the sender's counter that holds what reports told: number of the path -> [lost, came]."""
@@ -58,7 +59,7 @@ class PathResult:
             return True
         return abs(self.predicted_loss - self.measured_loss) <= self.tolerance
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """The keys of ``testbed stream --json``'s ``per_path``."""
         return {**self.__dict__, "links": list(self.links)}
 

@@ -8,10 +8,10 @@ needed where N is right. What all other blocks had beyond their states' N is the
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from testbed.stream.prediction.active_faults import Epoch
 from testbed.stream.prediction.block_size_policy import BlockSizePolicy
 from testbed.stream.prediction.clairvoyant import needed_size
 from testbed.stream.prediction.failure_candidates import DIAGNOSES, is_exact
+from topologies.text.json_types import Json
 
 LEAST_ROR, SHARE_OF_ROR = 0.002, 0.02
 """What a redundancy of packets really sent may be off, and of what is predicted: a packet too many or too few in each
@@ -136,7 +137,7 @@ def _certain_again_s(run: StreamMeasurements, states: States, latest: FloatArray
     """Shape (states,): when the last doubt that came up before ``latest`` was over, at the latest then; the state's
     beginning where the sender had none."""
     found = states.start_s.copy()
-    events: Sequence[Mapping[str, Any]] = run.counters.get(DIAGNOSES, ())
+    events: Sequence[Json] = run.counters.get(DIAGNOSES, ())
     for event, after in pairwise([*events, {"at_s": math.inf}]):
         if not event.get("certain", True):
             state = int(np.searchsorted(states.start_s, event["at_s"], side="right")) - 1

@@ -6,8 +6,6 @@ when is the decision of bulk transfers' coordinator, carried out by their driver
 (``testbed.bulk.emulated``).
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import threading
@@ -43,7 +41,7 @@ class TransferAdmission:
         self._thread = threading.Thread(target=self._drive, daemon=True)
         self.failure: str | None = None
 
-    def __enter__(self) -> TransferAdmission:
+    def __enter__(self) -> "TransferAdmission":
         self._driver = CircuitDriver(self._coordinator, self._switchboard, self._admit, start_s=time.monotonic())
         self._thread.start()
         return self

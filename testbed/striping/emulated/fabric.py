@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sfio_emu.adapters.key_files import new_key
 from sfio_emu.adapters.peers.group_server import GroupServer
@@ -44,6 +44,7 @@ from testbed.striping.measurements import MTU_BYTES, TIMEOUT_S, Direction, Opera
 from testbed.striping.overload import delay_by_late_threads_s
 from testbed.striping.plan import StripingPlan
 
+T = TypeVar("T")
 _START_AHEAD_S = 0.15
 """Clients of several machines are told so long before they are to begin, at one moment of our clock."""
 _QUIET_S = 0.1
@@ -247,7 +248,7 @@ class _Run:
             **sums,
         )
 
-    def _ask(self, request: Callable[..., Any], *args: Any, start_s: float | None = None) -> list[Any]:
+    def _ask(self, request: Callable[..., T], *args: object, start_s: float | None = None) -> list[T]:
         """All machines with clients; ``start_s``: a moment of our clock, which each is given first, on its own."""
         moments = [() if start_s is None else (self._platform.theirs_s(k, start_s),) for k in self._computing]
         requested = [

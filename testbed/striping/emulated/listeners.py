@@ -3,18 +3,17 @@
 A node whose listener is to die on its own gets a process of its own.
 """
 
-from __future__ import annotations
-
 import logging
 import socket
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from testbed.bulk.circuit_rules import BULK_PORT
-from testbed.bulk.emulated.agent_process import AgentPort, AgentProcess
+from testbed.bulk.emulated.agent_process import AgentProcess
 from testbed.bulk.messages import Ready
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.model.wiring import Wiring
@@ -60,7 +59,7 @@ class ListenerProcess:
     def close(self) -> None:
         self._agent.close()
 
-    def _serve(self, port: AgentPort) -> None:
+    def _serve(self, port: Connection) -> None:
         from sfio_emu.adapters.listener import LOG, Listener
         from sfio_emu.adapters.listener_clients import Limits
 
@@ -70,7 +69,7 @@ class ListenerProcess:
         if self._client_silence_s is not None:
             limits = replace(limits, silence_s=self._client_silence_s)
         listener = Listener(places, key=self._key, limits=limits)
-        port.report(Ready())
+        port.send(Ready())
         listener.serve_forever()
 
     def _listening_socket(self, node: str) -> socket.socket:
@@ -95,7 +94,7 @@ class ListenerKiller:
             if node in listener.nodes
         ]
 
-    def __enter__(self) -> ListenerKiller:
+    def __enter__(self) -> "ListenerKiller":
         for timer in self._timers:
             timer.start()
         return self

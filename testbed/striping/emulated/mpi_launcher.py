@@ -4,8 +4,6 @@ by ssh.
 Shared memory between ranks is switched off, or no byte would cross the network; check the links' counters all the same.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -110,7 +108,7 @@ class MpiJob:
             self.process.stdout.close()
         self._directory.cleanup()
 
-    def __enter__(self) -> MpiJob:
+    def __enter__(self) -> "MpiJob":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -5,14 +5,13 @@ Over several machines each rank and each listener is where its host lies, and al
 group and the listeners in their environment. Where one fails the others are ended; nothing is left behind.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from sfio_emu.adapters.key_files import new_key
@@ -74,14 +73,16 @@ class ProgramNetwork:
         self._mtu, self._shape, self._timeout_s, self._machines = mtu, shape, timeout_s, machines
         self._ranks: ProgramGroup | None = None
 
-    def __enter__(self) -> ProgramNetwork:
+    def __enter__(self) -> "ProgramNetwork":
         with ExitStack() as stack:
             self._build(stack)
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(self, *error: Any) -> None:
-        self._stack.__exit__(*error)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
 
     @property
     def net(self) -> EmulatedNetwork:

@@ -35,6 +35,7 @@ from testbed.stream.judgement.packet_logs import RowLog
 from testbed.tunnel.emulated.tun_device import open_tun, read_packet, write_packet
 from testbed.tunnel.ends import build_receiver, build_sender, flow_of_packet, is_ipv4
 from testbed.tunnel.plan import FRAME_HEADERS_BYTES, TunnelPlan, report_labels
+from topologies.text.json_types import JsonObject
 
 GAUGES = ("stop", "offered", "offered_bytes", "wire_packets", "wire_bytes", "delivered", "recovered", "block_size")
 """What an end tells while it runs, and where it is asked to stop."""
@@ -76,7 +77,7 @@ def tunnel_end(
         datagrams = stack.enter_context(datagram_socket(net, own, spec.udp_port))
         gauge = shared_numbers(len(GAUGES))
 
-        def prepare() -> Callable[[float], dict[str, Any]]:
+        def prepare() -> Callable[[float], JsonObject]:
             with net.namespaces.inside(own.name):
                 tun = open_tun(spec.device, spec.address, spec.peer, spec.plan.mtu)
             return _End(spec, frames, datagrams, other.ip, tun, gauge).run
@@ -106,7 +107,7 @@ class _End:
         self._mtu = spec.plan.mtu
         warm_up(frames, warm_labels(spec.plan.there.forward), HEADER_BYTES)
 
-    def run(self, start_s: float) -> dict[str, Any]:
+    def run(self, start_s: float) -> JsonObject:
         gc.enable()  # it may run for hours
         poll = select.poll()
         for descriptor in (self._tun, self._datagrams.fileno()):
@@ -174,7 +175,7 @@ class _End:
         else:
             self._counts["rows_left_out"] += 1
 
-    def _result(self, lasted_s: float, processor_s: float) -> dict[str, Any]:
+    def _result(self, lasted_s: float, processor_s: float) -> JsonObject:
         summary = dict(zip(GAUGES[1:], (int(number) for number in self._gauge[1:]), strict=True))
         return {
             "counters": {

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from multiprocessing.connection import Connection
 
 import pytest
 
 from testbed.bulk.coordinator import Send
-from testbed.bulk.emulated.agent_process import AgentPort, AgentProcess, process_groups
+from testbed.bulk.emulated.agent_process import AgentProcess, process_groups
 from testbed.bulk.emulated.run import retransmitted_since
 from testbed.bulk.measurements import TcpRetransmissions
 from testbed.bulk.messages import Count, Delivered, MessageDone, Ready
@@ -17,20 +18,20 @@ from testbed.errors import CapabilityError
 
 
 @contextmanager
-def started(run: Callable[[AgentPort], None]) -> Iterator[AgentProcess]:
+def started(run: Callable[[Connection], None]) -> Iterator[AgentProcess]:
     with closing(AgentProcess("receiver", ["r0", "r1"], run)) as process:
         yield process
 
 
-def answering(port: AgentPort) -> None:
-    port.report(Ready())
+def answering(port: Connection) -> None:
+    port.send(Ready())
     while True:
-        order = port.receive_order()
+        order = port.recv()
         if isinstance(order, Send):
             for number, attempt in order.messages:
-                port.report(MessageDone(transfer=number, attempt=attempt, intact=True, at_s=0.0))
+                port.send(MessageDone(transfer=number, attempt=attempt, intact=True, at_s=0.0))
         else:
-            port.report(Delivered(counts=((1, 1), (2, 0))))
+            port.send(Delivered(counts=((1, 1), (2, 0))))
 
 
 def test_orders_are_carried_out_and_reported_in_their_order() -> None:
@@ -58,7 +59,7 @@ def test_a_process_that_was_killed_is_gone_after_what_it_had_reported() -> None:
 
 
 def test_a_process_that_fails_says_why() -> None:
-    def fail(port: AgentPort) -> None:
+    def fail(port: Connection) -> None:
         raise ValueError("no room")
 
     with (
@@ -69,7 +70,7 @@ def test_a_process_that_fails_says_why() -> None:
 
 
 def test_a_process_that_is_silent_is_given_up() -> None:
-    with started(lambda port: port.receive_order() and None) as process:
+    with started(lambda port: port.recv() and None) as process:
         assert not process.has_report
         with pytest.raises(CapabilityError, match=r"no response within 0\.05 s"):
             process.receive(0.05)

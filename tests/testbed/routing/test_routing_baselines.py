@@ -10,7 +10,7 @@ from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
 from testbed.routing import capillary_route, route_by_name, routing_method
 from testbed.routing.baselines import disjoint_paths, ecmp, max_flow, single_path
-from testbed.routing.methods import METHOD_NAMES
+from testbed.routing.methods import ROUTINGS
 from topologies.errors import NoPathError
 from topologies.network import Link, Network, Node
 
@@ -122,7 +122,7 @@ def test_capillary_with_a_number_is_capillary_with_layers() -> None:
 
 def test_every_named_method_can_be_called() -> None:
     net = network("ab", "bd", "ac", "cd")
-    for name in METHOD_NAMES:
+    for name in ROUTINGS.builtin_names():
         assert (
             route_by_name(net, "a", "d", name.replace(":k", ":2").replace(":K", ":2").replace(":T", ":0.05")).network
             is net

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ipaddress
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.errors import CapabilityError, InputError
 from testbed.extras import pip_command
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from distributed import LocalCluster, Security
 
 
-def local_cluster(**options: Any) -> LocalCluster:
+def local_cluster(**options: object) -> LocalCluster:
     """A cluster of this process (``options``: LocalCluster's) that other users cannot speak to, although they reach its
     ports.
 
