@@ -14,7 +14,7 @@ from functools import cached_property
 from testbed.emulation.network.cables import CableEnd, CablePlan
 from testbed.emulation.network.impairments.redirects import ImpairedEnd, Redirects
 from testbed.emulation.network.impairments.relay import LaneReport
-from testbed.emulation.network.impairments.tc_messages import NETEM_CHILD, netem_line
+from testbed.emulation.network.impairments.tc_messages import NETEM_CHILD, has_netem, netem_line
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
 from testbed.emulation.network.kernel.link_meter import LinkMeter
 from testbed.emulation.network.kernel.priority_queues import priority_buckets
@@ -23,7 +23,6 @@ from testbed.emulation.network.kernel.rtnetlink import (
     InterfaceCounters,
     Message,
     NetlinkError,
-    delete_queue,
     drop_rule,
     packet_gate,
     set_up,
@@ -40,7 +39,6 @@ NOT_RUNNING = "the network is not running: use it inside its with block"
 MOST_HOOKS = 1024
 _CARRIER_LIMIT_S = 1.0
 _MISSING = 2  # ENOENT: "Specified qdisc kind is unknown", "TC classifier not found"
-_LOOPBACK = 1
 
 
 class LinkControl:
@@ -110,12 +108,7 @@ class LinkControl:
 
     @cached_property
     def _has_netem(self) -> bool:
-        """Tried on the loopback interface of the switches' namespace: a queue that does nothing, taken away again."""
-        try:
-            self.namespaces.netlink_of(None).apply([netem_line(_LOOPBACK), delete_queue(_LOOPBACK)])
-        except NetlinkError:
-            return False
-        return True
+        return has_netem(self.namespaces.netlink_of(None))
 
     def prepare_faults(self) -> None:
         """Put the hook for drop rules at every sending end, so that the first fault is as quick as the next.

@@ -22,7 +22,7 @@ from testbed.emulation.network.kernel.rtnetlink import (
     packet_gate,
     set_up,
 )
-from testbed.faults.impaired_link import ImpairedLink
+from testbed.faults.impaired_link import MIN_QUEUE_PACKETS, ImpairedLink
 from topologies.impairments import Impairments, impairment_text, to_text
 from topologies.network import LinkId, label_of
 
@@ -43,7 +43,7 @@ class ImpairedEnd:
     end: CableEnd
     link: LinkId
     impairments: Impairments
-    queue_bytes: int
+    queue_bytes: int = MIN_QUEUE_PACKETS * 1514
     delay_s: float = 0.0
 
     @property
@@ -62,12 +62,11 @@ def _words(impairments: str, delay_s: float) -> list[str]:
 
 
 class Redirects:
-    """All detours of one network. ``seed``: of what chance decides."""
+    """Detours of one network, numbered from ``first``. ``seed``: of what chance decides."""
 
-    def __init__(self, namespaces: HostNamespaces, *, mtu: int, seed: int) -> None:
+    def __init__(self, namespaces: HostNamespaces, *, mtu: int, seed: int, first: int = 0) -> None:
         self._namespaces = namespaces
-        self._mtu = mtu
-        self._seed = seed
+        self._mtu, self._seed, self._first = mtu, seed, first
         self._through: dict[tuple[str, str], int] = {}
         self._relays: list[Relay] = []
         self._taken: dict[str, int] = {}
@@ -113,7 +112,7 @@ class Redirects:
         self._relays.clear()
 
     def _lane(self, key: tuple[str, str], required: ImpairedEnd) -> Lane:
-        number, end = len(self._through), required.end
+        number, end = self._first + len(self._through), required.end
         near, far, index = f"im{number}a", f"im{number}b", _FIRST_INDEX + 2 * number
         mac = struct.pack("=BBI", 0x02, 0x7E, index)
         pair = make_veth(

@@ -7,8 +7,11 @@ from typing import Literal
 from testbed.emulation.network.kernel.rtnetlink import (
     CLSACT_EGRESS,
     Message,
+    Netlink,
+    NetlinkError,
     attribute,
     bpf_rule,
+    delete_queue,
     new_queue,
     remove_bpf_rule,
     text,
@@ -22,6 +25,16 @@ DETOUR_PRIORITY = 1
 _WHOLE = 0xFFFFFFFF
 _NESTED = 0x8000
 _LIMIT_PACKETS = 100_000
+_LOOPBACK = 1
+
+
+def has_netem(netlink: Netlink) -> bool:
+    """Tried on the loopback interface: a queue that does nothing, taken away again."""
+    try:
+        netlink.apply([netem_line(_LOOPBACK), delete_queue(_LOOPBACK)])
+    except NetlinkError:
+        return False
+    return True
 
 
 def netem_line(index: int, *, delay_s: float = 0.0, jitter_s: float = 0.0, loss: float = 0.0) -> Message:

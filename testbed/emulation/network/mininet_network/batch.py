@@ -8,13 +8,15 @@ import contextlib
 import errno
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from testbed.emulation.network.cables import CablePlan, mark_for_removal, remove_marked
+from testbed.emulation.network.cables import CableEnd, CablePlan, mark_for_removal, remove_marked
+from testbed.emulation.network.impairments.redirects import ImpairedEnd, Redirects
+from testbed.emulation.network.impairments.tc_messages import has_netem
 from testbed.emulation.network.kernel.host_namespaces import (
     HostNamespaces,
     argv_inside,
@@ -29,7 +31,7 @@ from testbed.emulation.network.kernel.rtnetlink import (
     make_veth,
     set_up,
 )
-from testbed.emulation.network.mininet_network.messages import queue_messages
+from testbed.emulation.network.mininet_network.messages import queue_messages, relayed
 from testbed.emulation.network.mininet_network.requests import Requests
 from testbed.emulation.network.open_vswitch.bridges import (
     Bridge,
@@ -51,6 +53,8 @@ from testbed.errors import CapabilityError, InvalidRunError
 
 _LOOPBACK = 1
 _CONNECTED_S = 0.25
+_FIRST_DETOUR = 100_000
+"""Of a network's own numbers, those of ``LinkControl`` come before."""
 
 
 class Batch(Requests):
@@ -71,6 +75,7 @@ class Batch(Requests):
         self._flushing, self._within = False, 0.0
         self._connected: tuple[float, set[str]] = (0.0, set())
         self._made = 0
+        self._detours = Redirects(self.namespaces, mtu=mtu, seed=1, first=_FIRST_DETOUR)
 
     @cached_property
     def datapath(self) -> Datapath:
@@ -180,10 +185,21 @@ class Batch(Requests):
 
     def _shape(self) -> None:
         queues, self.queues = self.queues, {}
-        messages = (
-            (one.host, m) for one, values in queues.items() for m in queue_messages(one.index, values, self.mtu)
+        netem = not queues or self._has_netem
+        self.namespaces.apply(
+            (one.host, message)
+            for one, values in queues.items()
+            for message in queue_messages(one.index, values, self.mtu, netem=netem)
         )
-        self.namespaces.apply(messages)
+        if not netem:
+            ends = [_relayed_end(one, values) for one, values in queues.items()]
+            self._detours.prepare(ends)
+            for end in ends:
+                self._detours.switch(end)
+
+    @cached_property
+    def _has_netem(self) -> bool:
+        return has_netem(self.namespaces.netlink_of(None))
 
     def add_port(self, switch: Any, interface: Any) -> None:
         """The daemon that has the bridge takes the interface."""
@@ -225,6 +241,7 @@ class Batch(Requests):
         self.closed = True
         with contextlib.suppress(BaseException):
             self._await_daemons()
+        self._detours.close()
         switches, self._switches = self._switches, None
         if switches is not None:
             switches.pause()
@@ -235,6 +252,14 @@ class Batch(Requests):
         if switches is not None and not switches.releases_ports_first:
             switches.stop()
         self.namespaces.close()
+
+
+def _relayed_end(interface: Any, values: Mapping[str, Any]) -> ImpairedEnd:
+    """Where the kernel has no netem: what a process does to the packets that the interface sends."""
+    impairments, delay_s = relayed(values)
+    end = CableEnd(interface=interface.name, index=interface.index, host=interface.host, link=None)
+    link = (str(interface.node), interface.name, 0)
+    return ImpairedEnd(end=end, link=link, impairments=impairments, delay_s=delay_s)
 
 
 def as_bridge(switch: Any, targets: Sequence[str]) -> Bridge:

@@ -16,6 +16,7 @@ from testbed.emulation.network.kernel.rtnetlink import (
 )
 from testbed.emulation.network.kernel.shaping import rate_queue
 from testbed.errors import InputError
+from topologies.impairments import ExtraDelay, Impairments, RandomLoss
 from topologies.text import units
 from topologies.text.addresses import packed_mac
 
@@ -50,19 +51,33 @@ def seconds(delay: object) -> float:
     return found
 
 
-def queue_messages(index: int, values: Mapping[str, Any], mtu: int) -> list[Message]:
+def queue_messages(index: int, values: Mapping[str, Any], mtu: int, *, netem: bool = True) -> list[Message]:
     """The queues of an interface by Mininet's parameters: ``bw`` in Mbit/s, ``delay`` and ``jitter`` as tc reads them,
-    ``loss`` in percent, ``max_queue_size`` in packets."""
+    ``loss`` in percent, ``max_queue_size`` in packets. ``netem``: whether the kernel delays and loses."""
     messages, parent = [], ROOT
-    delay_s, loss = seconds(values.get("delay") or 0), float(values.get("loss") or 0) / 100
+    delay_s, jitter_s, loss = _delayed_and_lost(values)
     packets = values.get("max_queue_size")
-    if not 0 <= loss <= 1:
-        raise InputError(f"a loss of {values['loss']} %; give 0 to 100")
-    if delay_s or loss:
-        jitter_s = seconds(values.get("jitter") or 0)
+    if netem and (delay_s or loss):
         messages.append(netem_line(index, delay_s=delay_s, jitter_s=jitter_s, loss=loss))
         parent = NETEM_CHILD
     if values.get("bw"):
         rate_bps = float(values["bw"]) * 1e6
         messages += rate_queue(index, rate_bps=rate_bps, mtu=mtu, packets=packets and int(packets), parent=parent)
     return messages
+
+
+def relayed(values: Mapping[str, Any]) -> tuple[Impairments, float]:
+    """What the relay is to do to packets where the kernel has no netem, and the delay that is the same for all."""
+    delay_s, jitter_s, loss = _delayed_and_lost(values)
+    varying = delay_s and jitter_s
+    words = [RandomLoss(fraction=loss)] if loss else []
+    delays = [ExtraDelay(mean_s=delay_s, jitter_s=min(jitter_s, delay_s))] if varying else []
+    return (*words, *delays), 0.0 if varying else delay_s
+
+
+def _delayed_and_lost(values: Mapping[str, Any]) -> tuple[float, float, float]:
+    """Delay and jitter in seconds, and the share that is lost."""
+    loss = float(values.get("loss") or 0) / 100
+    if not 0 <= loss <= 1:
+        raise InputError(f"a loss of {values['loss']} %; give 0 to 100")
+    return seconds(values.get("delay") or 0), seconds(values.get("jitter") or 0), loss

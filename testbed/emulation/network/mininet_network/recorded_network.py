@@ -128,7 +128,7 @@ def document_of(net: RecordedMininet, requests: RecordedRequests) -> JsonObject:
         nodes.append({"id": switch.name, "kind": "switch", **dpid})
     links = []
     for link in net.links:
-        entry: JsonObject = {}
+        entry: JsonObject = dict(link.stated)
         for number, intf in enumerate((link.intf1, link.intf2), start=1):
             entry |= {f"params{number}": _interface(intf), f"port{number}": intf.node.ports.get(intf)}
         links.append(link_entry(link.intf1.node.name, link.intf2.node.name, entry, notes, given))
