@@ -55,6 +55,21 @@ def test_linux_nodes_with_several_cables_forward_and_vendors_kinds_are_said(tmp_
     assert network.links[0].attributes["mtu"] == 9000 and "\n" not in note
 
 
+def test_addresses_of_ends_in_the_long_form_are_the_hosts(tmp_path: Path) -> None:
+    lab = """
+topology:
+  nodes: {pc: {kind: linux}, sw: {kind: bridge}}
+  links:
+    - type: veth
+      endpoints:
+        - {node: pc, interface: eth1, mac: "02:00:00:00:00:07", ipv4: 10.9.0.7/24, ipv6: "fd00::7/64"}
+        - {node: sw, interface: eth1}
+"""
+    network, note = read(tmp_path, "long.clab.yml", lab)
+    assert (network.node("pc").addresses, network.node("pc").mac) == ((("10.9.0.7", 24),), "02:00:00:00:00:07")
+    assert "kept, but not read: ipv6 (links)" in note
+
+
 @pytest.mark.parametrize(
     ("words", "capacity_bps", "delay_s", "impairments"),
     [

@@ -140,7 +140,11 @@ def _document(text: str, ending: str, notes: list[str]) -> Any:
         return containerlab_document(text, notes)
     if start.startswith(("{", "[")) or ending in (".json", ".mn"):
         document = parse_json(text)
-        return miniedit_document(document, notes) if is_miniedit(document) else document
+        if is_miniedit(document):
+            return miniedit_document(document, notes)
+        from topologies.files.values import has_parts, parts_document
+
+        return parts_document(document) if isinstance(document, dict) and has_parts(document) else document
     if ending in _OTHERS:
         raise TopologyError(f"{_OTHERS[ending]} ({READ})")
     if start.startswith("?SNDlib") or _NATIVE.search(start):
