@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from testbed.emulation.machine.encryption import encryption_means
-from testbed.emulation.machine.provenance import SYSTEM_PATH, find_program, version_line
+from testbed.emulation.machine.provenance import find_program, refusal, version_line
 from testbed.emulation.network.open_vswitch.switches import tun_problem
 from testbed.emulation.sandbox.sandbox import in_sandbox, probe_sandbox, sandbox_command
 from testbed.emulation.sandbox.sandbox_entry import SOCKET_MEMORY_BYTES
@@ -100,6 +100,24 @@ _DETOUR = (
     "tc qdisc add dev lo clsact && tc filter add dev lo egress bpf bytecode '1,6 0 0 4294967295' "
     "action mirred egress redirect dev lo"
 )
+_COMMANDS = {
+    "htb": (
+        "tc qdisc add dev lo root handle 1: htb && tc qdisc del dev lo root",
+        "htb can be set",
+        "sudo modprobe sch_htb (tbf is used; htb is for --queueing priority)",
+    ),
+    "vxlan": (
+        "ip link add vx$$ type vxlan id 42 dstport 4789 remote 127.0.0.1 dev lo && ip link del vx$$",
+        "the kernel makes VXLAN cables between machines",
+        "sudo modprobe vxlan (cables between machines need it)",
+    ),
+    "wireguard": (
+        "ip link add wg$$ type wireguard && ip link del wg$$",
+        "the kernel can encrypt what goes between machines",
+        "sudo modprobe wireguard (needed only to encrypt what goes between machines)",
+    ),
+}
+"""What the machine's own programs say of the kernel: name -> (commands, what was found where they work, remedy)."""
 SHORT_DELAY_S = 0.002
 """Of less what the relay is late by is too large a part (docs/reference/impairments.md, link delays)."""
 
@@ -128,12 +146,8 @@ def delay_note(delays_s: Sequence[float]) -> str | None:
     )
 
 
-@functools.cache
 def _works(commands: str) -> bool:
-    """Whether the shell's commands work in a network namespace of their own."""
-    path = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"}
-    words = ["unshare", "-rn", "sh", "-c", commands]
-    return subprocess.run(words, capture_output=True, timeout=10, check=False, env=path).returncode == 0
+    return refusal(commands) is None
 
 
 def find_capabilities() -> dict[str, Capability]:
@@ -142,6 +156,7 @@ def find_capabilities() -> dict[str, Capability]:
     found |= {name: _program(program, package) for name, program, package in PROGRAMS}
     found["tun"] = _judged(tun_problem(), "/dev/net/tun opens for reading and writing")
     found |= _trials(found["namespaces"].available and found["openvswitch"].available)
+    found |= {name: _judged(refusal(commands), what, mend) for name, (commands, what, mend) in _COMMANDS.items()}
     found |= several_machines()
     found["socket_memory"] = _socket_memory()
     found["isal"] = _isal()

@@ -5,7 +5,6 @@ Each trial sets up the real thing, and where that can be done in a moment measur
 
 import json
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -127,33 +126,6 @@ def _datapath(_: Netlink) -> str:
     return "a bridge was made in the kernel" if chosen == "kernel" else "a bridge was made in user space"
 
 
-def _accepted(found: str, *commands: str) -> Callable[[Netlink], str]:
-    """The trial that the machine's own programs carry these commands out."""
-
-    def trial(_: Netlink) -> str:
-        for words in map(str.split, commands):
-            try:
-                done = subprocess.run(words, capture_output=True, text=True, timeout=5, check=False)
-            except (OSError, subprocess.TimeoutExpired) as error:
-                raise CapabilityError(f"{words[0]}: {error}") from error
-            if done.returncode != 0:
-                raise CapabilityError(f"{words[0]}: {(done.stderr.strip().splitlines() or ['refused'])[0]}")
-        return found
-
-    return trial
-
-
-_htb = _accepted("htb can be set", "tc qdisc add dev trial0 root handle 1: htb", "tc qdisc del dev trial0 root")
-_vxlan = _accepted(
-    "the kernel makes VXLAN cables between machines",
-    "ip link add trial4 type vxlan id 42 dstport 4789 remote 127.0.0.1 dev lo",
-    "ip link del trial4",
-)
-_wireguard = _accepted(
-    "the kernel can encrypt what goes between machines", "ip link add trial5 type wireguard", "ip link del trial5"
-)
-
-
 TRIALS: dict[str, tuple[Callable[[Netlink], str], str]] = {
     "kernel_datapath": (
         _kernel_datapath,
@@ -161,15 +133,12 @@ TRIALS: dict[str, tuple[Callable[[Netlink], str], str]] = {
     ),
     "datapath": (_datapath, "see openvswitch, tun and kernel_datapath"),
     "shaping": (_shaping, "sudo modprobe sch_tbf"),
-    "htb": (_htb, "sudo modprobe sch_htb (tbf is used; htb is for --queueing priority)"),
     "netem": (_netem, "sudo modprobe sch_netem, or a kernel that has it; without it a process makes links' delays"),
     "packet_loss": (_packet_loss, "sudo modprobe cls_bpf sch_ingress"),
     "impairments": (
         _impairments,
         "sudo modprobe cls_bpf act_mirred; without them links cannot be impaired",
     ),
-    "vxlan": (_vxlan, "sudo modprobe vxlan (cables between machines need it)"),
-    "wireguard": (_wireguard, "sudo modprobe wireguard (needed only to encrypt what goes between machines)"),
 }
 """Name -> (trial: what was found, or CapabilityError or NetlinkError; remedy)."""
 

@@ -7,8 +7,10 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
+from testbed.emulation.sandbox.sandbox import in_sandbox
 from testbed.model.run_records import Manifest
 from topologies.text.json_types import Json, JsonObject
 
@@ -18,6 +20,20 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
 def find_program(name: str) -> str | None:
     """Full path of a program, system directories included even where an ordinary user's PATH leaves them out."""
     return shutil.which(name) or shutil.which(name, path=SYSTEM_PATH)
+
+
+@cache
+def refusal(commands: str) -> str | None:
+    """Why the shell's commands do not work in a network namespace of their own (a sandbox is one), None where they
+    do."""
+    apart = [] if in_sandbox() else ["unshare", "-rn"]
+    path = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"}
+    words = [*apart, "sh", "-c", commands]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=10, check=False, env=path)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{words[0]}: {error}"
+    return (done.stderr.strip().splitlines() or ["refused"])[0] if done.returncode else None
 
 
 def version_line(name: str) -> str:
