@@ -228,10 +228,6 @@ class Prompt(CLI):  # type: ignore[misc]
         name, rest = first_word(line)
         self._run_at(shlex.split(name)[0], rest)
 
-    def do_noecho(self, line: str) -> None:
-        """Run an interactive command with echoing turned off: noecho NODE COMMAND"""
-        super().do_noecho(line)
-
     def default(self, line: str) -> None:
         """Of ``noecho``: a node and its command."""
         self.do_node(line)

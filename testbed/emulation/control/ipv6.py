@@ -38,11 +38,16 @@ def ipv6_address(ip: str) -> str:
     return str(IPv6Address(_PREFIX | int(IPv4Address(ip)) & 0xFFFFFF))
 
 
+def require_room(mtu: int) -> None:
+    """InputError for packets that are too small for IPv6."""
+    if mtu < MIN_MTU:
+        raise InputError(f"--ipv6: an MTU of {mtu} bytes; IPv6 needs {MIN_MTU} or more (--mtu)")
+
+
 def add_ipv6(net: EmulatedNetwork, *, rules: bool = True) -> None:
-    """Give every host its address and the others as neighbours and, with ``rules``, let every pair talk over shortest
-    paths. Raises InputError for too small an MTU, CapabilityError on a kernel without IPv6."""
-    if net.mtu < MIN_MTU:
-        raise InputError(f"--ipv6: an MTU of {net.mtu} bytes; IPv6 needs {MIN_MTU} or more (--mtu)")
+    """Give every host that is here its address and the others as neighbours and, with ``rules``, let every pair talk
+    over shortest paths. Raises InputError for too small an MTU, CapabilityError on a kernel without IPv6."""
+    require_room(net.mtu)
     if not Path("/proc/sys/net/ipv6").is_dir():
         raise CapabilityError("--ipv6: this kernel has no IPv6")
     if net.wiring.routed:
@@ -53,7 +58,7 @@ def add_ipv6(net: EmulatedNetwork, *, rules: bool = True) -> None:
     }
     connected = {device for cable in net.wiring.cables for device in (cable.a, cable.b)}
     for host in net.wiring.hosts:
-        if host.name in connected:
+        if host.name in connected & net.namespaces.pids.keys():
             _add_to(net, host, known)
     if rules:
         ports = ShortestPaths(net.wiring).ports
@@ -64,6 +69,7 @@ def add_ipv6(net: EmulatedNetwork, *, rules: bool = True) -> None:
                 for host, port in towards.items()
             )
             for switch, towards in ports.items()
+            if switch in net.switch_names
         }
         change_rules(net.wiring, texts)
 

@@ -9,7 +9,8 @@ import sys
 import time
 from collections.abc import Callable
 
-from testbed.emulation.network.impairments.tc_messages import detour_rule, netem_line
+from testbed.emulation.network.impairments.redirects import detour_rule
+from testbed.emulation.network.kernel.queues import netem_line, token_bucket
 from testbed.emulation.network.kernel.rtnetlink import (
     Message,
     Netlink,
@@ -21,7 +22,6 @@ from testbed.emulation.network.kernel.rtnetlink import (
     packet_gate,
     set_up,
 )
-from testbed.emulation.network.kernel.shaping import token_bucket
 from testbed.emulation.network.open_vswitch.bridges import Bridge, bridge_operations
 from testbed.emulation.network.open_vswitch.switches import PrivateSwitches, choose_datapath, probe_kernel_datapath
 from testbed.errors import CapabilityError

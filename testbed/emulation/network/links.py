@@ -14,12 +14,10 @@ from functools import cached_property
 from testbed.emulation.network.cables import CableEnd, CablePlan
 from testbed.emulation.network.impairments.redirects import ImpairedEnd, Redirects
 from testbed.emulation.network.impairments.relay import LaneReport
-from testbed.emulation.network.impairments.tc_messages import NETEM_CHILD, has_netem, netem_line
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
 from testbed.emulation.network.kernel.link_meter import LinkMeter
-from testbed.emulation.network.kernel.priority_queues import priority_buckets
+from testbed.emulation.network.kernel.queues import has_netem, link_queues, netem_line
 from testbed.emulation.network.kernel.rtnetlink import (
-    ROOT,
     InterfaceCounters,
     Message,
     NetlinkError,
@@ -27,7 +25,6 @@ from testbed.emulation.network.kernel.rtnetlink import (
     packet_gate,
     set_up,
 )
-from testbed.emulation.network.kernel.shaping import burst_bytes, packets_waiting, rate_queue
 from testbed.errors import CapabilityError, InputError
 from testbed.faults.fault import Direction, Fault
 from testbed.faults.impaired_link import queue_bytes
@@ -55,7 +52,6 @@ class LinkControl:
         self._laid = cables, namespaces
         self.forgotten: dict[str, dict[Message, None]] = {}
         """Interface of a host -> what it has to be told again when it was down: its neighbours and routes."""
-        self._gated: set[str] = set()
         self._losing: dict[str, float] = {}
         self._always_lost: dict[str, float] = {}
         self._requested_loss: dict[str, float] = {}
@@ -92,18 +88,18 @@ class LinkControl:
             return
         ends = self._cables.sending
         delayed = {link: end for link, end in ends.items() if end.link is not None and end.link.delay_s}
-        by_netem = bool(delayed) and self._has_netem
+        if delayed and self._has_netem:
+            self._delayed_by_netem |= {end.interface for end in delayed.values()}
+        held = [(end, link) for end in ends.values() if (link := self._link_of(end)) is not None]
         try:
-            self.namespaces.apply((end.host, one) for end in ends.values() for one in self._shaping(end, by_netem))
+            self.namespaces.apply((end.host, one) for end, link in held for one in self._queues(end, link))
         except NetlinkError as error:
             if error.errno == _MISSING and self._first_udp_port is not None:
                 raise CapabilityError(
                     "this kernel has no priority queues; load them (sudo modprobe sch_htb cls_bpf)"
                 ) from error
             raise _shaping_refused(error) from error
-        if by_netem:
-            self._delayed_by_netem |= {end.interface for end in delayed.values()}
-        elif delayed:
+        if delayed and not self._delayed_by_netem:
             self.impair_always(list(delayed))
 
     @cached_property
@@ -120,7 +116,6 @@ class LinkControl:
         ends = ends if len(ends) <= MOST_HOOKS else ends[:1]
         with contextlib.suppress(NetlinkError):  # the first fault will say what is missing
             self.namespaces.apply((end.host, packet_gate(end.index)) for end in ends)
-            self._gated.update(end.interface for end in ends)
 
     def set_link(self, link: LinkId, up: bool, direction: Direction = "both") -> float:
         """Cut the link or bring it back; the monotonic time at which that was in force.
@@ -242,31 +237,14 @@ class LinkControl:
                 ) from error
 
     def _classify(self, end: CableEnd, fraction: float) -> float:
-        netlink, gate = self.namespaces.netlink_of(end.host), packet_gate(end.index)
-        if fraction > 0:
-            rule = drop_rule(end.index, fraction)
-            if end.interface not in self._gated:
-                netlink.apply([gate, rule])
-            else:
-                try:
-                    netlink.apply([rule])
-                except NetlinkError:  # a bridge that was configured again has removed the hook
-                    netlink.apply([gate, rule])
-            self._gated.add(end.interface)
+        netlink = self.namespaces.netlink_of(end.host)
+        if fraction > 0:  # a bridge that was configured again has removed the hook
+            netlink.apply([packet_gate(end.index), drop_rule(end.index, fraction)])
         elif self._losing.get(end.interface, 0.0) > 0:
             with contextlib.suppress(NetlinkError):  # gone with its hook: what was requested
                 netlink.apply([drop_rule(end.index, 1.0, "remove")])
         self._losing[end.interface] = fraction
         return time.monotonic()
-
-    def _shaping(self, end: CableEnd, by_netem: bool) -> list[Message]:
-        """Delay first, then rate: packets enter the pipe, and leave it no faster than the capacity."""
-        link = self._link_of(end)
-        if link is None:
-            return []
-        if link.delay_s > 0 and by_netem:
-            return [netem_line(end.index, delay_s=link.delay_s), *self._bucket(end, link, NETEM_CHILD)]
-        return self._bucket(end, link, ROOT)
 
     def _link_of(self, end: CableEnd) -> Link | None:
         """What the link that the end sends is now; without shaping it has no delay."""
@@ -274,17 +252,16 @@ class LinkControl:
             return None if end.link is None else self._changed.get(end.link.id, end.link)
         return replace(end.link, delay_s=0.0)
 
-    def _bucket(self, end: CableEnd, link: Link, parent: int) -> list[Message]:
-        rate_bps, packets = link.capacity_bps, link.queue_packets
-        if self._first_udp_port is None:
-            return rate_queue(end.index, rate_bps=rate_bps, mtu=self.mtu, packets=packets, parent=parent)
-        return priority_buckets(
+    def _queues(self, end: CableEnd, link: Link) -> list[Message]:
+        """All queues of the end, as the link is now."""
+        delayed = end.interface in self._delayed_by_netem
+        return link_queues(
             end.index,
-            rate_bps=rate_bps,
-            burst_bytes=burst_bytes(rate_bps, self.mtu),
-            queue_packets=packets_waiting(rate_bps, self.mtu, packets),
+            rate_bps=link.capacity_bps,
+            mtu=self.mtu,
+            packets=link.queue_packets,
+            netem=netem_line(end.index, delay_s=link.delay_s) if delayed else None,
             first_udp_port=self._first_udp_port,
-            parent=parent,
         )
 
     def configure(self, link: LinkId, settings: LinkSettings) -> float:
@@ -306,32 +283,23 @@ class LinkControl:
             assert before is not None and end.link is not None
             now = end.link if settings.reset else settings.applied_to(before)
             lost = 0.0 if settings.reset else settings.loss_fraction
+            relayed = now.delay_s != before.delay_s and not self._has_netem
             with self._lock:
                 self._changed[one] = now
-                if now.capacity_bps != before.capacity_bps:
-                    parent = NETEM_CHILD if end.interface in self._delayed_by_netem else ROOT
-                    try:
-                        self.namespaces.netlink_of(end.host).apply(self._bucket(end, now, parent))
-                    except NetlinkError as error:
-                        raise _shaping_refused(error) from error
-                if now.delay_s != before.delay_s:
-                    self._delay_again(one, end)
+                if now.delay_s != before.delay_s and not relayed:
+                    self._delayed_by_netem.add(end.interface)
+                try:
+                    self.namespaces.netlink_of(end.host).apply(self._queues(end, now) if now != before else [])
+                except NetlinkError as error:
+                    raise _shaping_refused(error) from error
+                if relayed:  # what else happens to its packets stays
+                    self._impair(one, self._added.get(one, ()), "forward")
             if lost is not None and lost != self._always_lost.get(end.interface, 0.0):
                 self._always_lost[end.interface] = lost
                 self._lose_at(end, self._requested_loss.get(end.interface, 0.0))
             if now == end.link and not self._always_lost.get(end.interface):
                 self._changed.pop(one)
         return time.monotonic()
-
-    def _delay_again(self, link: LinkId, end: CableEnd) -> None:
-        """The link's own delay has changed: what else happens to its packets stays."""
-        if self._has_netem:
-            now = self._changed[link]
-            behind = [] if end.interface in self._delayed_by_netem else self._bucket(end, now, NETEM_CHILD)
-            self.namespaces.netlink_of(end.host).apply([netem_line(end.index, delay_s=now.delay_s), *behind])
-            self._delayed_by_netem.add(end.interface)
-        else:
-            self._impair(link, self._added.get(link, ()), "forward")
 
     def configured(self) -> Mapping[LinkId, str]:
         """Links that are no longer what the network says -> what they are."""

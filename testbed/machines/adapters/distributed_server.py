@@ -27,7 +27,6 @@ class DistributedHandlers:
             "describe": self._describe,
             "exec": self._exec,
             "capture": self._refuse_recording,
-            "configure": self._refuse_settings,
             **link_handlers(self.network, self.faults),
         }
 
@@ -60,9 +59,6 @@ class DistributedHandlers:
             send(sock, {"code": attend_here(program, sock, request.descriptors)})
         finally:
             request.close()
-
-    def _refuse_settings(self, sock: socket.socket, _: Frame) -> None:
-        raise InputError("config: links are set on a network on one machine; here fault LINK loss F, or delay:S")
 
     def _refuse_recording(self, sock: socket.socket, _: Frame) -> None:
         raise InputError("capture: links are recorded on a network on one machine; record in a host with testbed exec")

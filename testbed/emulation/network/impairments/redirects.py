@@ -10,17 +10,23 @@ import socket
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from testbed.emulation.network.cables import CableEnd, CablePlan
 from testbed.emulation.network.impairments.relay import Lane, LaneReport, Relay
-from testbed.emulation.network.impairments.tc_messages import detour_rule
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
 from testbed.emulation.network.kernel.rtnetlink import (
+    CLSACT_EGRESS,
+    Message,
     VethEnd,
+    attribute,
+    bpf_rule,
     compute_checksums,
     make_veth,
     packet_gate,
+    remove_bpf_rule,
     set_up,
+    text,
 )
 from testbed.faults.impaired_link import MIN_QUEUE_PACKETS, ImpairedLink
 from topologies.impairments import Impairments, impairment_text, to_text
@@ -28,6 +34,9 @@ from topologies.network import LinkId, label_of
 
 LANES_OF_RELAY, MOST_RELAYS = 32, 4
 """A process has so many lanes where there are processors for more."""
+_DETOUR_PRIORITY = 1
+"""Before the rule that drops packets (2): a packet that comes back from its detour may still be dropped, once."""
+_NESTED = 0x8000
 _FIRST_INDEX = 1_000_000
 _FIRST_MARK = 0x7E570000
 _RECEIVE_BYTES, _SEND_BYTES = 4 << 20, 4 << 20
@@ -150,3 +159,26 @@ class Redirects:
 def _mark(end: CableEnd) -> int:
     """Of its own for each interface: a switch in the kernel may pass a packet on with the mark that it came with."""
     return _FIRST_MARK + end.index
+
+
+def detour_rule(index: int, *, mark: int, through: int, action: Literal["add", "remove"] = "add") -> Message:
+    """Send what the interface sends out of the interface ``through`` instead, but for packets with that mark: those
+    have been there.
+
+    A classic BPF classifier and a redirecting action, at the interface's hook before its queues (clsact); ordinary
+    users may set both in namespaces of their own, which they may not do with extended BPF programs.
+    """
+    if action == "remove":
+        return remove_bpf_rule(index, CLSACT_EGRESS, _DETOUR_PRIORITY)
+    load_word, jump_if_equal, answer = 0x20, 0x15, 0x06
+    ancillary_mark, no_match, match = 0xFFFFF000 + 20, 0, 0xFFFFFFFF
+    steps = (
+        (load_word, 0, 0, ancillary_mark),
+        (jump_if_equal, 0, 1, mark),
+        (answer, 0, 0, no_match),
+        (answer, 0, 0, match),
+    )
+    stolen, redirect = 4, 1
+    target = struct.pack("=IIiiiiI", 0, 0, stolen, 0, 0, redirect, through)
+    mirred = attribute(1, text(1, "mirred") + attribute(2 | _NESTED, attribute(2, target)))
+    return bpf_rule(index, CLSACT_EGRESS, _DETOUR_PRIORITY, steps, attribute(1 | _NESTED, mirred))

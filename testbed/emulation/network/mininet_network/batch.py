@@ -16,13 +16,13 @@ from typing import Any
 
 from testbed.emulation.network.cables import CableEnd, CablePlan, mark_for_removal, remove_marked
 from testbed.emulation.network.impairments.redirects import ImpairedEnd, Redirects
-from testbed.emulation.network.impairments.tc_messages import has_netem
 from testbed.emulation.network.kernel.host_namespaces import (
     HostNamespaces,
     argv_inside,
     raise_open_file_limit,
     words_called,
 )
+from testbed.emulation.network.kernel.queues import has_netem
 from testbed.emulation.network.kernel.rtnetlink import (
     Message,
     NetlinkError,

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from testbed.emulation.network.impairments.tc_messages import NETEM_CHILD, netem_line
+from testbed.emulation.network.kernel.queues import link_queues, netem_line
 from testbed.emulation.network.kernel.rtnetlink import (
-    ROOT,
     RTM_DELLINK,
     RTM_NEWADDR,
     RTM_NEWLINK,
@@ -14,7 +13,6 @@ from testbed.emulation.network.kernel.rtnetlink import (
     attribute,
     link_header,
 )
-from testbed.emulation.network.kernel.shaping import rate_queue
 from testbed.errors import InputError
 from topologies.impairments import ExtraDelay, Impairments, RandomLoss
 from topologies.text import units
@@ -54,16 +52,10 @@ def seconds(delay: object) -> float:
 def queue_messages(index: int, values: Mapping[str, Any], mtu: int, *, netem: bool = True) -> list[Message]:
     """The queues of an interface by Mininet's parameters: ``bw`` in Mbit/s, ``delay`` and ``jitter`` as tc reads them,
     ``loss`` in percent, ``max_queue_size`` in packets. ``netem``: whether the kernel delays and loses."""
-    messages, parent = [], ROOT
     delay_s, jitter_s, loss = _delayed_and_lost(values)
-    packets = values.get("max_queue_size")
-    if netem and (delay_s or loss):
-        messages.append(netem_line(index, delay_s=delay_s, jitter_s=jitter_s, loss=loss))
-        parent = NETEM_CHILD
-    if values.get("bw"):
-        rate_bps = float(values["bw"]) * 1e6
-        messages += rate_queue(index, rate_bps=rate_bps, mtu=mtu, packets=packets and int(packets), parent=parent)
-    return messages
+    line = netem_line(index, delay_s=delay_s, jitter_s=jitter_s, loss=loss) if netem and (delay_s or loss) else None
+    rate_bps, packets = float(values.get("bw") or 0) * 1e6 or None, values.get("max_queue_size")
+    return link_queues(index, rate_bps=rate_bps, mtu=mtu, packets=packets and int(packets), netem=line)
 
 
 def relayed(values: Mapping[str, Any]) -> tuple[Impairments, float]:

@@ -15,7 +15,7 @@ from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pyroute2.netlink.rtnl.marshal import MarshalRtnl
 from pyroute2.netlink.rtnl.tcmsg.common import tick_in_usec
 
-from testbed.emulation.network.impairments.tc_messages import netem_line
+from testbed.emulation.network.kernel.queues import netem_line, token_bucket
 from testbed.emulation.network.kernel.rtnetlink import (
     Message,
     Netlink,
@@ -31,7 +31,6 @@ from testbed.emulation.network.kernel.rtnetlink import (
     set_group,
     set_up,
 )
-from testbed.emulation.network.kernel.shaping import token_bucket
 
 REQUEST, ACK, REPLACE, EXCL, CREATE = 0x1, 0x4, 0x100, 0x200, 0x400
 NEW_LINK, DEL_LINK, NEW_QUEUE, DEL_QUEUE, NEW_FILTER, DEL_FILTER = 16, 17, 36, 37, 44, 45
