@@ -16,7 +16,7 @@ import testbed
 from tests.helpers.drawn import drawn
 from topologies import Network, load_network
 from topologies.errors import TopologyError
-from topologies.files.reading import NetworkNote
+from topologies.files.foreign import NetworkNote
 
 
 def read(folder: Path, name: str, text: str) -> tuple[Network, str]:

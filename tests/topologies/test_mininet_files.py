@@ -23,7 +23,7 @@ from tests.helpers.warm import TESTBED, run
 from topologies import Network, load_network
 from topologies.adapters import python_files
 from topologies.errors import TopologyError
-from topologies.files.reading import NetworkNote
+from topologies.files.foreign import NetworkNote
 
 FILES = sorted((Path(__file__).parent / "mininet_files").glob("*.py"))
 _HEAD = re.compile(

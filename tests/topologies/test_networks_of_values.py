@@ -22,8 +22,8 @@ from tests.helpers.drawn import drawn
 from tests.topologies.test_network_files_round_trip import networks
 from topologies import Network, load_network
 from topologies.errors import TopologyError
+from topologies.files.foreign import NetworkNote
 from topologies.files.node_link import network_document
-from topologies.files.reading import NetworkNote
 
 
 @pytest.fixture(autouse=True)

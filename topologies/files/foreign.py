@@ -40,6 +40,10 @@ Retained = dict[str, dict[str, None]]
 """Names of attributes by where they stand: graph, nodes, links; what was left out, and Mininet's that were read."""
 
 
+class NetworkNote(UserWarning):
+    """What was kept without being read, left out or changed of a file of a network."""
+
+
 def adapted(document: object, notes: list[str], *, mininet: Literal["no", "noted", "yes"] = "noted") -> Any:
     """The document as ``parse_document`` takes it; what was done to it is added to ``notes``.
 

@@ -9,9 +9,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 from topologies.errors import TopologyError
-from topologies.files.foreign import adapted, refuse_programs, without_loops
+from topologies.files.foreign import NetworkNote, adapted, refuse_programs, without_loops
 from topologies.files.node_link import parse_document
-from topologies.files.reading import NetworkNote
 from topologies.mininet.miniedit import is_miniedit, miniedit_document
 from topologies.mininet.topo import is_topo, topo_document
 from topologies.network import Network

@@ -269,15 +269,14 @@ def _socket_memory(folder: Path = Path("/proc/sys/net/core")) -> Capability:
 
 
 def _isal() -> Capability:
-    import ctypes
+    from fec.adapters.isal import build_engine
+    from fec.errors import EngineUnavailable
 
-    for name in ("libisal.so.2", "libisal.so"):
-        try:
-            ctypes.CDLL(name)
-        except OSError:
-            continue
-        return _there(name)
-    return _missing("no ISA-L shared library; another coding engine is used", _APT + "libisal2")
+    try:
+        build_engine()
+    except EngineUnavailable:
+        return _missing("no ISA-L shared library; another coding engine is used", _APT + "libisal2")
+    return _there("libisal.so.2")
 
 
 def _machine() -> dict[str, Capability]:
