@@ -26,11 +26,7 @@ _UNITS = {"capacity_bps": "bits a second", "delay_s": "seconds"}
 _QUANTITIES = (("capacity", "capacity_bps", rate_bps, "10Mbps"), ("delay", "delay_s", seconds, "5ms"))
 _RAW = "LinkSpeedRaw"
 """The Topology Zoo's capacity, in bits a second."""
-_PROGRAMS = {
-    "adjacency": "networkx' adjacency lists",
-    "elements": "Cytoscape files",
-    "topology": "GNS3 projects",
-}
+_PROGRAMS = {"adjacency": "networkx' adjacency lists", "elements": "Cytoscape files", "topology": "GNS3 projects"}
 """Whose files of JSON have that key, and not both nodes and links."""
 _SHOWN = 60
 

@@ -15,12 +15,7 @@ from testbed.commands.arguments import LiveOptions, add_options, adder
 from testbed.commands.network.up_distributed import banner, ended_with_machines
 from testbed.commands.parsing import read_ends
 from testbed.commands.runs import start_live
-from testbed.commands.several_machines import (
-    MachineOptions,
-    enter_unless_elsewhere,
-    machines_request,
-    said_when_lost,
-)
+from testbed.commands.several_machines import MachineOptions, enter_unless_elsewhere, machines_request, said_when_lost
 from testbed.errors import InputError, InvalidRunError
 from testbed.model.naming.names import parse_captures
 from testbed.model.naming.printable import printable

@@ -135,10 +135,7 @@ TRIALS: dict[str, tuple[Callable[[Netlink], str], str]] = {
     "shaping": (_shaping, "sudo modprobe sch_tbf"),
     "netem": (_netem, "sudo modprobe sch_netem, or a kernel that has it; without it a process makes links' delays"),
     "packet_loss": (_packet_loss, "sudo modprobe cls_bpf sch_ingress"),
-    "impairments": (
-        _impairments,
-        "sudo modprobe cls_bpf act_mirred; without them links cannot be impaired",
-    ),
+    "impairments": (_impairments, "sudo modprobe cls_bpf act_mirred; without them links cannot be impaired"),
 }
 """Name -> (trial: what was found, or CapabilityError or NetlinkError; remedy)."""
 

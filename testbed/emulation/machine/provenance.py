@@ -52,11 +52,7 @@ PACKAGES = ("parallel-communications-testbed", "mininet", "networkx", "numba", "
 def describe_run(*, command: str, seed: int = 1, plans: Sequence[Json] = ()) -> Manifest:
     """The manifest of a run that starts now on this machine; the result store adds name, run id and times."""
     return Manifest(
-        command=command,
-        seed=seed,
-        versions=software_versions(),
-        machine=describe_machine(),
-        plans=tuple(plans),
+        command=command, seed=seed, versions=software_versions(), machine=describe_machine(), plans=tuple(plans)
     )
 
 

@@ -36,10 +36,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.emulation.network.addresses import HostAddresses
 from testbed.emulation.network.cables import CablePlan
-from testbed.emulation.network.kernel.host_namespaces import (
-    argv_inside,
-    packet_socket_drops,
-)
+from testbed.emulation.network.kernel.host_namespaces import argv_inside, packet_socket_drops
 from testbed.emulation.network.kernel.packet_capture import Capture
 from testbed.emulation.network.kernel.resource_check import NetworkSize, require_resources
 from testbed.emulation.network.kernel.rtnetlink import Message, Netlink, NetlinkError, VethEnd, packet_gate

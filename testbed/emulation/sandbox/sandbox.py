@@ -67,12 +67,7 @@ def enter_sandbox(argv: Sequence[str], *, name: str | None = None) -> None:
     os.execv(words[0], words)
 
 
-def sandbox_command(
-    command: Sequence[str],
-    *,
-    die_with_parent: bool = False,
-    clock_offset_s: float = 0.0,
-) -> list[str]:
+def sandbox_command(command: Sequence[str], *, die_with_parent: bool = False, clock_offset_s: float = 0.0) -> list[str]:
     """The words that run ``command`` in a sandbox. ``die_with_parent``: the sandbox ends when its parent thread does.
 
     ``clock_offset_s``: by how much the monotonic clock inside is ahead (a time namespace).

@@ -41,12 +41,7 @@ from testbed.emulation.network.open_vswitch.bridges import (
     shares_of,
 )
 from testbed.emulation.network.open_vswitch.switch_daemon import Datapath
-from testbed.emulation.network.open_vswitch.switches import (
-    MOST_PORTS,
-    SHARE_PORTS,
-    PrivateSwitches,
-    choose_datapath,
-)
+from testbed.emulation.network.open_vswitch.switches import MOST_PORTS, SHARE_PORTS, PrivateSwitches, choose_datapath
 from testbed.emulation.sandbox.process_lifetime import confined
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import CapabilityError, InvalidRunError

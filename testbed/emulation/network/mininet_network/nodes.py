@@ -18,13 +18,7 @@ from mininet.net import Mininet
 from mininet.node import CPULimitedHost, Host, IVSSwitch, Node, OVSBridge, OVSSwitch, Switch, UserSwitch
 
 from testbed.emulation.network.kernel.routes import add_route
-from testbed.emulation.network.kernel.rtnetlink import (
-    Message,
-    NetlinkError,
-    add_address,
-    add_neighbour,
-    set_up,
-)
+from testbed.emulation.network.kernel.rtnetlink import Message, NetlinkError, add_address, add_neighbour, set_up
 from testbed.emulation.network.mininet_network.batch import Batch
 from testbed.emulation.network.mininet_network.messages import delete_link, remove_address, set_mac
 from testbed.emulation.network.mininet_network.requests import Requests
