@@ -10,18 +10,8 @@ import time
 from collections.abc import Callable
 
 from testbed.emulation.network.impairments.redirects import detour_rule
+from testbed.emulation.network.kernel import rtnetlink as rtnl
 from testbed.emulation.network.kernel.queues import netem_line, token_bucket
-from testbed.emulation.network.kernel.rtnetlink import (
-    Message,
-    Netlink,
-    NetlinkError,
-    VethEnd,
-    delete_queue,
-    drop_rule,
-    make_veth,
-    packet_gate,
-    set_up,
-)
 from testbed.emulation.network.open_vswitch.bridges import Bridge, bridge_operations
 from testbed.emulation.network.open_vswitch.switches import PrivateSwitches, choose_datapath, probe_kernel_datapath
 from testbed.errors import CapabilityError
@@ -57,47 +47,50 @@ def _packets_that_arrive(count: int = _PACKETS) -> int:
         return arrived
 
 
-def _shaping(netlink: Netlink) -> str:
+def _shaping(netlink: rtnl.Netlink) -> str:
     netlink.apply([token_bucket(_A, rate_bps=1e6, burst_bytes=3000, queue_bytes=1_000_000)])
     began = time.monotonic()
     try:
         arrived = _packets_that_arrive(200)
     finally:
-        netlink.apply([delete_queue(_A)])
+        netlink.apply([rtnl.delete_queue(_A)])
     if arrived < 200 or time.monotonic() - began < 0.05:
         raise CapabilityError("tbf is there but does not hold packets back")
     return "tbf holds a link to its rate"
 
 
-def _netem(netlink: Netlink) -> str:
+def _netem(netlink: rtnl.Netlink) -> str:
     netlink.apply([netem_line(_A, delay_s=0.02)])
     began = time.monotonic()
     try:
         _packets_that_arrive(1)
     finally:
-        netlink.apply([delete_queue(_A)])
+        netlink.apply([rtnl.delete_queue(_A)])
     waited = time.monotonic() - began
     if waited < 0.019:
         raise CapabilityError("netem is there but does not delay packets")
     return f"netem: a delay of 20 ms measured as {waited * 1000:.0f} ms"
 
 
-def _packet_loss(netlink: Netlink) -> str:
-    netlink.apply([packet_gate(_A), drop_rule(_A, _LOSS)])
+def _packet_loss(netlink: rtnl.Netlink) -> str:
+    netlink.apply([rtnl.packet_gate(_A), rtnl.drop_rule(_A, _LOSS)])
     arrived = _packets_that_arrive()
-    netlink.apply([drop_rule(_A, _LOSS, "remove")])
+    netlink.apply([rtnl.drop_rule(_A, _LOSS, "remove")])
     lost = 1 - arrived / _PACKETS
     if not 0.3 < lost < 0.7:
         raise CapabilityError(f"a BPF classifier was asked to lose half of the packets and lost {lost:.0%}")
     return f"a BPF classifier: asked to lose 50 %, lost {lost:.0%} of {_PACKETS} packets"
 
 
-def _impairments(netlink: Netlink) -> str:
+def _impairments(netlink: rtnl.Netlink) -> str:
     """Packets of the trial cable are redirected, but for those that come back with their mark."""
     netlink.apply(
-        [make_veth(VethEnd(name="trial2", index=_C), VethEnd(name="trial3", index=_D), mtu=1500), set_up(_D, True)]
+        [
+            rtnl.make_veth(rtnl.VethEnd(name="trial2", index=_C), rtnl.VethEnd(name="trial3", index=_D), mtu=1500),
+            rtnl.set_up(_D, True),
+        ]
     )
-    netlink.apply([packet_gate(_A), detour_rule(_A, mark=1, through=_C)])
+    netlink.apply([rtnl.packet_gate(_A), detour_rule(_A, mark=1, through=_C)])
     away = _packets_that_arrive(20)
     netlink.apply([detour_rule(_A, mark=1, through=_C, action="remove")])
     back = _packets_that_arrive(20)
@@ -106,14 +99,14 @@ def _impairments(netlink: Netlink) -> str:
     return "a process does them, through which these links' packets pass"
 
 
-def _kernel_datapath(_: Netlink) -> str:
+def _kernel_datapath(_: rtnl.Netlink) -> str:
     refused = probe_kernel_datapath()
     if refused is not None:
         raise CapabilityError(f"no Open vSwitch datapath in the kernel ({refused})")
     return "the openvswitch module switches packets in the kernel"
 
 
-def _datapath(_: Netlink) -> str:
+def _datapath(_: rtnl.Netlink) -> str:
     """A real bridge, on the datapath that a run would choose."""
     chosen = choose_datapath()
     switches = PrivateSwitches(chosen)
@@ -126,7 +119,7 @@ def _datapath(_: Netlink) -> str:
     return "a bridge was made in the kernel" if chosen == "kernel" else "a bridge was made in user space"
 
 
-TRIALS: dict[str, tuple[Callable[[Netlink], str], str]] = {
+TRIALS: dict[str, tuple[Callable[[rtnl.Netlink], str], str]] = {
     "kernel_datapath": (
         _kernel_datapath,
         "sudo modprobe openvswitch (user-space switches are used where it is missing)",
@@ -143,14 +136,16 @@ TRIALS: dict[str, tuple[Callable[[Netlink], str], str]] = {
 def main() -> int:
     """Try everything, a line of JSON (name, what was found) as soon as it is known; the others are tried where one
     fails."""
-    with Netlink() as netlink:
-        cable: list[Message] = [make_veth(VethEnd(name="trial0", index=_A), VethEnd(name="trial1", index=_B), mtu=1500)]
-        netlink.apply([*cable, set_up(_B, True)])
+    with rtnl.Netlink() as netlink:
+        cable: list[rtnl.Message] = [
+            rtnl.make_veth(rtnl.VethEnd(name="trial0", index=_A), rtnl.VethEnd(name="trial1", index=_B), mtu=1500)
+        ]
+        netlink.apply([*cable, rtnl.set_up(_B, True)])
         for name, (trial, hint) in TRIALS.items():
             try:
                 found = {"detail": trial(netlink), "lack": "", "mend": ""}
-            except (CapabilityError, NetlinkError) as error:
-                lack = error.strerror if isinstance(error, NetlinkError) else str(error)
+            except (CapabilityError, rtnl.NetlinkError) as error:
+                lack = error.strerror if isinstance(error, rtnl.NetlinkError) else str(error)
                 found = {"detail": "", "lack": lack or "refused", "mend": hint}
             print(json.dumps([name, found]), flush=True)
     return 0

@@ -14,17 +14,10 @@ from functools import cached_property
 from testbed.emulation.network.cables import CableEnd, CablePlan
 from testbed.emulation.network.impairments.redirects import ImpairedEnd, Redirects
 from testbed.emulation.network.impairments.relay import LaneReport
+from testbed.emulation.network.kernel import rtnetlink as rtnl
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
 from testbed.emulation.network.kernel.link_meter import LinkMeter
 from testbed.emulation.network.kernel.queues import has_netem, link_queues, netem_line
-from testbed.emulation.network.kernel.rtnetlink import (
-    InterfaceCounters,
-    Message,
-    NetlinkError,
-    drop_rule,
-    packet_gate,
-    set_up,
-)
 from testbed.errors import CapabilityError, InputError
 from testbed.faults.fault import Direction, Fault
 from testbed.faults.impaired_link import queue_bytes
@@ -50,7 +43,7 @@ class LinkControl:
     def lay(self, cables: CablePlan, namespaces: HostNamespaces) -> None:
         """The cables are there; nothing of them is shaped or lost yet."""
         self._laid = cables, namespaces
-        self.forgotten: dict[str, dict[Message, None]] = {}
+        self.forgotten: dict[str, dict[rtnl.Message, None]] = {}
         """Interface of a host -> what it has to be told again when it was down: its neighbours and routes."""
         self._losing: dict[str, float] = {}
         self._always_lost: dict[str, float] = {}
@@ -93,7 +86,7 @@ class LinkControl:
         held = [(end, link) for end in ends.values() if (link := self._link_of(end)) is not None]
         try:
             self.namespaces.apply((end.host, one) for end, link in held for one in self._queues(end, link))
-        except NetlinkError as error:
+        except rtnl.NetlinkError as error:
             if error.errno == _MISSING and self._first_udp_port is not None:
                 raise CapabilityError(
                     "this kernel has no priority queues; load them (sudo modprobe sch_htb cls_bpf)"
@@ -114,8 +107,8 @@ class LinkControl:
         """
         ends = list(self._cables.sending.values())
         ends = ends if len(ends) <= MOST_HOOKS else ends[:1]
-        with contextlib.suppress(NetlinkError):  # the first fault will say what is missing
-            self.namespaces.apply((end.host, packet_gate(end.index)) for end in ends)
+        with contextlib.suppress(rtnl.NetlinkError):  # the first fault will say what is missing
+            self.namespaces.apply((end.host, rtnl.packet_gate(end.index)) for end in ends)
 
     def set_link(self, link: LinkId, up: bool, direction: Direction = "both") -> float:
         """Cut the link or bring it back; the monotonic time at which that was in force.
@@ -128,7 +121,7 @@ class LinkControl:
         near, far = self._ends_here(link)
         # A host that is taken down forgets its routes and neighbours: the switch's end is pulled where there is one.
         end = far if near.host is not None and far.host is None else near
-        messages = [set_up(end.index, up)]
+        messages = [rtnl.set_up(end.index, up)]
         if up:
             messages += self.forgotten.get(end.interface, ())
         with self._lock:
@@ -180,7 +173,7 @@ class LinkControl:
             self._added[required.link] = impairments
             try:
                 self._detours.switch(required)
-            except NetlinkError as error:
+            except rtnl.NetlinkError as error:
                 raise CapabilityError(
                     f"the kernel refused to impair or delay {label_of(required.link)} ({error.strerror}); "
                     "sudo modprobe cls_bpf act_mirred, or use the simulated fabric"
@@ -230,7 +223,7 @@ class LinkControl:
         with self._lock:
             try:
                 return self._classify(end, fraction)
-            except NetlinkError as error:
+            except rtnl.NetlinkError as error:
                 missing = "; sudo modprobe cls_bpf sch_ingress" if error.errno == _MISSING else ""
                 raise CapabilityError(
                     f"the kernel refused a loss on {end.interface}: {error.strerror}{missing}"
@@ -239,10 +232,10 @@ class LinkControl:
     def _classify(self, end: CableEnd, fraction: float) -> float:
         netlink = self.namespaces.netlink_of(end.host)
         if fraction > 0:  # a bridge that was configured again has removed the hook
-            netlink.apply([packet_gate(end.index), drop_rule(end.index, fraction)])
+            netlink.apply([rtnl.packet_gate(end.index), rtnl.drop_rule(end.index, fraction)])
         elif self._losing.get(end.interface, 0.0) > 0:
-            with contextlib.suppress(NetlinkError):  # gone with its hook: what was requested
-                netlink.apply([drop_rule(end.index, 1.0, "remove")])
+            with contextlib.suppress(rtnl.NetlinkError):  # gone with its hook: what was requested
+                netlink.apply([rtnl.drop_rule(end.index, 1.0, "remove")])
         self._losing[end.interface] = fraction
         return time.monotonic()
 
@@ -252,7 +245,7 @@ class LinkControl:
             return None if end.link is None else self._changed.get(end.link.id, end.link)
         return replace(end.link, delay_s=0.0)
 
-    def _queues(self, end: CableEnd, link: Link) -> list[Message]:
+    def _queues(self, end: CableEnd, link: Link) -> list[rtnl.Message]:
         """All queues of the end, as the link is now."""
         delayed = end.interface in self._delayed_by_netem
         return link_queues(
@@ -290,7 +283,7 @@ class LinkControl:
                     self._delayed_by_netem.add(end.interface)
                 try:
                     self.namespaces.netlink_of(end.host).apply(self._queues(end, now) if now != before else [])
-                except NetlinkError as error:
+                except rtnl.NetlinkError as error:
                     raise _shaping_refused(error) from error
                 if relayed:  # what else happens to its packets stays
                     self._impair(one, self._added.get(one, ()), "forward")
@@ -320,7 +313,7 @@ class LinkControl:
         """Link -> packets that came over it, as its receiving interface counts them."""
         return {link: one.received_packets for link, one in self._counted(self._cables.receiving).items()}
 
-    def _counted(self, ends: Mapping[LinkId, CableEnd]) -> dict[LinkId, InterfaceCounters]:
+    def _counted(self, ends: Mapping[LinkId, CableEnd]) -> dict[LinkId, rtnl.InterfaceCounters]:
         with self._lock:
             hosts = sorted({end.host for end in ends.values()}, key=str)
             found = {host: self.namespaces.netlink_of(host).counters() for host in hosts}
@@ -338,7 +331,7 @@ class LinkControl:
         return self.link_meter().without_carrier()
 
 
-def _shaping_refused(error: NetlinkError) -> CapabilityError:
+def _shaping_refused(error: rtnl.NetlinkError) -> CapabilityError:
     if error.errno == _MISSING:
         return CapabilityError("this kernel cannot shape links: it has no tbf queue; sudo modprobe sch_tbf")
     return CapabilityError(f"the kernel refused to shape a link: {error.strerror}")

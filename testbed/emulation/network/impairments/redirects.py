@@ -14,20 +14,8 @@ from typing import Literal
 
 from testbed.emulation.network.cables import CableEnd, CablePlan
 from testbed.emulation.network.impairments.relay import Lane, LaneReport, Relay
+from testbed.emulation.network.kernel import rtnetlink as rtnl
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
-from testbed.emulation.network.kernel.rtnetlink import (
-    CLSACT_EGRESS,
-    Message,
-    VethEnd,
-    attribute,
-    bpf_rule,
-    compute_checksums,
-    make_veth,
-    packet_gate,
-    remove_bpf_rule,
-    set_up,
-    text,
-)
 from testbed.faults.impaired_link import MIN_QUEUE_PACKETS, ImpairedLink
 from topologies.impairments import Impairments, impairment_text, to_text
 from topologies.network import LinkId, label_of
@@ -98,7 +86,7 @@ class Redirects:
         taken = self._taken.get(end.interface, 0)
         if taken == through:
             return
-        messages = [packet_gate(end.index)]
+        messages = [rtnl.packet_gate(end.index)]
         if taken:
             messages.append(detour_rule(end.index, mark=_mark(end), through=taken, action="remove"))
         if through:
@@ -124,15 +112,15 @@ class Redirects:
         number, end = self._first + len(self._through), required.end
         near, far, index = f"im{number}a", f"im{number}b", _FIRST_INDEX + 2 * number
         mac = struct.pack("=BBI", 0x02, 0x7E, index)
-        pair = make_veth(
-            VethEnd(name=near, index=index, mac=mac),
-            VethEnd(name=far, index=index + 1),
+        pair = rtnl.make_veth(
+            rtnl.VethEnd(name=near, index=index, mac=mac),
+            rtnl.VethEnd(name=far, index=index + 1),
             mtu=self._mtu,
             group=CablePlan.GROUP,
         )
-        self._namespaces.netlink_of(end.host).apply([pair, set_up(index + 1, True)])
+        self._namespaces.netlink_of(end.host).apply([pair, rtnl.set_up(index + 1, True)])
         with self._namespaces.open_socket(end.host, socket.AF_INET, socket.SOCK_DGRAM) as control:
-            compute_checksums(near, control)
+            rtnl.compute_checksums(near, control)
         reading = self._namespaces.open_socket(end.host, socket.AF_PACKET, socket.SOCK_RAW)
         reading.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
         reading.setsockopt(*_IGNORE_OUTGOING, 1)
@@ -161,7 +149,7 @@ def _mark(end: CableEnd) -> int:
     return _FIRST_MARK + end.index
 
 
-def detour_rule(index: int, *, mark: int, through: int, action: Literal["add", "remove"] = "add") -> Message:
+def detour_rule(index: int, *, mark: int, through: int, action: Literal["add", "remove"] = "add") -> rtnl.Message:
     """Send what the interface sends out of the interface ``through`` instead, but for packets with that mark: those
     have been there.
 
@@ -169,7 +157,7 @@ def detour_rule(index: int, *, mark: int, through: int, action: Literal["add", "
     users may set both in namespaces of their own, which they may not do with extended BPF programs.
     """
     if action == "remove":
-        return remove_bpf_rule(index, CLSACT_EGRESS, _DETOUR_PRIORITY)
+        return rtnl.remove_bpf_rule(index, rtnl.CLSACT_EGRESS, _DETOUR_PRIORITY)
     load_word, jump_if_equal, answer = 0x20, 0x15, 0x06
     ancillary_mark, no_match, match = 0xFFFFF000 + 20, 0, 0xFFFFFFFF
     steps = (
@@ -180,5 +168,5 @@ def detour_rule(index: int, *, mark: int, through: int, action: Literal["add", "
     )
     stolen, redirect = 4, 1
     target = struct.pack("=IIiiiiI", 0, 0, stolen, 0, 0, redirect, through)
-    mirred = attribute(1, text(1, "mirred") + attribute(2 | _NESTED, attribute(2, target)))
-    return bpf_rule(index, CLSACT_EGRESS, _DETOUR_PRIORITY, steps, attribute(1 | _NESTED, mirred))
+    mirred = rtnl.attribute(1, rtnl.text(1, "mirred") + rtnl.attribute(2 | _NESTED, rtnl.attribute(2, target)))
+    return rtnl.bpf_rule(index, rtnl.CLSACT_EGRESS, _DETOUR_PRIORITY, steps, rtnl.attribute(1 | _NESTED, mirred))

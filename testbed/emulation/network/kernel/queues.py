@@ -7,23 +7,7 @@ they go first; the rest takes what they leave, and waits in a queue of its own.
 
 import struct
 
-from testbed.emulation.network.kernel.rtnetlink import (
-    NLM_F_CREATE,
-    ROOT,
-    BpfStep,
-    Message,
-    Netlink,
-    NetlinkError,
-    attribute,
-    bpf_rule,
-    delete_queue,
-    new_queue,
-    number,
-    rate_spec,
-    tc_header,
-    text,
-    tick_ns,
-)
+from testbed.emulation.network.kernel import rtnetlink as rtnl
 from testbed.faults.impaired_link import queue_bytes
 
 _BURST_S = 0.002
@@ -49,12 +33,12 @@ def link_queues(
     rate_bps: float | None,
     mtu: int,
     packets: int | None = None,
-    netem: Message | None = None,
+    netem: rtnl.Message | None = None,
     first_udp_port: int | None = None,
-) -> list[Message]:
+) -> list[rtnl.Message]:
     """All queues of an interface: packets meet the delay first, and leave it no faster than ``rate_bps`` (None: as they
     like). ``packets`` as of ``rate_queue``, ``first_udp_port`` of ``priority_buckets`` (None: one queue for all)."""
-    parent, messages = (ROOT, []) if netem is None else (NETEM_CHILD, [netem])
+    parent, messages = (rtnl.ROOT, []) if netem is None else (NETEM_CHILD, [netem])
     if rate_bps is None:
         return messages
     if first_udp_port is None:
@@ -69,35 +53,37 @@ def link_queues(
     )
 
 
-def has_netem(netlink: Netlink) -> bool:
+def has_netem(netlink: rtnl.Netlink) -> bool:
     """Tried on the loopback interface: a queue that does nothing, taken away again."""
     try:
-        netlink.apply([netem_line(_LOOPBACK), delete_queue(_LOOPBACK)])
-    except NetlinkError:
+        netlink.apply([netem_line(_LOOPBACK), rtnl.delete_queue(_LOOPBACK)])
+    except rtnl.NetlinkError:
         return False
     return True
 
 
-def netem_line(index: int, *, delay_s: float = 0.0, jitter_s: float = 0.0, loss: float = 0.0) -> Message:
+def netem_line(index: int, *, delay_s: float = 0.0, jitter_s: float = 0.0, loss: float = 0.0) -> rtnl.Message:
     """The netem queue, as the interface's root queue 1:; a shaper may follow at parent 1:1. One that is there is
     changed in place."""
-    ticks, jitter_ticks = (min(_WHOLE, round(s * 1e9 / tick_ns())) for s in (delay_s, jitter_s))
+    ticks, jitter_ticks = (min(_WHOLE, round(s * 1e9 / rtnl.tick_ns())) for s in (delay_s, jitter_s))
     body = struct.pack("=6I", ticks, _LIMIT_PACKETS, round(loss * _WHOLE), 0, 0, jitter_ticks)
-    body += attribute(10, struct.pack("=q", round(delay_s * 1e9)))
-    body += attribute(11, struct.pack("=q", round(jitter_s * 1e9)))
-    return new_queue(index, "netem", body, handle=0x10000)
+    body += rtnl.attribute(10, struct.pack("=q", round(delay_s * 1e9)))
+    body += rtnl.attribute(11, struct.pack("=q", round(jitter_s * 1e9)))
+    return rtnl.new_queue(index, "netem", body, handle=0x10000)
 
 
-def token_bucket(index: int, *, rate_bps: float, burst_bytes: int, queue_bytes: int, parent: int = ROOT) -> Message:
+def token_bucket(
+    index: int, *, rate_bps: float, burst_bytes: int, queue_bytes: int, parent: int = rtnl.ROOT
+) -> rtnl.Message:
     """Shape what the interface sends to ``rate_bps`` (tbf), with a queue of ``queue_bytes`` before packets are
     dropped."""
     rate = max(1, round(rate_bps / 8))
-    ticks = min(0xFFFFFFFF, round(burst_bytes / rate * 1e9 / tick_ns()))
-    parameters = rate_spec(rate) + bytes(12) + struct.pack("=III", queue_bytes, ticks, 0)
-    options = attribute(1, parameters) + number(6, burst_bytes)
+    ticks = min(0xFFFFFFFF, round(burst_bytes / rate * 1e9 / rtnl.tick_ns()))
+    parameters = rtnl.rate_spec(rate) + bytes(12) + struct.pack("=III", queue_bytes, ticks, 0)
+    options = rtnl.attribute(1, parameters) + rtnl.number(6, burst_bytes)
     if rate > 0xFFFFFFFF:
-        options += attribute(4, struct.pack("=Q", rate))
-    return new_queue(index, "tbf", options, handle=TOKEN_BUCKET, parent=parent)
+        options += rtnl.attribute(4, struct.pack("=Q", rate))
+    return rtnl.new_queue(index, "tbf", options, handle=TOKEN_BUCKET, parent=parent)
 
 
 def burst_bytes(rate_bps: float, mtu: int) -> int:
@@ -106,21 +92,21 @@ def burst_bytes(rate_bps: float, mtu: int) -> int:
 
 
 def rate_queue(
-    index: int, *, rate_bps: float, mtu: int, packets: int | None = None, parent: int = ROOT
-) -> list[Message]:
+    index: int, *, rate_bps: float, mtu: int, packets: int | None = None, parent: int = rtnl.ROOT
+) -> list[rtnl.Message]:
     """Shape what the interface sends to ``rate_bps``. ``packets``: so many wait at most, whatever their size; None:
     50 ms of the rate, and 20 packets of ``mtu`` bytes at least."""
     waiting = min(_MOST, queue_bytes(rate_bps, mtu))
     burst = burst_bytes(rate_bps, mtu)
     made = [token_bucket(index, rate_bps=rate_bps, burst_bytes=burst, queue_bytes=waiting, parent=parent)]
     if packets is not None:
-        made.append(new_queue(index, "pfifo", struct.pack("=I", packets), parent=TOKEN_BUCKET | 1))
+        made.append(rtnl.new_queue(index, "pfifo", struct.pack("=I", packets), parent=TOKEN_BUCKET | 1))
     return made
 
 
 def priority_buckets(
-    index: int, *, rate_bps: float, burst_bytes: int, queue_packets: int, first_udp_port: int, parent: int = ROOT
-) -> list[Message]:
+    index: int, *, rate_bps: float, burst_bytes: int, queue_packets: int, first_udp_port: int, parent: int = rtnl.ROOT
+) -> list[rtnl.Message]:
     """Shape what the interface sends to ``rate_bps``; datagrams to ``first_udp_port`` go before everything else.
 
     Either kind has a queue of ``queue_packets``; where it is full the oldest goes. (A queue that turned the newest away
@@ -128,15 +114,19 @@ def priority_buckets(
     is.)
     """
     whole = struct.pack("=5I", 3, 10, _REST & 0xFFFF, 0, 0)
-    messages = [new_queue(index, "htb", attribute(2, whole), handle=_QUEUE, parent=parent)]
+    messages = [rtnl.new_queue(index, "htb", rtnl.attribute(2, whole), handle=_QUEUE, parent=parent)]
     classes = ((_LINK, _QUEUE, 1.0, 0), (_FIRST, _LINK, 1.0, 0), (_REST, _LINK, _REST_SHARE, 1))
     for handle, above, share, priority in classes:
-        body = tc_header(index, handle, above) + text(1, "htb")
-        messages.append((RTM_NEWTCLASS, NLM_F_CREATE, body + _class_options(rate_bps, share, burst_bytes, priority)))
+        body = rtnl.tc_header(index, handle, above) + rtnl.text(1, "htb")
+        messages.append(
+            (RTM_NEWTCLASS, rtnl.NLM_F_CREATE, body + _class_options(rate_bps, share, burst_bytes, priority))
+        )
     for handle in (_FIRST, _REST):
         limit = struct.pack("=I", queue_packets)
-        messages.append(new_queue(index, "pfifo_head_drop", limit, parent=handle, flags=0))
-    messages.append(bpf_rule(index, _QUEUE, 1, _datagrams_to(first_udp_port), attribute(3, struct.pack("=I", _FIRST))))
+        messages.append(rtnl.new_queue(index, "pfifo_head_drop", limit, parent=handle, flags=0))
+    messages.append(
+        rtnl.bpf_rule(index, _QUEUE, 1, _datagrams_to(first_udp_port), rtnl.attribute(3, struct.pack("=I", _FIRST)))
+    )
     return messages
 
 
@@ -144,15 +134,17 @@ def _class_options(rate_bps: float, share: float, burst_bytes: int, priority: in
     """Rate and ceiling of a class; what it may send at once is the same time at either."""
     ceiling = max(1, round(rate_bps / 8))
     rate = max(1, round(ceiling * share))
-    ticks = min(0xFFFFFFFF, round(burst_bytes / ceiling * 1e9 / tick_ns()))
-    parameters = rate_spec(rate) + rate_spec(ceiling) + struct.pack("=5I", ticks, ticks, burst_bytes, 0, priority)
-    options = attribute(1, parameters)
+    ticks = min(0xFFFFFFFF, round(burst_bytes / ceiling * 1e9 / rtnl.tick_ns()))
+    parameters = (
+        rtnl.rate_spec(rate) + rtnl.rate_spec(ceiling) + struct.pack("=5I", ticks, ticks, burst_bytes, 0, priority)
+    )
+    options = rtnl.attribute(1, parameters)
     if ceiling > 0xFFFFFFFF:
-        options += attribute(6, struct.pack("=Q", rate)) + attribute(7, struct.pack("=Q", ceiling))
-    return attribute(2, options)
+        options += rtnl.attribute(6, struct.pack("=Q", rate)) + rtnl.attribute(7, struct.pack("=Q", ceiling))
+    return rtnl.attribute(2, options)
 
 
-def _datagrams_to(port: int) -> tuple[BpfStep, ...]:
+def _datagrams_to(port: int) -> tuple[rtnl.BpfStep, ...]:
     """A classic BPF program over a whole Ethernet packet: IPv4 without options, UDP, that port; says no or "as the
     class is set"."""
     load_half, load_byte, jump_if_equal, answer = 0x28, 0x30, 0x15, 0x06

@@ -16,6 +16,7 @@ from typing import Any
 
 from testbed.emulation.network.cables import CableEnd, CablePlan, mark_for_removal, remove_marked
 from testbed.emulation.network.impairments.redirects import ImpairedEnd, Redirects
+from testbed.emulation.network.kernel import rtnetlink as rtnl
 from testbed.emulation.network.kernel.host_namespaces import (
     HostNamespaces,
     argv_inside,
@@ -23,14 +24,6 @@ from testbed.emulation.network.kernel.host_namespaces import (
     words_called,
 )
 from testbed.emulation.network.kernel.queues import has_netem
-from testbed.emulation.network.kernel.rtnetlink import (
-    Message,
-    NetlinkError,
-    VethEnd,
-    compute_checksums,
-    make_veth,
-    set_up,
-)
 from testbed.emulation.network.mininet_network.messages import queue_messages, relayed
 from testbed.emulation.network.mininet_network.requests import Requests
 from testbed.emulation.network.open_vswitch.bridges import (
@@ -130,11 +123,11 @@ class Batch(Requests):
         names, self.hosts = self.hosts, []
         self.begin(names, {})
         self.namespaces.wait()
-        self.namespaces.apply((name, set_up(_LOOPBACK, True)) for name in names)
+        self.namespaces.apply((name, rtnl.set_up(_LOOPBACK, True)) for name in names)
 
-    def _make_interfaces(self) -> list[VethEnd]:
+    def _make_interfaces(self) -> list[rtnl.VethEnd]:
         requested, self.interfaces = self.interfaces, []
-        messages: list[Message] = []
+        messages: list[rtnl.Message] = []
         for make, ends in requested:
             messages += (make or self._veth)(*map(self._placed, ends))
         if messages:
@@ -142,19 +135,19 @@ class Batch(Requests):
         self._made += len(requested)
         return [end for _, ends in requested for end in ends]
 
-    def _placed(self, end: VethEnd) -> VethEnd:
+    def _placed(self, end: rtnl.VethEnd) -> rtnl.VethEnd:
         return end if end.host is None else replace(end, namespace=self.namespaces.descriptor(end.host))
 
-    def _veth(self, a: VethEnd, b: VethEnd) -> list[Message]:
+    def _veth(self, a: rtnl.VethEnd, b: rtnl.VethEnd) -> list[rtnl.Message]:
         """The end next to the switches comes first, because the first one is up at once."""
         first, second = (b, a) if a.namespace is not None else (a, b)
-        made = [make_veth(first, second, mtu=self.mtu, group=CablePlan.GROUP)]
-        return made if second.namespace is not None else [*made, set_up(second.index, True)]
+        made = [rtnl.make_veth(first, second, mtu=self.mtu, group=CablePlan.GROUP)]
+        return made if second.namespace is not None else [*made, rtnl.set_up(second.index, True)]
 
-    def _set_hosts(self, fresh: Sequence[VethEnd]) -> None:
+    def _set_hosts(self, fresh: Sequence[rtnl.VethEnd]) -> None:
         of_hosts = [(end.host, end) for end in fresh if end.host is not None]
         messages, self.messages = self.messages, []
-        self.namespaces.apply([*((host, set_up(end.index, True)) for host, end in of_hosts), *messages])
+        self.namespaces.apply([*((host, rtnl.set_up(end.index, True)) for host, end in of_hosts), *messages])
         sysctls, self.sysctls = self.sysctls, []
         for name, setting, value in sysctls:
             with contextlib.suppress(OSError):
@@ -162,7 +155,7 @@ class Batch(Requests):
         for host, end in of_hosts if self.datapath == "user" else ():
             # a user-space switch passes on packets whose checksum is still missing
             with self.namespaces.open_socket(host, socket.AF_INET, socket.SOCK_DGRAM) as sock:
-                compute_checksums(end.name, sock)
+                rtnl.compute_checksums(end.name, sock)
 
     def _make_bridges(self) -> None:
         requested, self.bridges = self.bridges, []
@@ -242,7 +235,7 @@ class Batch(Requests):
             switches.pause()
             if switches.releases_ports_first:
                 switches.stop()
-        with contextlib.suppress(NetlinkError):  # ENODEV: nothing was made yet
+        with contextlib.suppress(rtnl.NetlinkError):  # ENODEV: nothing was made yet
             remove_marked(self._made)
         if switches is not None and not switches.releases_ports_first:
             switches.stop()
@@ -277,7 +270,7 @@ def refusals() -> Iterator[None]:
     """What the kernel refuses in the block is a CapabilityError, or an InvalidRunError where it was too busy."""
     try:
         yield
-    except NetlinkError as error:
+    except rtnl.NetlinkError as error:
         if error.errno == errno.ETIMEDOUT:
             raise InvalidRunError(
                 f"the kernel did not set the network up: {error.strerror}; the machine is too busy"

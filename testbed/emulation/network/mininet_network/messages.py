@@ -3,37 +3,29 @@
 from collections.abc import Mapping
 from typing import Any
 
+from testbed.emulation.network.kernel import rtnetlink as rtnl
 from testbed.emulation.network.kernel.queues import link_queues, netem_line
-from testbed.emulation.network.kernel.rtnetlink import (
-    RTM_DELLINK,
-    RTM_NEWADDR,
-    RTM_NEWLINK,
-    Message,
-    add_address,
-    attribute,
-    link_header,
-)
 from testbed.errors import InputError
 from topologies.impairments import ExtraDelay, Impairments, RandomLoss
 from topologies.text import units
 from topologies.text.addresses import packed_mac
 
-_RTM_DELADDR = RTM_NEWADDR + 1
+_RTM_DELADDR = rtnl.RTM_NEWADDR + 1
 
 
-def set_mac(index: int, mac: str) -> Message:
+def set_mac(index: int, mac: str) -> rtnl.Message:
     """Another MAC address."""
-    return RTM_NEWLINK, 0, link_header(index) + attribute(1, packed_mac(mac))
+    return rtnl.RTM_NEWLINK, 0, rtnl.link_header(index) + rtnl.attribute(1, packed_mac(mac))
 
 
-def delete_link(index: int) -> Message:
+def delete_link(index: int) -> rtnl.Message:
     """Remove the interface, and a veth pair's other end with it."""
-    return RTM_DELLINK, 0, link_header(index)
+    return rtnl.RTM_DELLINK, 0, rtnl.link_header(index)
 
 
-def remove_address(index: int, ip: str, prefix: int) -> Message:
+def remove_address(index: int, ip: str, prefix: int) -> rtnl.Message:
     """Take an IPv4 address away."""
-    _, _, body = add_address(index, ip, prefix)
+    _, _, body = rtnl.add_address(index, ip, prefix)
     return _RTM_DELADDR, 0, body
 
 
@@ -49,7 +41,7 @@ def seconds(delay: object) -> float:
     return found
 
 
-def queue_messages(index: int, values: Mapping[str, Any], mtu: int, *, netem: bool = True) -> list[Message]:
+def queue_messages(index: int, values: Mapping[str, Any], mtu: int, *, netem: bool = True) -> list[rtnl.Message]:
     """The queues of an interface by Mininet's parameters: ``bw`` in Mbit/s, ``delay`` and ``jitter`` as tc reads them,
     ``loss`` in percent, ``max_queue_size`` in packets. ``netem``: whether the kernel delays and loses."""
     delay_s, jitter_s, loss = _delayed_and_lost(values)
