@@ -133,13 +133,13 @@ class EmulatedNetwork(LinkControl):
 
     def _build(self) -> None:
         require_resources(NetworkSize.of(self.wiring, self._hosts.keys() | self._switch_names, self._talking))
-        batch = self._batch = Batch(mtu=self.mtu)
+        batch = self._batch = Batch(mtu=self.mtu, seed=self.impairment_seed)
         batch.begin(list(self._hosts), ports_of_bridges(self.wiring, self._part))
         batch.namespaces.netlink_of(None).apply(self._guard())
         # Mininet is loaded only now, while namespaces and switch daemons start, which takes longer.
         net = self._mininet = batch.timed("objects", lambda: self._wired_mininet(batch))
         cables = net.cable_plan(self.wiring)
-        self.lay(cables, batch.namespaces)
+        self.lay(cables, batch.namespaces, batch.detours)
         addresses = self.addresses = HostAddresses(cables, batch.namespaces, self._talking, self.forgotten)
         batch.timed("addresses", lambda: addresses.set_up(self._hosts.values()))
         net.start()

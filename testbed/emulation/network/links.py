@@ -40,8 +40,8 @@ class LinkControl:
         self._lock = threading.Lock()
         self._laid: tuple[CablePlan, HostNamespaces] | None = None
 
-    def lay(self, cables: CablePlan, namespaces: HostNamespaces) -> None:
-        """The cables are there; nothing of them is shaped or lost yet."""
+    def lay(self, cables: CablePlan, namespaces: HostNamespaces, detours: Redirects) -> None:
+        """The cables are there; nothing of them is shaped or lost yet. ``detours``: of impaired and delayed links."""
         self._laid = cables, namespaces
         self.forgotten: dict[str, dict[rtnl.Message, None]] = {}
         """Interface of a host -> what it has to be told again when it was down: its neighbours and routes."""
@@ -49,7 +49,7 @@ class LinkControl:
         self._always_lost: dict[str, float] = {}
         self._requested_loss: dict[str, float] = {}
         self._changed: dict[LinkId, Link] = {}
-        self._detours = Redirects(namespaces, mtu=self.mtu, seed=self.impairment_seed)
+        self._detours = detours
         self._delayed_by_netem: set[str] = set()
         self._added: dict[LinkId, Impairments] = {}
 

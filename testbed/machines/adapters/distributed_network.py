@@ -21,14 +21,6 @@ from testbed.faults.fault import Direction, Fault
 from testbed.faults.link_settings import LinkSettings
 from testbed.machines.adapters import rpc_network
 from testbed.machines.adapters.cluster import Machines, machines_up
-from testbed.machines.adapters.rpc_network import (
-    LANE_COUNTS,
-    LANE_FAULTS,
-    LANE_LIVE,
-    LANE_RULES,
-    AskedMachines,
-    PartitionSpec,
-)
 from testbed.machines.adapters.stream_forwarding import BRIDGE, KEY_BYTES, connect_relay, serve_streams
 from testbed.machines.clocks.remote_clock import FloatArray
 from testbed.machines.clocks.report import ClockReport, clock_report
@@ -56,7 +48,7 @@ _BUILD_S, _BUILD_SWITCH_S = 120.0, 0.3
 them."""
 
 
-class DistributedNetwork(AskedMachines):
+class DistributedNetwork(rpc_network.AskedMachines):
     """A network whose parts are up: a platform (as of ``Here``) and its ``network`` in one.
 
     A run's crossing links are counted whenever it checks its machines, so that what they had carried is known when one
@@ -143,7 +135,7 @@ class DistributedNetwork(AskedMachines):
         return self.open_stream(self._of_bridge[name], BRIDGE + name)
 
     def live(self, request: Callable[..., CounterReading], progress: Progress) -> Progress:
-        return replace(progress, read_remote=lambda: together(self.all(request, lane=LANE_LIVE)))
+        return replace(progress, read_remote=lambda: together(self.all(request, lane=rpc_network.LANE_LIVE)))
 
     def report(self, most_pps: float) -> MachinesReport:
         return machines_report(self, self._start_s or 0.0, most_pps)
@@ -182,7 +174,7 @@ class DistributedNetwork(AskedMachines):
             (
                 k,
                 self.machines.call(
-                    k, function, link, value, direction, self.machines.theirs_s(k, at_s), lane=LANE_FAULTS
+                    k, function, link, value, direction, self.machines.theirs_s(k, at_s), lane=rpc_network.LANE_FAULTS
                 ),
             )
             for k in sorted(required)
@@ -206,13 +198,13 @@ class DistributedNetwork(AskedMachines):
         alone, at_s = replace(settings, one_way=True), 0.0
         for one in links[: 1 if settings.one_way else 2]:
             machine = self._machine[self._ends(one)[0]]
-            done = self.call(machine, rpc_network.configure, one, alone, lane=LANE_FAULTS)
+            done = self.call(machine, rpc_network.configure, one, alone, lane=rpc_network.LANE_FAULTS)
             at_s = max(at_s, self.ours_s(machine, done.result(30)))
         return at_s
 
     def configured(self) -> Mapping[LinkId, str]:
         """As of ``EmulatedNetwork``."""
-        return dict(ChainMap(*self.all(rpc_network.configured, lane=LANE_FAULTS)))
+        return dict(ChainMap(*self.all(rpc_network.configured, lane=rpc_network.LANE_FAULTS)))
 
     def install(self, rules: Iterable[FlowRule], plan_id: int) -> float:
         """Rules to the machines whose switches they are for; the seconds of the slowest."""
@@ -220,13 +212,14 @@ class DistributedNetwork(AskedMachines):
         for rule in rules:
             own[self._of_dpid[rule.dpid]].append(rule)
         requested = [
-            self.machines.call(k, rpc_network.install, some, plan_id, lane=LANE_RULES) for k, some in own.items()
+            self.machines.call(k, rpc_network.install, some, plan_id, lane=rpc_network.LANE_RULES)
+            for k, some in own.items()
         ]
         return max(float(one.result()) for one in requested)
 
     def port_events(self) -> tuple[PortEvent, ...]:
         """Of all controllers, in order."""
-        reported = self.machines.all(rpc_network.port_events, lane=LANE_RULES)
+        reported = self.machines.all(rpc_network.port_events, lane=rpc_network.LANE_RULES)
         found = []
         for number, events in enumerate(reported):
             if not events:
@@ -237,7 +230,7 @@ class DistributedNetwork(AskedMachines):
 
     def counts(self) -> Counts:
         """Of all machines together."""
-        return merged(self.machines.all(rpc_network.count, lane=LANE_COUNTS))
+        return merged(self.machines.all(rpc_network.count, lane=rpc_network.LANE_COUNTS))
 
     def link_counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
         """As of ``EmulatedNetwork``."""
@@ -250,7 +243,7 @@ class DistributedNetwork(AskedMachines):
     def reading(self) -> CounterReading:
         """Bytes that each link has carried, and the links without a carrier, as the machines tell; for whoever
         watches."""
-        return together(self.all(rpc_network.read_links, lane=LANE_LIVE))
+        return together(self.all(rpc_network.read_links, lane=rpc_network.LANE_LIVE))
 
     def links_down(self) -> tuple[LinkId, ...]:
         """As of ``EmulatedNetwork``."""
@@ -367,7 +360,7 @@ def distributed_network(
         require_room(mtu, name, facts.mtu, facts.mtu - carrier.mtu)
     parts = plan_parts(wiring, placement, run=machines.run, carriers=machines.carriers)
     requested = [
-        machines.call(k, rpc_network.build, PartitionSpec(wiring=wiring, part=part, mtu=mtu, **options))
+        machines.call(k, rpc_network.build, rpc_network.PartitionSpec(wiring=wiring, part=part, mtu=mtu, **options))
         for k, part in enumerate(parts)
     ]
     limit_s = _BUILD_S + _BUILD_SWITCH_S * len(wiring.switches)

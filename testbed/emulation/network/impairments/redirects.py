@@ -59,11 +59,10 @@ def _words(impairments: str, delay_s: float) -> list[str]:
 
 
 class Redirects:
-    """Detours of one network, numbered from ``first``. ``seed``: of what chance decides."""
+    """All detours of one network. ``seed``: of what chance decides."""
 
-    def __init__(self, namespaces: HostNamespaces, *, mtu: int, seed: int, first: int = 0) -> None:
-        self._namespaces = namespaces
-        self._mtu, self._seed, self._first = mtu, seed, first
+    def __init__(self, namespaces: HostNamespaces, *, mtu: int, seed: int) -> None:
+        self._namespaces, self._mtu, self._seed = namespaces, mtu, seed
         self._through: dict[tuple[str, str], int] = {}
         self._relays: list[Relay] = []
         self._taken: dict[str, int] = {}
@@ -109,7 +108,7 @@ class Redirects:
         self._relays.clear()
 
     def _lane(self, key: tuple[str, str], required: ImpairedEnd) -> Lane:
-        number, end = self._first + len(self._through), required.end
+        number, end = len(self._through), required.end
         near, far, index = f"im{number}a", f"im{number}b", _FIRST_INDEX + 2 * number
         mac = struct.pack("=BBI", 0x02, 0x7E, index)
         pair = rtnl.make_veth(

@@ -26,13 +26,7 @@ from testbed.emulation.network.kernel.host_namespaces import (
 from testbed.emulation.network.kernel.queues import has_netem
 from testbed.emulation.network.mininet_network.messages import queue_messages, relayed
 from testbed.emulation.network.mininet_network.requests import Requests
-from testbed.emulation.network.open_vswitch.bridges import (
-    Bridge,
-    PortsOfBridges,
-    bridge_operations,
-    port_operations,
-    shares_of,
-)
+from testbed.emulation.network.open_vswitch import bridges as ovs
 from testbed.emulation.network.open_vswitch.switch_daemon import Datapath
 from testbed.emulation.network.open_vswitch.switches import MOST_PORTS, SHARE_PORTS, PrivateSwitches, choose_datapath
 from testbed.emulation.sandbox.process_lifetime import confined
@@ -41,17 +35,16 @@ from testbed.errors import CapabilityError, InvalidRunError
 
 _LOOPBACK = 1
 _CONNECTED_S = 0.25
-_FIRST_DETOUR = 100_000
-"""Of a network's own numbers, those of ``LinkControl`` come before."""
 
 
 class Batch(Requests):
-    """Requests that are carried out. ``mtu`` in bytes, of every cable; ``steps``: step -> seconds that it took.
+    """Requests that are carried out. ``mtu`` in bytes, of every cable; ``seed``: of what chance decides; ``steps``:
+    step -> seconds that it took.
 
     CapabilityError where the kernel or Open vSwitch refuses.
     """
 
-    def __init__(self, *, mtu: int = 1500) -> None:
+    def __init__(self, *, mtu: int = 1500, seed: int = 1) -> None:
         super().__init__()
         require_sandbox()
         self.mtu = mtu
@@ -63,24 +56,24 @@ class Batch(Requests):
         self._flushing, self._within = False, 0.0
         self._connected: tuple[float, set[str]] = (0.0, set())
         self._made = 0
-        self._detours = Redirects(self.namespaces, mtu=mtu, seed=1, first=_FIRST_DETOUR)
+        self.detours = Redirects(self.namespaces, mtu=mtu, seed=seed)
 
     @cached_property
     def datapath(self) -> Datapath:
         """Where packets are switched; the trial takes some hundredths of a second, while namespaces begin."""
         return choose_datapath()
 
-    def begin(self, hosts: Sequence[str], ports: PortsOfBridges) -> None:
+    def begin(self, hosts: Sequence[str], ports: ovs.PortsOfBridges) -> None:
         """Namespaces and switch daemons start meanwhile."""
         self.namespaces.add([name for name in hosts if name not in self._begun])
         self._begun.update(hosts)
         if ports and self._switches is None:
             self._start_switches(ports)
 
-    def _start_switches(self, ports: PortsOfBridges) -> None:
+    def _start_switches(self, ports: ovs.PortsOfBridges) -> None:
         one = self.datapath == "kernel"  # its datapath is one for all
         self._switches = PrivateSwitches(
-            self.datapath, (tuple(ports),) if one else shares_of(ports, MOST_PORTS, SHARE_PORTS)
+            self.datapath, (tuple(ports),) if one else ovs.shares_of(ports, MOST_PORTS, SHARE_PORTS)
         )
         raise_open_file_limit()  # for the daemons too, which open a file or two a port
         starting = ThreadPoolExecutor(1, "switch daemons")
@@ -165,7 +158,7 @@ class Batch(Requests):
         self.timed("switch daemons", self._await_daemons)
         assert self._switches is not None
         self._switches.set_up(
-            lambda names, kind: bridge_operations([bridges[name] for name in names], kind), list(bridges)
+            lambda names, kind: ovs.bridge_operations([bridges[name] for name in names], kind), list(bridges)
         )
         if self.datapath == "user":
             # User-space bridges' own interfaces go with the cables, the kernel's with its datapath.
@@ -181,9 +174,9 @@ class Batch(Requests):
         )
         if not netem:
             ends = [_relayed_end(one, values) for one, values in queues.items()]
-            self._detours.prepare(ends)
+            self.detours.prepare(ends)
             for end in ends:
-                self._detours.switch(end)
+                self.detours.switch(end)
 
     @cached_property
     def _has_netem(self) -> bool:
@@ -193,7 +186,7 @@ class Batch(Requests):
         """The daemon that has the bridge takes the interface."""
         self.flush()
         if self._switches is not None and not self.closed:
-            operations = port_operations(switch.device, interface.name, switch.ports[interface])
+            operations = ovs.port_operations(switch.device, interface.name, switch.ports[interface])
             self._switches.set_up(lambda names, _: operations if names else [], [switch.given])
             self.set_queue(interface, interface.values)
 
@@ -229,7 +222,7 @@ class Batch(Requests):
         self.closed = True
         with contextlib.suppress(BaseException):
             self._await_daemons()
-        self._detours.close()
+        self.detours.close()
         switches, self._switches = self._switches, None
         if switches is not None:
             switches.pause()
@@ -250,10 +243,10 @@ def _relayed_end(interface: Any, values: Mapping[str, Any]) -> ImpairedEnd:
     return ImpairedEnd(end=end, link=link, impairments=impairments, delay_s=delay_s)
 
 
-def as_bridge(switch: Any, targets: Sequence[str]) -> Bridge:
+def as_bridge(switch: Any, targets: Sequence[str]) -> ovs.Bridge:
     """What the bridge of Mininet's switch is to be."""
     ports = [(one.name, port) for port, one in sorted(switch.intfs.items()) if port and one.name != "lo" and not one.ip]
-    return Bridge(
+    return ovs.Bridge(
         name=switch.given,
         device=switch.device,
         dpid=int(switch.dpid, 16),
