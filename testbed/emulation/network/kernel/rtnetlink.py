@@ -13,7 +13,7 @@ import socket
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Message = tuple[int, int, bytes]
 """(message type, extra flags, body): one request, without the header that ``Netlink`` puts before it."""
@@ -36,18 +36,15 @@ _ANSWER_LIMIT_S = 60.0
 
 
 class NetlinkError(OSError):
-    """The kernel refused one message of a batch; ``position`` is its index in the batch."""
+    """The kernel refused one message of a batch."""
 
-    def __init__(self, code: int, detail: str, position: int) -> None:
+    def __init__(self, code: int, detail: str) -> None:
         super().__init__(code, detail or os.strerror(code))
-        self.position = position
 
 
-@dataclass(frozen=True, kw_only=True)
-class InterfaceCounters:
+class InterfaceCounters(NamedTuple):
     """What one interface has sent and received since it was made; ``queue_drops`` counts its queues' drops."""
 
-    name: str
     sent_packets: int
     sent_bytes: int
     queue_drops: int = 0
@@ -77,7 +74,7 @@ class Netlink:
         try:
             self._apply_all(messages)
         except TimeoutError:
-            raise NetlinkError(errno.ETIMEDOUT, f"no answer within {limit_s:.0f} s", 0) from None
+            raise NetlinkError(errno.ETIMEDOUT, f"no answer within {limit_s:.0f} s") from None
         finally:
             self._sock.settimeout(_ANSWER_LIMIT_S)
 
@@ -88,10 +85,10 @@ class Netlink:
             while stop < len(messages) and (stop == start or size + len(messages[stop][2]) + 16 <= _BATCH_BYTES):
                 size += len(messages[stop][2]) + 16
                 stop += 1
-            self._apply_batch(messages[start:stop], start)
+            self._apply_batch(messages[start:stop])
             start = stop
 
-    def _apply_batch(self, messages: Sequence[Message], offset: int) -> None:
+    def _apply_batch(self, messages: Sequence[Message]) -> None:
         first = self._sequence + 1
         parts = []
         for kind, flags, body in messages:
@@ -107,7 +104,7 @@ class Netlink:
                 continue
             code = -struct.unpack_from("=i", body)[0]
             if code and failure is None:
-                failure = NetlinkError(code, _extended_text(body), offset + sequence - first)
+                failure = NetlinkError(code, _extended_text(body))
             if sequence == self._sequence:
                 break
         if failure is not None:
@@ -124,7 +121,7 @@ class Netlink:
             if answer == NLMSG_DONE:
                 return
             if answer == NLMSG_ERROR:
-                raise NetlinkError(-struct.unpack_from("=i", content)[0], _extended_text(content), 0)
+                raise NetlinkError(-struct.unpack_from("=i", content)[0], _extended_text(content))
             yield answer, content
 
     def _answers(self) -> Iterator[tuple[int, int, bytes]]:
@@ -169,16 +166,9 @@ class Netlink:
             if 3 not in attributes or 23 not in attributes:
                 continue
             name = attributes[3].rstrip(b"\0").decode()
-            received, sent, _, sent_bytes = struct.unpack_from(
-                "=4Q", attributes[23]
-            )  # IFLA_STATS64: rx, tx packets; rx, tx bytes
-            found[name] = InterfaceCounters(
-                name=name,
-                sent_packets=sent,
-                sent_bytes=sent_bytes,
-                queue_drops=drops.get(index, 0),
-                received_packets=received,
-            )
+            # IFLA_STATS64: packets received and sent, bytes received and sent
+            received, sent, _, sent_bytes = struct.unpack_from("=4Q", attributes[23])
+            found[name] = InterfaceCounters(sent, sent_bytes, drops.get(index, 0), received)
         return found
 
     def close(self) -> None:
