@@ -6,6 +6,7 @@ they go first; the rest takes what they leave, and waits in a queue of its own.
 """
 
 import struct
+from typing import Any
 
 from testbed.emulation.network.kernel import rtnetlink as rtnl
 from testbed.faults.impaired_link import queue_bytes
@@ -37,20 +38,20 @@ def link_queues(
     first_udp_port: int | None = None,
 ) -> list[rtnl.Message]:
     """All queues of an interface: packets meet the delay first, and leave it no faster than ``rate_bps`` (None: as they
-    like). ``packets`` as of ``rate_queue``, ``first_udp_port`` of ``priority_buckets`` (None: one queue for all)."""
+    like). ``packets``: so many wait at most, whatever their size; None: 50 ms of the rate, and 20 packets of ``mtu``
+    bytes at least. ``first_udp_port`` as of ``priority_buckets`` (None: one queue for all)."""
     parent, messages = (rtnl.ROOT, []) if netem is None else (NETEM_CHILD, [netem])
     if rate_bps is None:
         return messages
-    if first_udp_port is None:
-        return messages + rate_queue(index, rate_bps=rate_bps, mtu=mtu, packets=packets, parent=parent)
-    return messages + priority_buckets(
-        index,
-        rate_bps=rate_bps,
-        burst_bytes=burst_bytes(rate_bps, mtu),
-        queue_packets=packets or min(_MOST, queue_bytes(rate_bps, mtu)) // (mtu + _ETHERNET_BYTES),
-        first_udp_port=first_udp_port,
-        parent=parent,
-    )
+    waiting, burst = min(_MOST, queue_bytes(rate_bps, mtu)), burst_bytes(rate_bps, mtu)
+    if first_udp_port is not None:
+        most = packets or waiting // (mtu + _ETHERNET_BYTES)
+        shared: dict[str, Any] = {"rate_bps": rate_bps, "burst_bytes": burst, "queue_packets": most}
+        return messages + priority_buckets(index, **shared, first_udp_port=first_udp_port, parent=parent)
+    messages.append(token_bucket(index, rate_bps=rate_bps, burst_bytes=burst, queue_bytes=waiting, parent=parent))
+    if packets is not None:
+        messages.append(rtnl.new_queue(index, "pfifo", struct.pack("=I", packets), parent=TOKEN_BUCKET | 1))
+    return messages
 
 
 def has_netem(netlink: rtnl.Netlink) -> bool:
@@ -89,19 +90,6 @@ def token_bucket(
 def burst_bytes(rate_bps: float, mtu: int) -> int:
     """What may be sent at once: 2 ms of the rate, and two packets at least."""
     return min(_MOST, max(2 * (mtu + _ETHERNET_BYTES), round(rate_bps / 8 * _BURST_S)))
-
-
-def rate_queue(
-    index: int, *, rate_bps: float, mtu: int, packets: int | None = None, parent: int = rtnl.ROOT
-) -> list[rtnl.Message]:
-    """Shape what the interface sends to ``rate_bps``. ``packets``: so many wait at most, whatever their size; None:
-    50 ms of the rate, and 20 packets of ``mtu`` bytes at least."""
-    waiting = min(_MOST, queue_bytes(rate_bps, mtu))
-    burst = burst_bytes(rate_bps, mtu)
-    made = [token_bucket(index, rate_bps=rate_bps, burst_bytes=burst, queue_bytes=waiting, parent=parent)]
-    if packets is not None:
-        made.append(rtnl.new_queue(index, "pfifo", struct.pack("=I", packets), parent=TOKEN_BUCKET | 1))
-    return made
 
 
 def priority_buckets(

@@ -10,7 +10,7 @@ from mininet.topo import Topo
 from testbed.emulation.network.cables import CableEnd, CablePlan
 from testbed.emulation.network.mininet_network.net import TestbedMininet
 from testbed.emulation.network.mininet_network.nodes import LateNode
-from testbed.emulation.network.mininet_network.requests import DescribedRequests, MakeInterfaces, Requests
+from testbed.emulation.network.mininet_network.requests import MakeInterfaces, Requests
 from testbed.model.naming.device_names import interface_name
 from testbed.model.wiring import Wiring
 from topologies.network import LinkId
@@ -143,7 +143,7 @@ class WiredMininet(TestbedMininet):
 
 def described_mininet(document: Json, words_at: WordsAt, set_cables: SetCables) -> WiredMininet:
     """A network that stands already, maybe in another process: its nodes run commands by ``words_at(name, argv)``."""
-    requests = DescribedRequests(words_at)
+    requests = Requests(words_at)
     net = WiredMininet(document, requests, set_cables=set_cables)
     requests.takes_settings = False  # what is set from now on is set by commands
     return net
