@@ -64,8 +64,8 @@ def software_versions() -> dict[str, str]:
             found[name] = version(name)
         except PackageNotFoundError:
             continue
-    switch = _open_vswitch_version()
-    return found | ({"openvswitch": switch} if switch else {})
+    switch = version_line("ovs-vswitchd").split()
+    return found | ({"openvswitch": switch[-1]} if switch else {})
 
 
 def describe_machine() -> JsonObject:
@@ -86,8 +86,3 @@ def _system_name() -> str:
         return platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
     except OSError:
         return platform.system()
-
-
-def _open_vswitch_version() -> str | None:
-    words = version_line("ovs-vswitchd").split()
-    return words[-1] if words else None

@@ -37,15 +37,11 @@ class DistributedHandlers:
             raise InputError(f"no host {name!r} in this network; {nearest(name, self._nodes)}")
         return self.network.machine_of(node)
 
-    def machine_name(self, node: str) -> str:
-        """The name of the machine that a node is on."""
-        return self.network.machines.names[self.network.machine_of(node)]
-
     def _describe(self, sock: socket.socket, request: Frame) -> None:
         document = wiring_document(self.network.wiring, cables=bool(request.header.get("cables")))
-        for one in (*document["hosts"], *document["switches"]):
-            one["machine"] = self.machine_name(one["node"])
         machines = list(self.network.machines.names)
+        for one in (*document["hosts"], *document["switches"]):
+            one["machine"] = machines[self.network.machine_of(one["node"])]
         reported = {"datapath": "user", "mtu": self.network.mtu, "machines": machines, "setup_seconds": {}}
         send(sock, {**reported, **document})
 

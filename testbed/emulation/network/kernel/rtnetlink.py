@@ -322,7 +322,7 @@ DIRECT_ACTION = number(8, 1)
 def bpf_rule(index: int, parent: int, priority: int, steps: Iterable[BpfStep], more: bytes = DIRECT_ACTION) -> Message:
     """Judge what passes the hook or queue ``parent`` of an interface by a classic BPF program, which ordinary users may
     set in namespaces of their own; its answer is what happens to the packet, unless ``more`` says otherwise."""
-    program = bpf_program(steps)
+    program = b"".join(struct.pack("=HBBI", *step) for step in steps)  # struct sock_filter
     options = attribute(4, struct.pack("=H", len(program) // 8)) + attribute(5, program) + more
     return RTM_NEWTFILTER, NLM_F_CREATE, _bpf_header(index, parent, priority) + attribute(2, options)
 
@@ -335,11 +335,6 @@ def remove_bpf_rule(index: int, parent: int, priority: int) -> Message:
 def _bpf_header(index: int, parent: int, priority: int) -> bytes:
     everything = socket.htons(3)  # ETH_P_ALL
     return tc_header(index, 1, parent, priority << 16 | everything) + text(1, "bpf")
-
-
-def bpf_program(steps: Iterable[BpfStep]) -> bytes:
-    """The steps as the kernel takes them (struct sock_filter)."""
-    return b"".join(struct.pack("=HBBI", *step) for step in steps)
 
 
 def drop_rule(index: int, loss_fraction: float, action: Literal["add", "remove"] = "add") -> Message:
