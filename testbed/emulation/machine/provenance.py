@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
@@ -60,10 +61,8 @@ def software_versions() -> dict[str, str]:
     """Package -> version, for those that are installed; ``openvswitch`` and ``python`` among them."""
     found = {"python": platform.python_version()}
     for name in PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            continue
     switch = version_line("ovs-vswitchd").split()
     return found | ({"openvswitch": switch[-1]} if switch else {})
 

@@ -97,7 +97,6 @@ class EmulatedNetwork(LinkControl):
         super().__init__(shape=shape, mtu=mtu, first_udp_port=first_udp_port)
         self.controller_port = controller_port
         self._before_bridges = before_bridges
-        self._datapath: Datapath | None = None
         self._talking = tuple(h for h in wiring.hosts if talking is None or h.node in talking)
         self._part = part
         self._hosts = {h.name: h for h in wiring.hosts if part is None or h.name in part.devices}
@@ -111,9 +110,7 @@ class EmulatedNetwork(LinkControl):
     @property
     def datapath(self) -> Datapath:
         """Where packets are switched: "user" or "kernel"."""
-        if self._datapath is None:
-            self._datapath = choose_datapath() if self._batch is None else self._batch.datapath
-        return self._datapath
+        return choose_datapath() if self._batch is None else self._batch.datapath
 
     def __enter__(self) -> EmulatedNetwork:
         self.start()

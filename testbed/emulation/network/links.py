@@ -220,24 +220,20 @@ class LinkControl:
         """Lose that share of the packets of faults' sake, next to what is lost always."""
         self._requested_loss[end.interface] = requested
         fraction = 1 - (1 - requested) * (1 - self._always_lost.get(end.interface, 0.0))
+        netlink = self.namespaces.netlink_of(end.host)
         with self._lock:
             try:
-                return self._classify(end, fraction)
+                if fraction > 0:  # a bridge that was configured again has removed the hook
+                    netlink.apply([rtnl.packet_gate(end.index), rtnl.drop_rule(end.index, fraction)])
+                elif self._losing.get(end.interface, 0.0) > 0:
+                    with contextlib.suppress(rtnl.NetlinkError):  # gone with its hook: what was requested
+                        netlink.apply([rtnl.drop_rule(end.index, 1.0, "remove")])
             except rtnl.NetlinkError as error:
                 missing = "; sudo modprobe cls_bpf sch_ingress" if error.errno == _MISSING else ""
-                raise CapabilityError(
-                    f"the kernel refused a loss on {end.interface}: {error.strerror}{missing}"
-                ) from error
-
-    def _classify(self, end: CableEnd, fraction: float) -> float:
-        netlink = self.namespaces.netlink_of(end.host)
-        if fraction > 0:  # a bridge that was configured again has removed the hook
-            netlink.apply([rtnl.packet_gate(end.index), rtnl.drop_rule(end.index, fraction)])
-        elif self._losing.get(end.interface, 0.0) > 0:
-            with contextlib.suppress(rtnl.NetlinkError):  # gone with its hook: what was requested
-                netlink.apply([rtnl.drop_rule(end.index, 1.0, "remove")])
-        self._losing[end.interface] = fraction
-        return time.monotonic()
+                refused = f"the kernel refused a loss on {end.interface}: {error.strerror}{missing}"
+                raise CapabilityError(refused) from error
+            self._losing[end.interface] = fraction
+            return time.monotonic()
 
     def _link_of(self, end: CableEnd) -> Link | None:
         """What the link that the end sends is now; without shaping it has no delay."""

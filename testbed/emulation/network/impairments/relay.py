@@ -102,13 +102,11 @@ class Relay:
         self._ask(_FORGET)
 
     def _ask(self, what: str) -> dict[str, LaneReport]:
-        try:
+        with contextlib.suppress(OSError, EOFError):
             self._pipe.send(what)
             if self._pipe.poll(_ANSWERS_WITHIN_S):
                 found: dict[str, LaneReport] = self._pipe.recv()
                 return found
-        except (OSError, EOFError):
-            pass
         some = ", ".join(self.names[:3]) + (f" and {len(self.names) - 3} more" if len(self.names) > 3 else "")
         raise InvalidRunError(f"the relay of {some} died or does not answer")
 

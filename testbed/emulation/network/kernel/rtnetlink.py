@@ -13,6 +13,7 @@ import socket
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, NamedTuple
 
 Message = tuple[int, int, bytes]
@@ -231,10 +232,7 @@ class VethEnd:
         parts = [text(3, self.name), number(4, mtu), number(31, 1), number(32, 1)]
         if self.mac is not None:
             parts.append(attribute(1, self.mac))
-        if self.namespace is None:
-            parts.append(number(27, group))
-        else:
-            parts.append(number(28, self.namespace))
+        parts.append(number(27, group) if self.namespace is None else number(28, self.namespace))
         return b"".join(parts)
 
 
@@ -367,14 +365,9 @@ def compute_checksums(interface: str, sock: socket.socket) -> None:
     fcntl.ioctl(sock, siocethtool, struct.pack("16sP16x", interface.encode(), value.buffer_info()[0]))
 
 
-_TICK: list[float] = []
-
-
+@cache
 def tick_ns() -> float:
     """Nanoseconds a tick of the packet scheduler's clock: /proc/net/psched begins with nanoseconds a microsecond and a
     tick."""
-    if not _TICK:
-        with open("/proc/net/psched") as file:
-            words = file.read().split()
-        _TICK.append(float(int(words[1], 16)))
-    return _TICK[0]
+    with open("/proc/net/psched") as file:
+        return float(int(file.read().split()[1], 16))
