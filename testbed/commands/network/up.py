@@ -76,9 +76,9 @@ def run(args: argparse.Namespace) -> int:
         raise InputError("--pcap: on one machine only; leave out --machines, or record in a host with testbed exec")
     remote = _remote_controller(args, machines is not None)
     if args.ipv6:
-        from testbed.emulation.control.ipv6 import require_room
+        from testbed.emulation.control.ipv6 import require_mtu
 
-        require_room(args.mtu)
+        require_mtu(args.mtu)
     require_emulation()
     if not args.no_shape:
         require_delays(network)

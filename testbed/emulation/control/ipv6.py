@@ -38,7 +38,7 @@ def ipv6_address(ip: str) -> str:
     return str(IPv6Address(_PREFIX | int(IPv4Address(ip)) & 0xFFFFFF))
 
 
-def require_room(mtu: int) -> None:
+def require_mtu(mtu: int) -> None:
     """InputError for packets that are too small for IPv6."""
     if mtu < MIN_MTU:
         raise InputError(f"--ipv6: an MTU of {mtu} bytes; IPv6 needs {MIN_MTU} or more (--mtu)")
@@ -47,7 +47,7 @@ def require_room(mtu: int) -> None:
 def add_ipv6(net: EmulatedNetwork, *, rules: bool = True) -> None:
     """Give every host that is here its address and the others as neighbours and, with ``rules``, let every pair talk
     over shortest paths. Raises InputError for too small an MTU, CapabilityError on a kernel without IPv6."""
-    require_room(net.mtu)
+    require_mtu(net.mtu)
     if not Path("/proc/sys/net/ipv6").is_dir():
         raise CapabilityError("--ipv6: this kernel has no IPv6")
     if net.wiring.routed:
