@@ -122,25 +122,20 @@ SHORT_DELAY_S = 0.002
 """Of less what the relay is late by is too large a part (docs/reference/impairments.md, link delays)."""
 
 
-def delay_problem(delays_s: Sequence[float]) -> str | None:
-    """None where links can be given these delays, by the kernel or by the relay, else what is missing; a trial of some
-    hundredths of a second.
+def link_delays(delays_s: Sequence[float]) -> tuple[str | None, str | None]:
+    """Why links cannot be given these delays, by the kernel or by the relay, and what a user should know of them, each
+    None where there is nothing to say; a trial of some hundredths of a second.
 
-    Once ``emulation_problem`` is None; inside a sandbox it has been answered already.
+    Once ``emulation_problem`` is None; inside a sandbox all has been said already.
     """
-    if not delays_s or in_sandbox() or _works(_NETEM) or _works(_DETOUR):
-        return None
-    return "the network has link delays, and this kernel neither netem nor mirred to make them; sudo modprobe sch_netem"
-
-
-def delay_note(delays_s: Sequence[float]) -> str | None:
-    """What a user should know of links with these delays, in one line; None where the kernel's netem makes them, and
-    inside a sandbox, where it has been said already."""
     if not delays_s or in_sandbox() or _works(_NETEM):
-        return None
+        return None, None
+    if not _works(_DETOUR):
+        lack = "this kernel neither netem nor mirred to make them; sudo modprobe sch_netem"
+        return f"the network has link delays, and {lack}", None
     short = sum(delay_s < SHORT_DELAY_S for delay_s in delays_s)
     much = f"; that is much for the {short} of less than {SHORT_DELAY_S * 1000:g} ms" if short else ""
-    return (
+    return None, (
         f"note: this kernel has no netem, so a process delays the packets of {len(delays_s)} links, by 0.1 ms or more "
         f"beyond what the network says{much} (sudo modprobe sch_netem)"
     )

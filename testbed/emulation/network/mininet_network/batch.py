@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from testbed.emulation.network.cables import CableEnd, CablePlan, mark_for_removal, remove_marked
+from testbed.emulation.network.cables import CableEnd, CablePlan
 from testbed.emulation.network.impairments.redirects import ImpairedEnd, Redirects
 from testbed.emulation.network.kernel import rtnetlink as rtnl
 from testbed.emulation.network.kernel.host_namespaces import (
@@ -35,6 +35,7 @@ from testbed.errors import CapabilityError, InvalidRunError
 
 _LOOPBACK = 1
 _CONNECTED_S = 0.25
+_DELETE_LIMIT_S, _DELETE_CABLE_S = 60.0, 0.05
 
 
 class Batch(Requests):
@@ -162,7 +163,9 @@ class Batch(Requests):
         )
         if self.datapath == "user":
             # User-space bridges' own interfaces go with the cables, the kernel's with its datapath.
-            mark_for_removal({bridge.device for bridge in bridges.values()} | {"ovs-netdev"})
+            netlink = self.namespaces.netlink_of(None)
+            found, own = netlink.interfaces(), {bridge.device for bridge in bridges.values()} | {"ovs-netdev"}
+            netlink.apply([rtnl.set_group(found[name], CablePlan.GROUP) for name in sorted(own & found.keys())])
 
     def _shape(self) -> None:
         queues, self.queues = self.queues, {}
@@ -229,7 +232,8 @@ class Batch(Requests):
             if switches.releases_ports_first:
                 switches.stop()
         with contextlib.suppress(rtnl.NetlinkError):  # ENODEV: nothing was made yet
-            remove_marked(self._made)
+            limit_s = _DELETE_LIMIT_S + _DELETE_CABLE_S * self._made
+            self.namespaces.netlink_of(None).apply([rtnl.delete_group(CablePlan.GROUP)], limit_s=limit_s)
         if switches is not None and not switches.releases_ports_first:
             switches.stop()
         self.namespaces.close()
