@@ -8,12 +8,11 @@ import socket
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
-from testbed.emulation.control.base_rules import change_rules
+from testbed.emulation.control.base_rules import install_shortest_paths
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.network.kernel.rtnetlink import Message, add_address6, add_neighbour
 from testbed.errors import CapabilityError, InputError
 from testbed.model.wiring import WiredHost
-from testbed.openflow.shortest_paths import PRIORITY, ShortestPaths
 from topologies.text.addresses import packed_mac
 
 MIN_MTU = 1280
@@ -61,17 +60,7 @@ def add_ipv6(net: EmulatedNetwork, *, rules: bool = True) -> None:
         if host.name in connected & net.namespaces.pids.keys():
             _add_to(net, host, known)
     if rules:
-        ports = ShortestPaths(net.wiring).ports
-        addresses = {host.name: ipv6_address(host.ip) for host in net.wiring.hosts}
-        texts = {
-            switch: tuple(
-                f"priority={PRIORITY},ipv6,ipv6_dst={addresses[host]},actions=output:{port}"
-                for host, port in towards.items()
-            )
-            for switch, towards in ports.items()
-            if switch in net.switch_names
-        }
-        change_rules(net.wiring, texts)
+        install_shortest_paths(net.wiring, net.switch_names, lambda host: [f"ipv6,ipv6_dst={ipv6_address(host.ip)}"])
 
 
 def _add_to(net: EmulatedNetwork, host: WiredHost, known: dict[str, tuple[bytes, bytes]]) -> None:
