@@ -48,7 +48,7 @@ _BUILD_S, _BUILD_SWITCH_S = 120.0, 0.3
 them."""
 
 
-class DistributedNetwork(rpc_network.AskedMachines):
+class DistributedNetwork(rpc_network.AllMachines):
     """A network whose parts are up: a platform (as of ``Here``) and its ``network`` in one.
 
     A run's crossing links are counted whenever it checks its machines, so that what they had carried is known when one

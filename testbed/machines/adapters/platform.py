@@ -22,7 +22,7 @@ from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.network.open_vswitch.switches import connect_bridge
 from testbed.errors import InvalidRunError
 from testbed.machines.adapters import rpc_network
-from testbed.machines.adapters.rpc_network import FIRST, AskedMachines, PartitionSpec
+from testbed.machines.adapters.rpc_network import FIRST, AllMachines, PartitionSpec
 from testbed.machines.rpc import MAIN, MachineState
 from testbed.model.machine.load import overload_message
 from testbed.model.progress import CounterReading, Progress
@@ -49,7 +49,7 @@ class Answer(NamedTuple, Generic[T]):
         return self.value
 
 
-class Here(AskedMachines):
+class Here(AllMachines):
     """The platform of one machine: requests are plain calls, and its clock is ours. What each method says holds for
     every platform.
 

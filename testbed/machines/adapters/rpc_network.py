@@ -252,7 +252,7 @@ def processors_busy(machine: MachineState) -> float:
     return busy_fraction(before, processor_times())
 
 
-class AskedMachines:
+class AllMachines:
     """What a platform asks of all its machines alike."""
 
     all: Callable[..., list[Any]]
