@@ -116,10 +116,5 @@ def _text(name: str, text: str) -> str:
     return text
 
 
-PARSERS: Mapping[str, Callable[[str, str], Any]] = {
-    "whole": _whole,
-    "number": _number,
-    "shape": _shape,
-    "text": _text,
-}
+PARSERS: Mapping[str, Callable[[str, str], Any]] = {"whole": _whole, "number": _number, "shape": _shape, "text": _text}
 """Kind -> what reads a parameter's name and text; TopologyError for what is none of the kind."""

@@ -141,10 +141,7 @@ def up_down(network: Network) -> RoutingRelation:
         return rank[link.target] < rank[link.source]
 
     return RoutingRelation(
-        method="up-down",
-        network=network,
-        lanes=1,
-        may_follow=lambda one, a, other, b: is_up(one) or not is_up(other),
+        method="up-down", network=network, lanes=1, may_follow=lambda one, a, other, b: is_up(one) or not is_up(other)
     )
 
 

@@ -172,14 +172,14 @@ class Session(Shown):
     ) -> subprocess.Popen[Any]:
         """Start a program in the host. ``options`` are subprocess.Popen's; signals, pipes and exit code are the
         program's own."""
-        from testbed.emulation.attach.client import start_program
+        from testbed.emulation.attach.client import program_argv
 
         require_type(host, str, "host", "the id of a node")
         if isinstance(argv, str) or not all(isinstance(word, str) for word in argv) or not argv:
             raise UsageError('argv: give a program and its arguments as a list, such as ["ip", "address"]')
         self._host(host)
         self._process.check()
-        return start_program(self.name, host, argv, env, end_point=end_point, **options)
+        return subprocess.Popen(program_argv(self.name, host, argv, env, end_point=end_point), **options)
 
     def ping(self, source: str, target: str, count: int = 3, *, every_s: float = 0.2, wait_s: float = 1.0) -> Ping:
         """Echoes from one host to another, ``every_s`` seconds apart; the last is waited for ``wait_s`` seconds."""

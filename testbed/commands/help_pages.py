@@ -48,9 +48,7 @@ def help_text(parser: argparse.ArgumentParser, example: str | None) -> str:
     return page.format_help() + (f"\nexample: {example}\n" if example else "")
 
 
-def _by_purpose(
-    group: argparse._ArgumentGroup,
-) -> Iterator[tuple[str | None, str | None, list[argparse.Action]]]:
+def _by_purpose(group: argparse._ArgumentGroup) -> Iterator[tuple[str | None, str | None, list[argparse.Action]]]:
     """The group; of one that lists the commands of ``testbed`` the commands by purpose."""
     actions = list(group._group_actions)
     commands = {one.dest: one for a in actions if a.dest == "command" for one in getattr(a, "_choices_actions", ())}

@@ -28,7 +28,7 @@ def notes_on_stderr() -> Iterator[None]:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        from topologies.files.reading import NetworkNote  # loaded where there is one; --help does without
+        from topologies.files.foreign import NetworkNote  # loaded where there is one; --help does without
 
         if not isinstance(message, NetworkNote):
             plain(message, category, filename, lineno, file, line)

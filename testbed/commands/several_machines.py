@@ -157,9 +157,9 @@ def machines_request(args: argparse.Namespace, fabric: str) -> MachinesRequest |
 def _require_encryption(requested: MachinesRequest) -> None:
     """CapabilityError where this machine is missing it, and the machines are on it; others say so themselves, by
     name."""
-    from testbed.emulation.machine.encryption import encryption_obstacle
+    from testbed.emulation.machine.encryption import encryption_means
 
-    if requested.scheduler is None and (lack := encryption_obstacle()) is not None:
+    if requested.scheduler is None and (lack := encryption_means()[1]) is not None:
         raise CapabilityError(f"--encrypt: {lack}")
 
 

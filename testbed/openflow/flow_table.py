@@ -90,13 +90,7 @@ class RuleWalker:
     def stream_packet(self, source: str, sink: str, udp_port: int) -> dict[str, int | str]:
         """The header of a stream packet between two end points, without its label."""
         a, b = self.wiring.host_at(source), self.wiring.host_at(sink)
-        return {
-            "eth_type": ETH_IPV4,
-            "ip_proto": PROTOCOL_UDP,
-            "ipv4_src": a.ip,
-            "ipv4_dst": b.ip,
-            "udp_dst": udp_port,
-        }
+        return {"eth_type": ETH_IPV4, "ip_proto": PROTOCOL_UDP, "ipv4_src": a.ip, "ipv4_dst": b.ip, "udp_dst": udp_port}
 
     def walk(self, source: str, packet: Packet) -> Walk:
         """Follow one packet from the host of ``source``. InputError where it goes round in a circle."""

@@ -13,7 +13,7 @@ pass a router first would bypass it.
 """
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from testbed.model.wiring import WiredHost, Wiring
@@ -29,6 +29,15 @@ class Step(NamedTuple):
 
     port: int
     node: str
+
+
+Matches = Callable[[WiredHost], Iterable[str]]
+"""What matches the packets that a switch sends on to a host, in ovs-ofctl's notation."""
+
+
+def ipv4_matches(host: WiredHost) -> tuple[str, ...]:
+    """IPv4 by the next IP node's MAC address, ARP by the destination."""
+    return f"ip,dl_dst={host.mac}", f"arp,arp_tpa={host.ip}"
 
 
 class ShortestPaths:
@@ -75,15 +84,14 @@ class ShortestPaths:
                         heapq.heappush(queue, (hops + more, other))
         return {other: step for other, (_, step) in best.items()}
 
-    def flow_texts(self) -> Mapping[str, tuple[str, ...]]:
-        """Switch name -> its rules in ovs-ofctl's notation: IPv4 by the next IP node's MAC address, ARP by the
-        destination."""
+    def flow_texts(self, matches: Matches = ipv4_matches) -> Mapping[str, tuple[str, ...]]:
+        """Switch name -> its rules in ovs-ofctl's notation, for what ``matches`` says of each host."""
         known = {host.name: host for host in self.wiring.hosts}
         return {
             switch: tuple(
                 f"priority={PRIORITY},{match},actions=output:{port}"
                 for host, port in towards.items()  # in the order of the wiring's hosts, as they were found
-                for match in (f"ip,dl_dst={known[host].mac}", f"arp,arp_tpa={known[host].ip}")
+                for match in matches(known[host])
             )
             for switch, towards in self.ports.items()
         }

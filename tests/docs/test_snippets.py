@@ -8,7 +8,7 @@ import warnings
 import pytest
 
 from tests.helpers.paths import ROOT
-from topologies.files.reading import NetworkNote
+from topologies.files.foreign import NetworkNote
 
 WORKLOADS = ROOT / "docs" / "workloads"
 

@@ -18,8 +18,8 @@ from testbed.routing import capillary_route
 from tests.helpers.drawn import drawn
 from topologies import Network, load_network
 from topologies.errors import TopologyError
+from topologies.files.foreign import NetworkNote
 from topologies.files.formats import write_network_file
-from topologies.files.reading import NetworkNote
 
 # the ends of the first links of Abilene, as REPETITA's collection has them: 9.95 Gbit/s
 SQUARE = """NODES 4

@@ -16,7 +16,7 @@ import testbed
 from tests.helpers.drawn import drawn
 from topologies import Network, load_network
 from topologies.errors import TopologyError
-from topologies.files.reading import NetworkNote
+from topologies.files.foreign import NetworkNote
 
 
 def read(folder: Path, name: str, text: str) -> tuple[Network, str]:
@@ -53,6 +53,21 @@ def test_linux_nodes_with_several_cables_forward_and_vendors_kinds_are_said(tmp_
         "bridge" not in note and "mtu (links) of 9000: all links of a run have one, which `up` takes as --mtu" in note
     )
     assert network.links[0].attributes["mtu"] == 9000 and "\n" not in note
+
+
+def test_addresses_of_ends_in_the_long_form_are_the_hosts(tmp_path: Path) -> None:
+    lab = """
+topology:
+  nodes: {pc: {kind: linux}, sw: {kind: bridge}}
+  links:
+    - type: veth
+      endpoints:
+        - {node: pc, interface: eth1, mac: "02:00:00:00:00:07", ipv4: 10.9.0.7/24, ipv6: "fd00::7/64"}
+        - {node: sw, interface: eth1}
+"""
+    network, note = read(tmp_path, "long.clab.yml", lab)
+    assert (network.node("pc").addresses, network.node("pc").mac) == ((("10.9.0.7", 24),), "02:00:00:00:00:07")
+    assert "kept, but not read: ipv6 (links)" in note
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from tests.helpers.warm import TESTBED, run
 from topologies import Network, load_network
 from topologies.adapters import python_files
 from topologies.errors import TopologyError
-from topologies.files.reading import NetworkNote
+from topologies.files.foreign import NetworkNote
 
 FILES = sorted((Path(__file__).parent / "mininet_files").glob("*.py"))
 _HEAD = re.compile(
@@ -261,3 +261,9 @@ def test_what_the_machine_lacks_for_a_file_is_exit_code_3(
     assert main(["topology", "show", f"{tmp_path / 'lab.py'}:a"]) == exit_code
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1
+
+
+def test_classes_of_links_of_ones_own_do_what_they_say() -> None:
+    network, _ = read(f"{FILES[0].parent / 'own_link_classes.py'}:own")
+    assert {link.capacity_bps for link in network.links} == {4e6}
+    assert network.node("h3").mac == "02:00:00:00:00:33"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import networkx as nx
@@ -20,8 +22,8 @@ from tests.helpers.drawn import drawn
 from tests.topologies.test_network_files_round_trip import networks
 from topologies import Network, load_network
 from topologies.errors import TopologyError
+from topologies.files.foreign import NetworkNote
 from topologies.files.node_link import network_document
-from topologies.files.reading import NetworkNote
 
 
 @pytest.fixture(autouse=True)
@@ -166,6 +168,7 @@ def test_whatever_mininet_takes_is_taken(bw: float, delay: int, loss: float, jit
         ({"hosts": ["a", "a"], "links": []}, "the id 'a' is that of nodes[0] too"),
         ({"nodes": [], "links": [], "edges": []}, "both 'links' and 'edges' are there"),
         ({"nodes": ["a"], "links": [], "directed": 1}, "'directed' must be true or false"),
+        ({"data": [], "directed": False, "elements": {"nodes": []}}, "Cytoscape files are not read"),
         ({}, "no node is in it"),
         (nx.Graph(), "no node is in it"),
     ],
@@ -263,3 +266,12 @@ def test_values_are_networks_wherever_one_is_taken() -> None:
     ]
     assert loads[0] == loads[1] and len(loads[0]) == 3
     assert len(testbed.traffic(SingleSwitchTopo(3), [("h1", "h2")])) == 1
+
+
+def test_mininet_s_parts_are_a_network_in_a_file_too(tmp_path: Path) -> None:
+    parts = {"hosts": ["h1", ["h2", {"ip": "10.0.0.9/8"}]], "switches": {"s1": {}}, "links": [["h1", "s1", {"bw": 5}]]}
+    (tmp_path / "parts.json").write_text(json.dumps(parts))
+    with pytest.warns(NetworkNote, match=r"bw \(Mbit/s\)"):
+        read = testbed.network(tmp_path / "parts.json")
+    assert [(link.label, link.capacity_bps) for link in read.links] == [("h1->s1", 5e6), ("s1->h1", 5e6)]
+    assert read.node("h2").addresses == (("10.0.0.9", 8),)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from tests.helpers.drawn import drawn
 from tests.helpers.zoo_graphml import EDGE, GRAPH, zoo_graphml
 from topologies import Network, load_network
+from topologies.files.foreign import NetworkNote
 from topologies.files.formats import write_network_file
-from topologies.files.reading import NetworkNote
 
 HEAD = '<graphml xmlns="http://graphml.graphdrawing.org/xmlns" xmlns:y="http://www.yworks.com/xml/graphml">'
 

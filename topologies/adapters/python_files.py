@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -79,12 +80,10 @@ def _run(path: str, name: str) -> JsonObject:
         raise TopologyError(
             f"it has built no network after {TIME_LIMIT_S:g} s; does it wait for something, or loop?"
         ) from None
-    try:
+    with suppress(ValueError, IndexError):
         said = json.loads(done.stdout.splitlines()[-1])
         if isinstance(said, dict) and {"document", "error"} & said.keys():
             return said
-    except (ValueError, IndexError):
-        pass
     if b"No module named 'mininet'" in done.stderr:
         raise LackingError("Mininet is missing, which a Mininet file needs; install the testbed's extra emulation")
     last = " ".join(done.stderr.decode(errors="replace").strip().splitlines()[-1:])

@@ -13,7 +13,7 @@ from typing import Any
 
 from topologies.errors import TopologyError
 from topologies.files.foreign import some
-from topologies.mininet.parameters import read_parameters
+from topologies.mininet.parameters import hand_over_addresses, read_parameters
 from topologies.text.json_types import Json, JsonObject
 from topologies.text.units import is_bare, rate_bps, seconds
 
@@ -155,6 +155,7 @@ def containerlab_document(text: str, notes: list[str]) -> JsonObject:
     if sizes:
         sized = " or ".join(map(str, sizes))
         notes.append(f"mtu (links) of {sized}: all links of a run have one, which `up` takes as --mtu")
+    hand_over_addresses(nodes, links)
     graph = {"name": name} if name else {}
     return {"directed": False, "multigraph": True, "graph": graph, "nodes": nodes, "links": links}
 
@@ -206,6 +207,12 @@ def _link(entry: object, where: str, nodes: Table, used: dict[str, str]) -> Json
             raise TopologyError(f"{where}: {name!r} is none of the nodes")
     if len(inside) < 2:
         return inside[0]
+    for place, end in enumerate(ends):  # in the long form it may have addresses
+        for key, value in end.items() if isinstance(end, Mapping) else ():
+            if (pair := {"ipv4": "ips", "mac": "macs"}.get(key)) is not None:
+                fields.setdefault(pair, [None, None])[place] = value
+            elif key not in ("node", "interface"):
+                fields[key] = value
     if str(fields.get("mtu", "")).isdecimal():
         fields["mtu"] = int(fields["mtu"])
     _read_impairments(fields, where)

@@ -5,7 +5,7 @@ and a note says which. Every format's reader gives such a document; the rules ar
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from topologies.errors import TopologyError
@@ -26,11 +26,7 @@ _UNITS = {"capacity_bps": "bits a second", "delay_s": "seconds"}
 _QUANTITIES = (("capacity", "capacity_bps", rate_bps, "10Mbps"), ("delay", "delay_s", seconds, "5ms"))
 _RAW = "LinkSpeedRaw"
 """The Topology Zoo's capacity, in bits a second."""
-_PROGRAMS = {
-    "adjacency": "networkx' adjacency lists",
-    "elements": "Cytoscape files",
-    "topology": "GNS3 projects",
-}
+_PROGRAMS = {"adjacency": "networkx' adjacency lists", "elements": "Cytoscape files", "topology": "GNS3 projects"}
 """Whose files of JSON have that key, and not both nodes and links."""
 _SHOWN = 60
 
@@ -38,6 +34,10 @@ _GONE, _THEIRS = "gone", "theirs"
 Fields = dict[str, Any]
 Retained = dict[str, dict[str, None]]
 """Names of attributes by where they stand: graph, nodes, links; what was left out, and Mininet's that were read."""
+
+
+class NetworkNote(UserWarning):
+    """What was kept without being read, left out or changed of a file of a network."""
 
 
 def adapted(document: object, notes: list[str], *, mininet: Literal["no", "noted", "yes"] = "noted") -> Any:
@@ -56,10 +56,7 @@ def adapted(document: object, notes: list[str], *, mininet: Literal["no", "noted
     """
     if not isinstance(document, dict):
         return document
-    if "nodes" not in document or not {"links", "edges"} & document.keys():
-        for key, files in _PROGRAMS.items():
-            if key in document:
-                raise TopologyError(f"{files} are not read; write the network as JSON node-link or GraphML")
+    refuse_programs(document)
     retained: Retained = {"graph": {}, "nodes": {}, "links": {}, _GONE: {}, _THEIRS: {}}
     known = network_schema()["properties"]
     found = {key: value for key, value in document.items() if key in known}
@@ -82,6 +79,14 @@ def adapted(document: object, notes: list[str], *, mininet: Literal["no", "noted
             hand_over_addresses(found["nodes"], links)
     _note(retained, notes, units=mininet == "noted")
     return found
+
+
+def refuse_programs(document: Mapping[Any, Any]) -> None:
+    """TopologyError for a file of JSON of a program whose files are not read."""
+    if "nodes" not in document or not {"links", "edges"} & document.keys():
+        for key, files in _PROGRAMS.items():
+            if key in document:
+                raise TopologyError(f"{files} are not read; write the network as JSON node-link or GraphML")
 
 
 def _note(retained: Retained, notes: list[str], *, units: bool) -> None:

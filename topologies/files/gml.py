@@ -2,6 +2,7 @@
 
 import html
 import re
+from contextlib import suppress
 from typing import Any
 
 from topologies.errors import TopologyError
@@ -88,10 +89,8 @@ def _scalar(word: str) -> str | int | float:
     if word.startswith('"'):
         return html.unescape(word[1:-1])
     for kind in (int, float) if word[0] in "+-.0123456789" else ():
-        try:
+        with suppress(ValueError):
             return kind(word)
-        except ValueError:
-            pass
     return word
 
 

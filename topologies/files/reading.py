@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from topologies.errors import TopologyError
-from topologies.files.foreign import adapted, rename_kinds, some, without_loops
+from topologies.files.foreign import NetworkNote, adapted, rename_kinds, some, without_loops
 from topologies.files.formats import shortened
 from topologies.files.node_link import parse_document, parse_json
 from topologies.mininet.miniedit import is_miniedit, miniedit_document
@@ -40,10 +40,6 @@ _GML = re.compile(r"^\s*graph\s*\[", re.MULTILINE)
 _DOT = re.compile(r"\s*(strict\s+)?(di)?graph\b[^\[{]*\{", re.IGNORECASE)
 _DOT_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*|^#[^\n]*", re.DOTALL | re.MULTILINE)
 _NATIVE = re.compile(r"^\s*NODES\s*\(", re.MULTILINE)
-
-
-class NetworkNote(UserWarning):
-    """What was kept without being read, left out or changed of a file of a network."""
 
 
 def read_network_file(path: str | Path, part: str = "") -> Network:
@@ -141,7 +137,11 @@ def _document(text: str, ending: str, notes: list[str]) -> Any:
         return containerlab_document(text, notes)
     if start.startswith(("{", "[")) or ending in (".json", ".mn"):
         document = parse_json(text)
-        return miniedit_document(document, notes) if is_miniedit(document) else document
+        if is_miniedit(document):
+            return miniedit_document(document, notes)
+        from topologies.files.values import has_parts, parts_document
+
+        return parts_document(document) if isinstance(document, dict) and has_parts(document) else document
     if ending in _OTHERS:
         raise TopologyError(f"{_OTHERS[ending]} ({READ})")
     if start.startswith("?SNDlib") or _NATIVE.search(start):

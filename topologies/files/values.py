@@ -9,9 +9,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
 from topologies.errors import TopologyError
-from topologies.files.foreign import adapted, without_loops
+from topologies.files.foreign import NetworkNote, adapted, refuse_programs, without_loops
 from topologies.files.node_link import parse_document
-from topologies.files.reading import NetworkNote
 from topologies.mininet.miniedit import is_miniedit, miniedit_document
 from topologies.mininet.topo import is_topo, topo_document
 from topologies.network import Network
@@ -65,15 +64,26 @@ def _document(value: Any, notes: list[str]) -> tuple[JsonObject | None, str]:
         return miniedit_document(value, notes), "network"
     if "nodes" in value and {"links", "edges"} & value.keys():
         return _of_lists(value, [_node(i, one, "nodes") for i, one in _numbered(value, "nodes")]), "document"
-    if "links" in value and {"hosts", "switches"} & value.keys():
-        nodes = [
-            {"kind": kind} | _node(i, one, where)
-            for kind, where in (("host", "hosts"), ("switch", "switches"))
-            for i, one in _numbered(value, where)
-        ]
-        others = {key: one for key, one in value.items() if key not in ("hosts", "switches")}
-        return _of_lists({"multigraph": True, **others}, nodes), "network"
+    if has_parts(value):
+        return parts_document(value), "network"
+    refuse_programs(value)
     return _of_neighbours(value), "network"
+
+
+def has_parts(value: Mapping[Any, Any]) -> bool:
+    """Whether it lists links, and hosts or switches, as Mininet's parts of a network."""
+    return "links" in value and "nodes" not in value and bool({"hosts", "switches"} & value.keys())
+
+
+def parts_document(value: Mapping[Any, Any]) -> JsonObject:
+    """The document of Mininet's parts."""
+    nodes = [
+        {"kind": kind} | _node(i, one, where)
+        for kind, where in (("host", "hosts"), ("switch", "switches"))
+        for i, one in _numbered(value, where)
+    ]
+    others = {key: one for key, one in value.items() if key not in ("hosts", "switches")}
+    return _of_lists({"multigraph": True, **others}, nodes)
 
 
 def _numbered(value: Mapping[Any, Any], where: str) -> Iterable[tuple[int, Any]]:

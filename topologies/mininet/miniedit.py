@@ -17,7 +17,8 @@ def is_miniedit(document: object) -> bool:
     """Whether a document is one of MiniEdit: its three lists, of entries with ``opts``, or its preferences."""
     if not isinstance(document, dict) or not {"hosts", "switches", "links"} <= document.keys() or "nodes" in document:
         return False
-    entries = [one for part in ("hosts", "switches") for one in _listed(document, part)]
+    lists = [document[part] for part in ("hosts", "switches") if isinstance(document[part], list)]
+    entries = [one for listed in lists for one in listed]
     return "application" in document or any(isinstance(one, dict) and "opts" in one for one in entries)
 
 

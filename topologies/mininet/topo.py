@@ -15,6 +15,8 @@ from topologies.text.json_types import Json, JsonObject
 _METHODS = ("addHost", "addSwitch", "addLink", "hosts", "switches", "iterLinks", "nodeInfo")
 _SILENT = frozenset({"isSwitch", "batch", "cls", "cls1", "cls2", "intf", "fast", "use_htb", "lo", "inNamespace"})
 """What is not noted: ours do without, or it is noted as what it is."""
+_NO_ADDRESS = ("", "0.0.0.0", "no ip defined")
+"""Of a host that a script gives its addresses later: MiniEdit's routers have the second."""
 _HARMLESS = ("Host", "Node", "OVSSwitch", "OVSKernelSwitch", "OVSBridge", "Link", "TCLink", "Intf", "TCIntf")
 Parameters = Json
 
@@ -86,6 +88,8 @@ def parameters(info: Parameters, given: dict[str, None]) -> JsonObject:
     for name, value in info.items():
         key = {"defaultRoute": "default_route"}.get(name, name)
         if name in _SILENT or value is None or name in ("node1", "node2"):
+            continue
+        if name == "ip" and str(value).partition("/")[0] in _NO_ADDRESS:
             continue
         if isinstance(value, str | int | float | bool | list | dict):
             found[key] = value

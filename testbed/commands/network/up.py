@@ -15,12 +15,7 @@ from testbed.commands.arguments import LiveOptions, add_options, adder
 from testbed.commands.network.up_distributed import banner, ended_with_machines
 from testbed.commands.parsing import read_ends
 from testbed.commands.runs import start_live
-from testbed.commands.several_machines import (
-    MachineOptions,
-    enter_unless_elsewhere,
-    machines_request,
-    said_when_lost,
-)
+from testbed.commands.several_machines import MachineOptions, enter_unless_elsewhere, machines_request, said_when_lost
 from testbed.errors import InputError, InvalidRunError
 from testbed.model.naming.names import parse_captures
 from testbed.model.naming.printable import printable
@@ -80,7 +75,10 @@ def run(args: argparse.Namespace) -> int:
     if captures and machines is not None:
         raise InputError("--pcap: on one machine only; leave out --machines, or record in a host with testbed exec")
     remote = _remote_controller(args, machines is not None)
-    _check_ipv6(args, machines is not None)
+    if args.ipv6:
+        from testbed.emulation.control.ipv6 import require_mtu
+
+        require_mtu(args.mtu)
     require_emulation()
     if not args.no_shape:
         require_delays(network)
@@ -109,16 +107,6 @@ def _remote_controller(args: argparse.Namespace, spread: bool) -> tuple[str, int
     return address
 
 
-def _check_ipv6(args: argparse.Namespace, spread: bool) -> None:
-    """InputError with what IPv6 does not go."""
-    from testbed.emulation.control.ipv6 import MIN_MTU
-
-    if args.ipv6 and args.mtu < MIN_MTU:
-        raise InputError(f"--ipv6: an MTU of {args.mtu} bytes; IPv6 needs {MIN_MTU} or more (--mtu)")
-    if args.ipv6 and spread:
-        raise InputError("--ipv6: on one machine only; leave out --machines")
-
-
 def _end_points(args: argparse.Namespace, network: Network) -> list[str]:
     """Nodes that get a host of their own where they are switches: all of them in a network without hosts."""
     if args.route is None and (args.source or args.sink):
@@ -140,13 +128,13 @@ def _serve(
     """The network up, and its prompt. MachineDiedError where a machine dies meanwhile."""
     from testbed.emulation.attach.prompt import give_prompt
     from testbed.emulation.attach.server import RequestHandlers, control_server
-    from testbed.emulation.control.ipv6 import add_ipv6
+    from testbed.emulation.control.ipv6 import ipv6_address
     from testbed.emulation.control.remote_controller import RemoteController, parse_controller
     from testbed.emulation.network.kernel.link_meter import read_counters
     from testbed.live.adapters.feed import live_watch
     from testbed.live.run_views import idle_network_view
     from testbed.machines.adapters.platform import Here, Platform, here
-    from testbed.machines.adapters.rpc_programs import add_all_neighbours
+    from testbed.machines.adapters.rpc_programs import add_all_neighbours, add_ipv6_here
     from testbed.model.wiring import wire
 
     if machines is not None:  # not to be imported in vain
@@ -174,8 +162,8 @@ def _serve(
                 complain(
                     f"note: {args.controller}: {problem}; switches forward nothing until a controller answers there"
                 )
-            if args.ipv6 and isinstance(up, Here):
-                add_ipv6(up.network, rules=remote is None)
+            if args.ipv6:
+                up.all(add_ipv6_here, remote is None)
         handlers = RequestHandlers(up.network) if isinstance(up, Here) else DistributedHandlers(up)
         inside = machines is None or machines.scheduler is None
         name, close = stack.enter_context(control_server(handlers.handlers(), inside=inside))
@@ -189,7 +177,7 @@ def _serve(
             for link, path in captures.items():
                 up.network.start_capture(link, path)
             stack.enter_context(watched(partial(read_counters, up.network.link_meter())))
-            introduction, words_at = _introduction(up.network, seconds, name, args.ipv6), up.network.words_at
+            introduction, words_at = _introduction(up.network, seconds, name), up.network.words_at
         else:
             stack.enter_context(watched(ask=up.reading))
             stack.enter_context(ended_with_machines(up, close))
@@ -197,6 +185,8 @@ def _serve(
         # At the prompt Ctrl-C ends a node's command, not ours. Whoever reads the introduction may interrupt at once: it
         # comes last, because Python may drop an interrupt that meets an import.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        if args.ipv6 and (host := next(iter(wiring.hosts), None)):
+            introduction += printable(f"; {host.name} is {ipv6_address(host.ip)}, and so on")
         print(introduction, flush=True)
         return give_prompt(name, words_at)
 
@@ -214,14 +204,11 @@ def _route_rules(
     return plan_rules(plan, wiring), plan_routes(plan, wiring)
 
 
-def _introduction(net: EmulatedNetwork, seconds: float, name: str, ipv6: bool) -> str:
-    from testbed.emulation.control.ipv6 import ipv6_address
-
+def _introduction(net: EmulatedNetwork, seconds: float, name: str) -> str:
     wiring = net.wiring
-    addressed = [f"; {host.name} is {ipv6_address(host.ip)}, and so on" for host in wiring.hosts[:1] if ipv6]
     kind = "in the kernel" if net.datapath == "kernel" else "in user space"
     return (
         f"{printable(wiring.network.name)}: {len(wiring.hosts)} hosts, {len(wiring.switches)} switches ({kind}), "
         f"{len(wiring.cables)} cables, up in {seconds:.1f} s; help lists the commands, names the nodes; "
-        f"testbed attach {name} reaches it too{''.join(map(printable, addressed))}"
+        f"testbed attach {name} reaches it too"
     )

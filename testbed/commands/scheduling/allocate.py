@@ -41,13 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="COUNTS",
         help="nodes of each switch that are taken, as in 4-4-0-0-0-0-0-0 (default none)",
     )
-    add(
-        "--link-rate",
-        type=kinds.rate_bps,
-        default=LINK_BPS,
-        metavar="RATE",
-        help="of one link (default 688e6)",
-    )
+    add("--link-rate", type=kinds.rate_bps, default=LINK_BPS, metavar="RATE", help="of one link (default 688e6)")
     add("--json", action="store_true", help="print one JSON object on stdout")
 
 

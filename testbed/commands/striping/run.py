@@ -18,12 +18,7 @@ from typing import TYPE_CHECKING
 from testbed.commands.arguments import LiveOptions, add_options, adder
 from testbed.commands.parsing import OneLineParser
 from testbed.commands.runs import start_live
-from testbed.commands.several_machines import (
-    MachineOptions,
-    enter_unless_elsewhere,
-    machines_request,
-    said_when_lost,
-)
+from testbed.commands.several_machines import MachineOptions, enter_unless_elsewhere, machines_request, said_when_lost
 from testbed.errors import InputError
 from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, ROUTED, RUN, SENT, Only

@@ -7,11 +7,9 @@ A connection that closes early, by Ctrl-C or a kill, cancels its request.
 import json
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from testbed.emulation.attach.protocol import Frame, checked, receive, send
 from testbed.emulation.sandbox.control_socket import connect, control_address
@@ -45,28 +43,9 @@ def program_argv(
 ) -> list[str]:
     """The words of a local process that stands for ``argv`` in the host (see ``programs.run_program``). InputError
     where no such network of this user's is up."""
-    header: dict[str, object] = {
-        "do": "exec",
-        "host": host,
-        "argv": list(argv),
-        "cwd": str(Path.cwd()),
-        "env": dict(env or {}),
-    }
-    header["end_point"] = end_point
+    program = {"host": host, "argv": list(argv), "env": dict(env or {}), "end_point": end_point}
+    header = {"do": "exec", "cwd": str(Path.cwd()), **program}
     return [sys.executable, "-I", "-S", str(_STAND_IN), control_address(name), json.dumps(header)]
-
-
-def start_program(
-    name: str,
-    host: str,
-    argv: Sequence[str],
-    env: Mapping[str, str] | None = None,
-    *,
-    end_point: bool = False,
-    **options: Any,
-) -> subprocess.Popen[Any]:
-    """Start a program in a host; ``options`` are subprocess.Popen's (pipes, text, cwd is the caller's own)."""
-    return subprocess.Popen(program_argv(name, host, argv, env, end_point=end_point), **options)
 
 
 def exec_program(name: str, host: str, argv: Sequence[str]) -> None:

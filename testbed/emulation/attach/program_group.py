@@ -28,11 +28,8 @@ class StartedProgram(Protocol):
     """A program that runs. ``fileno``: of a file that can be read once it has ended. Exit codes are subprocess's: -n
     for signal n."""
 
-    @property
-    def stdout(self) -> IO[bytes]: ...
-
-    @property
-    def stderr(self) -> IO[bytes]: ...
+    stdout: IO[bytes]
+    stderr: IO[bytes]
 
     def fileno(self) -> int: ...
 

@@ -21,18 +21,9 @@ from mininet.cli import CLI
 from mininet.log import lg
 from mininet.node import Node
 
+from testbed.emulation.attach import prompt_words
 from testbed.emulation.attach.client import Recording, program_argv, send_request
 from testbed.emulation.attach.prompt_streams import Said, single_keys
-from testbed.emulation.attach.prompt_words import (
-    Words,
-    described_network,
-    first_link,
-    first_word,
-    is_manner,
-    is_settings,
-    links_of_line,
-    with_addresses,
-)
 from testbed.emulation.network.mininet_network.wired import WordsAt, described_mininet
 from testbed.errors import InputError, SessionClosedError, TestbedError
 from testbed.faults.link_settings import parse_settings
@@ -69,7 +60,7 @@ class Prompt(CLI):  # type: ignore[misc]
         self.name, self.wrong, self.gone, self._stack, self._depth = name, 0, False, stack, 0
         self.typed = sys.stdin is not None and sys.stdin.isatty()
         self._described = send_request(name, {"do": "describe", "cables": True}).header
-        self._network = described_network(self._described)
+        self._network = prompt_words.described_network(self._described)
         self.mn = described_mininet(self._described, words_at or partial(program_argv, name), self._set_cables)
         for node in self.mn.values():
             node.typed = self.typed
@@ -144,7 +135,7 @@ class Prompt(CLI):  # type: ignore[misc]
             return False
         if "\0" in line:
             raise InputError("a line with a zero byte, which no program takes")
-        first, rest = first_word(line)
+        first, rest = prompt_words.first_word(line)
         if first[:1] in "!?":
             first, rest = {"!": "sh", "?": "help"}[first[:1]], f"{first[1:]} {rest}".strip()
         if not self._is_command(first):
@@ -153,7 +144,7 @@ class Prompt(CLI):  # type: ignore[misc]
         if first.startswith("pingpair") and len(self.mn.hosts) < 2:
             raise InputError(f"{first}: needs two hosts, and this network has {len(self.mn.hosts)}")
         # What Python or a shell reads goes to it as it is.
-        taken = rest if first in ("py", "px", "sh", "time", "noecho", "node") else Words(rest)
+        taken = rest if first in ("py", "px", "sh", "time", "noecho", "node") else prompt_words.Words(rest)
         return bool(getattr(self, f"do_{first}")(taken))
 
     def _is_command(self, word: str) -> bool:
@@ -175,7 +166,7 @@ class Prompt(CLI):  # type: ignore[misc]
             raise InputError(f"unknown command {name!r}; help lists the commands, nodes the nodes")
         if not command:
             raise InputError(f"{name}: say what to run there: NODE COMMAND")
-        command = with_addresses(command, self._addresses)
+        command = prompt_words.with_addresses(command, self._addresses)
         if self.typed and len(command.encode()) > _LONGEST:
             raise InputError(f"{name}: a line of more than {_LONGEST} bytes; put it into a file, and run that")
         parsed = subprocess.run(["bash", "-n", "-c", command], capture_output=True, text=True, check=False)
@@ -225,12 +216,8 @@ class Prompt(CLI):  # type: ignore[misc]
         """Run a command in a node whose name is that of a command here: node NAME COMMAND"""
         if not line:
             raise InputError("node: give a node and a command")
-        name, rest = first_word(line)
+        name, rest = prompt_words.first_word(line)
         self._run_at(shlex.split(name)[0], rest)
-
-    def do_noecho(self, line: str) -> None:
-        """Run an interactive command with echoing turned off: noecho NODE COMMAND"""
-        super().do_noecho(line)
 
     def default(self, line: str) -> None:
         """Of ``noecho``: a node and its command."""
@@ -304,7 +291,7 @@ class Prompt(CLI):  # type: ignore[misc]
         LINK is a->b. down: no carrier (one-way: a blackhole of that direction).
         IMPAIRMENT is loss:F, ge:p=P,r=R, delay:S,jitter=J, jitter:J, reorder:F, duplicate:F or trace:FILE.
         Without arguments: list the active faults."""
-        link, manner = first_link(str(line), self._network, is_manner)
+        link, manner = prompt_words.first_link(str(line), self._network, prompt_words.is_manner)
         if link:
             broken = self._ask("fail", link=link, manner=manner)["fault"]
             print(printable(broken))
@@ -317,7 +304,7 @@ class Prompt(CLI):  # type: ignore[misc]
 
         As Mininet: bw in Mbit/s, loss in per cent; both directions of the cable, unless one-way.
         config LINK reset: as the network says. Without arguments: list the links that are not."""
-        link, words = first_link(str(line), self._network, is_settings)
+        link, words = prompt_words.first_link(str(line), self._network, prompt_words.is_settings)
         if link:
             settings = {key: value for key, value in asdict(parse_settings(words)).items() if value is not None}
             now = self._ask("configure", link=link, settings=settings)["now"]
@@ -328,7 +315,7 @@ class Prompt(CLI):  # type: ignore[misc]
 
     def do_restore(self, line: str) -> None:
         """End faults: restore LINK ... | restore all"""
-        names = links_of_line(str(line), self._network)
+        names = prompt_words.links_of_line(str(line), self._network)
         if not names:
             raise InputError("restore: give a link, a->b, or all")
         for name in self._ask("faults")["links"] if names == ["all"] else names:
@@ -344,7 +331,7 @@ class Prompt(CLI):  # type: ignore[misc]
 
     def do_capture(self, line: str) -> None:
         """Record what arrives over a link until the prompt ends: capture LINK FILE"""
-        link, files = first_link(str(line), self._network, lambda _, words: len(words) == 1)
+        link, files = prompt_words.first_link(str(line), self._network, lambda _, words: len(words) == 1)
         if len(files) != 1:
             raise InputError("capture: give a link, a->b, and a file")
         self._stack.enter_context(Recording(self.name, link, Path(files[0])))

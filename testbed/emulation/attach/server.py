@@ -39,6 +39,10 @@ class WiredNetwork(FaultTarget, Protocol):
 
     def links_down(self) -> Collection[LinkId]: ...
 
+    def configure(self, link: LinkId, settings: LinkSettings) -> float: ...
+
+    def configured(self) -> Mapping[LinkId, str]: ...
+
 
 class ManualFaults:
     """Faults that were requested by hand and stand until they are repaired; thread-safe.
@@ -135,6 +139,19 @@ def link_handlers(net: WiredNetwork, faults: ManualFaults) -> dict[str, Handler]
         faults.set_cables(_text(request, "a"), _text(request, "b"), up=bool(request.header.get("up")))
         send(sock, {})
 
+    def configure(sock: socket.socket, request: Frame) -> None:
+        """Set a link's capacity, delay or loss, or say which links are no longer as the network has them."""
+        if "link" not in request.header:
+            send(sock, {"links": {label_of(link): words for link, words in net.configured().items()}})
+            return
+        link = parse_link(_text(request, "link"), net.wiring.network)
+        try:
+            settings = LinkSettings(**request.header.get("settings", {}))
+        except TypeError as error:
+            raise InputError(f"configure: {error}") from None
+        at_s = net.configure(link, settings)
+        send(sock, {"at_s": at_s, "now": net.configured().get(link, "")})
+
     def counters(sock: socket.socket, _: Frame) -> None:
         send(sock, {"links": [[*link, *counts] for link, counts in net.link_counters().items()]})
 
@@ -143,6 +160,7 @@ def link_handlers(net: WiredNetwork, faults: ManualFaults) -> dict[str, Handler]
         "restore": lambda sock, request: send(sock, {"at_s": faults.restore(_text(request, "link"))}),
         "faults": lambda sock, _: send(sock, {"standing": faults.texts(), "links": faults.links()}),
         "set cables": set_cables,
+        "configure": configure,
         "links down": lambda sock, _: send(sock, {"links": list(net.links_down())}),
         "counters": counters,
     }
@@ -162,27 +180,12 @@ class RequestHandlers:
             "describe": self._describe,
             "exec": lambda sock, request: run_program(self.net, sock, request),
             "capture": self._capture,
-            "configure": self._configure,
             **link_handlers(self.net, self.faults),
         }
 
     def _describe(self, sock: socket.socket, request: Frame) -> None:
         reported = {"datapath": self.net.datapath, "mtu": self.net.mtu, "setup_seconds": self.net.setup_seconds}
         send(sock, {**reported, **wiring_document(self.net.wiring, cables=bool(request.header.get("cables")))})
-
-    def _configure(self, sock: socket.socket, request: Frame) -> None:
-        """Set a link's capacity, delay or loss, or say which links are no longer as the network has them."""
-        control = self.net
-        if "link" not in request.header:
-            send(sock, {"links": {label_of(link): words for link, words in control.configured().items()}})
-            return
-        link = parse_link(_text(request, "link"), self.net.wiring.network)
-        try:
-            settings = LinkSettings(**request.header.get("settings", {}))
-        except TypeError as error:
-            raise InputError(f"configure: {error}") from None
-        at_s = control.configure(link, settings)
-        send(sock, {"at_s": at_s, "now": control.configured().get(link, "")})
 
     def _capture(self, sock: socket.socket, request: Frame) -> None:
         """Records until the connection says ``stop`` or closes."""

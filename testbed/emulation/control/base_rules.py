@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from testbed.errors import CapabilityError
 from testbed.model.wiring import Wiring
-from testbed.openflow.shortest_paths import ShortestPaths
+from testbed.openflow.shortest_paths import Matches, ShortestPaths, ipv4_matches
 
 _LIMIT_S = 120.0
 _AT_ONCE = 48
@@ -17,12 +17,14 @@ _AT_ONCE = 48
 many speak to it, so that few at a time cost rounds in proportion to bridges squared."""
 
 
-def install_shortest_paths(wiring: Wiring, switches: Collection[str] | None = None) -> int:
+def install_shortest_paths(
+    wiring: Wiring, switches: Collection[str] | None = None, matches: Matches = ipv4_matches
+) -> int:
     """Let every pair of hosts talk; returns the number of rules. Raises CapabilityError where a bridge refuses.
 
     ``switches``: names of those that are here (None: all).
     """
-    texts = ShortestPaths(wiring).flow_texts()
+    texts = ShortestPaths(wiring).flow_texts(matches)
     return change_rules(
         wiring, texts if switches is None else {name: texts[name] for name in texts if name in switches}
     )

@@ -69,18 +69,9 @@ class ControllerLink:
         with listening, theirs:
             self.port = listening.getsockname()[1]
             descriptors = [listening.fileno(), theirs.fileno()]
-            words = [
-                sys.executable,
-                "-m",
-                "testbed.emulation.control.openflow_controller",
-                *map(str, descriptors),
-            ]
+            words = [sys.executable, "-m", "testbed.emulation.control.openflow_controller", *map(str, descriptors)]
             self._process = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                pass_fds=descriptors,
-                start_new_session=True,
+                words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=descriptors, start_new_session=True
             )
         self._pipe = Connection(ours.detach())
         self._ready = False

@@ -7,7 +7,6 @@ all).
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from testbed.errors import TestbedError
@@ -121,8 +120,7 @@ class FaultInjector:
         return at_s
 
 
-@dataclass(frozen=True, kw_only=True, order=True)
-class FaultStep:
+class FaultStep(NamedTuple):
     """One moment of a schedule: at ``at_s`` fault number ``fault`` ends (``begins`` false) or begins."""
 
     at_s: float

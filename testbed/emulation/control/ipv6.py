@@ -8,12 +8,11 @@ import socket
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 
-from testbed.emulation.control.base_rules import change_rules
+from testbed.emulation.control.base_rules import install_shortest_paths
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.network.kernel.rtnetlink import Message, add_address6, add_neighbour
 from testbed.errors import CapabilityError, InputError
 from testbed.model.wiring import WiredHost
-from testbed.openflow.shortest_paths import PRIORITY, ShortestPaths
 from topologies.text.addresses import packed_mac
 
 MIN_MTU = 1280
@@ -38,11 +37,16 @@ def ipv6_address(ip: str) -> str:
     return str(IPv6Address(_PREFIX | int(IPv4Address(ip)) & 0xFFFFFF))
 
 
+def require_mtu(mtu: int) -> None:
+    """InputError for packets that are too small for IPv6."""
+    if mtu < MIN_MTU:
+        raise InputError(f"--ipv6: an MTU of {mtu} bytes; IPv6 needs {MIN_MTU} or more (--mtu)")
+
+
 def add_ipv6(net: EmulatedNetwork, *, rules: bool = True) -> None:
-    """Give every host its address and the others as neighbours and, with ``rules``, let every pair talk over shortest
-    paths. Raises InputError for too small an MTU, CapabilityError on a kernel without IPv6."""
-    if net.mtu < MIN_MTU:
-        raise InputError(f"--ipv6: an MTU of {net.mtu} bytes; IPv6 needs {MIN_MTU} or more (--mtu)")
+    """Give every host that is here its address and the others as neighbours and, with ``rules``, let every pair talk
+    over shortest paths. Raises InputError for too small an MTU, CapabilityError on a kernel without IPv6."""
+    require_mtu(net.mtu)
     if not Path("/proc/sys/net/ipv6").is_dir():
         raise CapabilityError("--ipv6: this kernel has no IPv6")
     if net.wiring.routed:
@@ -53,19 +57,10 @@ def add_ipv6(net: EmulatedNetwork, *, rules: bool = True) -> None:
     }
     connected = {device for cable in net.wiring.cables for device in (cable.a, cable.b)}
     for host in net.wiring.hosts:
-        if host.name in connected:
+        if host.name in connected & net.namespaces.pids.keys():
             _add_to(net, host, known)
     if rules:
-        ports = ShortestPaths(net.wiring).ports
-        addresses = {host.name: ipv6_address(host.ip) for host in net.wiring.hosts}
-        texts = {
-            switch: tuple(
-                f"priority={PRIORITY},ipv6,ipv6_dst={addresses[host]},actions=output:{port}"
-                for host, port in towards.items()
-            )
-            for switch, towards in ports.items()
-        }
-        change_rules(net.wiring, texts)
+        install_shortest_paths(net.wiring, net.switch_names, lambda host: [f"ipv6,ipv6_dst={ipv6_address(host.ip)}"])
 
 
 def _add_to(net: EmulatedNetwork, host: WiredHost, known: dict[str, tuple[bytes, bytes]]) -> None:

@@ -49,26 +49,18 @@ def add_rule(rule: FlowRule, cookie: int) -> MsgBase:
 
 def remove_rule(rule: FlowRule) -> MsgBase:
     """The one of exactly that match and priority."""
-    return parser.OFPFlowMod(
-        ANY_SWITCH,
-        priority=rule.priority,
-        match=parser.OFPMatch(**dict(rule.match)),
-        command=protocol.OFPFC_DELETE_STRICT,
-        out_port=protocol.OFPP_ANY,
-        out_group=protocol.OFPG_ANY,
-    )
+    match = parser.OFPMatch(**dict(rule.match))
+    return _removal(protocol.OFPFC_DELETE_STRICT, priority=rule.priority, match=match)
 
 
 def remove_cookie(cookie: int) -> MsgBase:
     """All rules of that cookie."""
-    return parser.OFPFlowMod(
-        ANY_SWITCH,
-        cookie=cookie,
-        cookie_mask=0xFFFFFFFFFFFFFFFF,
-        command=protocol.OFPFC_DELETE,
-        out_port=protocol.OFPP_ANY,
-        out_group=protocol.OFPG_ANY,
-    )
+    return _removal(protocol.OFPFC_DELETE, cookie=cookie, cookie_mask=0xFFFFFFFFFFFFFFFF)
+
+
+def _removal(command: int, **about: object) -> MsgBase:
+    anywhere = {"out_port": protocol.OFPP_ANY, "out_group": protocol.OFPG_ANY}
+    return parser.OFPFlowMod(ANY_SWITCH, command=command, **anywhere, **about)
 
 
 def add_group(group: FailoverGroup) -> MsgBase:

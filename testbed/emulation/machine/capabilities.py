@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from testbed.emulation.machine.encryption import encryption_means
-from testbed.emulation.machine.provenance import SYSTEM_PATH, find_program, version_line
+from testbed.emulation.machine.provenance import find_program, refusal, version_line
 from testbed.emulation.network.open_vswitch.switches import tun_problem
 from testbed.emulation.sandbox.sandbox import in_sandbox, probe_sandbox, sandbox_command
 from testbed.emulation.sandbox.sandbox_entry import SOCKET_MEMORY_BYTES
@@ -100,40 +100,49 @@ _DETOUR = (
     "tc qdisc add dev lo clsact && tc filter add dev lo egress bpf bytecode '1,6 0 0 4294967295' "
     "action mirred egress redirect dev lo"
 )
+_COMMANDS = {
+    "htb": (
+        "tc qdisc add dev lo root handle 1: htb && tc qdisc del dev lo root",
+        "htb can be set",
+        "sudo modprobe sch_htb (tbf is used; htb is for --queueing priority)",
+    ),
+    "vxlan": (
+        "ip link add vx$$ type vxlan id 42 dstport 4789 remote 127.0.0.1 dev lo && ip link del vx$$",
+        "the kernel makes VXLAN cables between machines",
+        "sudo modprobe vxlan (cables between machines need it)",
+    ),
+    "wireguard": (
+        "ip link add wg$$ type wireguard && ip link del wg$$",
+        "the kernel can encrypt what goes between machines",
+        "sudo modprobe wireguard (needed only to encrypt what goes between machines)",
+    ),
+}
+"""What the machine's own programs say of the kernel: name -> (commands, what was found where they work, remedy)."""
 SHORT_DELAY_S = 0.002
 """Of less what the relay is late by is too large a part (docs/reference/impairments.md, link delays)."""
 
 
-def delay_problem(delays_s: Sequence[float]) -> str | None:
-    """None where links can be given these delays, by the kernel or by the relay, else what is missing; a trial of some
-    hundredths of a second.
+def link_delays(delays_s: Sequence[float]) -> tuple[str | None, str | None]:
+    """Why links cannot be given these delays, by the kernel or by the relay, and what a user should know of them, each
+    None where there is nothing to say; a trial of some hundredths of a second.
 
-    Once ``emulation_problem`` is None; inside a sandbox it has been answered already.
+    Once ``emulation_problem`` is None; inside a sandbox all has been said already.
     """
-    if not delays_s or in_sandbox() or _works(_NETEM) or _works(_DETOUR):
-        return None
-    return "the network has link delays, and this kernel neither netem nor mirred to make them; sudo modprobe sch_netem"
-
-
-def delay_note(delays_s: Sequence[float]) -> str | None:
-    """What a user should know of links with these delays, in one line; None where the kernel's netem makes them, and
-    inside a sandbox, where it has been said already."""
     if not delays_s or in_sandbox() or _works(_NETEM):
-        return None
+        return None, None
+    if not _works(_DETOUR):
+        lack = "this kernel neither netem nor mirred to make them; sudo modprobe sch_netem"
+        return f"the network has link delays, and {lack}", None
     short = sum(delay_s < SHORT_DELAY_S for delay_s in delays_s)
     much = f"; that is much for the {short} of less than {SHORT_DELAY_S * 1000:g} ms" if short else ""
-    return (
+    return None, (
         f"note: this kernel has no netem, so a process delays the packets of {len(delays_s)} links, by 0.1 ms or more "
         f"beyond what the network says{much} (sudo modprobe sch_netem)"
     )
 
 
-@functools.cache
 def _works(commands: str) -> bool:
-    """Whether the shell's commands work in a network namespace of their own."""
-    path = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"}
-    words = ["unshare", "-rn", "sh", "-c", commands]
-    return subprocess.run(words, capture_output=True, timeout=10, check=False, env=path).returncode == 0
+    return refusal(commands) is None
 
 
 def find_capabilities() -> dict[str, Capability]:
@@ -142,6 +151,7 @@ def find_capabilities() -> dict[str, Capability]:
     found |= {name: _program(program, package) for name, program, package in PROGRAMS}
     found["tun"] = _judged(tun_problem(), "/dev/net/tun opens for reading and writing")
     found |= _trials(found["namespaces"].available and found["openvswitch"].available)
+    found |= {name: _judged(refusal(commands), what, mend) for name, (commands, what, mend) in _COMMANDS.items()}
     found |= several_machines()
     found["socket_memory"] = _socket_memory()
     found["isal"] = _isal()
@@ -254,15 +264,14 @@ def _socket_memory(folder: Path = Path("/proc/sys/net/core")) -> Capability:
 
 
 def _isal() -> Capability:
-    import ctypes
+    from fec.adapters.isal import build_engine
+    from fec.errors import EngineUnavailable
 
-    for name in ("libisal.so.2", "libisal.so"):
-        try:
-            ctypes.CDLL(name)
-        except OSError:
-            continue
-        return _there(name)
-    return _missing("no ISA-L shared library; another coding engine is used", _APT + "libisal2")
+    try:
+        build_engine()
+    except EngineUnavailable:
+        return _missing("no ISA-L shared library; another coding engine is used", _APT + "libisal2")
+    return _there("libisal.so.2")
 
 
 def _machine() -> dict[str, Capability]:

@@ -5,24 +5,14 @@ Each trial sets up the real thing, and where that can be done in a moment measur
 
 import json
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
-from testbed.emulation.network.impairments.tc_messages import detour_rule, netem_line
-from testbed.emulation.network.kernel.rtnetlink import (
-    Message,
-    Netlink,
-    NetlinkError,
-    VethEnd,
-    delete_queue,
-    drop_rule,
-    make_veth,
-    packet_gate,
-    set_up,
-)
-from testbed.emulation.network.kernel.shaping import token_bucket
+from testbed.emulation.network.impairments.redirects import detour_rule
+from testbed.emulation.network.kernel import rtnetlink as rtnl
+from testbed.emulation.network.kernel.queues import netem_line, token_bucket
 from testbed.emulation.network.open_vswitch.bridges import Bridge, bridge_operations
 from testbed.emulation.network.open_vswitch.switches import PrivateSwitches, choose_datapath, probe_kernel_datapath
 from testbed.errors import CapabilityError
@@ -45,60 +35,59 @@ def _packets_that_arrive(count: int = _PACKETS) -> int:
         packet = b"\xff" * 6 + b"\x02\0\0\0\0\1" + b"\x88\xb5" + bytes(46)
         arrived = 0
         for _ in range(count):
-            try:
+            with suppress(OSError):  # a full queue tells the sender with ENOBUFS
                 sender.send(packet)
-            except OSError:
-                continue  # a full queue tells the sender with ENOBUFS
-        try:
+        with suppress(TimeoutError):
             while arrived < count:
                 receiver.recv(100)
                 arrived += 1
-        except TimeoutError:
-            pass
         return arrived
 
 
-def _shaping(netlink: Netlink) -> str:
+def _shaping(netlink: rtnl.Netlink) -> str:
     netlink.apply([token_bucket(_A, rate_bps=1e6, burst_bytes=3000, queue_bytes=1_000_000)])
     began = time.monotonic()
     try:
         arrived = _packets_that_arrive(200)
     finally:
-        netlink.apply([delete_queue(_A)])
+        netlink.apply([rtnl.delete_queue(_A)])
     if arrived < 200 or time.monotonic() - began < 0.05:
         raise CapabilityError("tbf is there but does not hold packets back")
     return "tbf holds a link to its rate"
 
 
-def _netem(netlink: Netlink) -> str:
+def _netem(netlink: rtnl.Netlink) -> str:
     netlink.apply([netem_line(_A, delay_s=0.02)])
     began = time.monotonic()
     try:
         _packets_that_arrive(1)
     finally:
-        netlink.apply([delete_queue(_A)])
+        netlink.apply([rtnl.delete_queue(_A)])
     waited = time.monotonic() - began
     if waited < 0.019:
         raise CapabilityError("netem is there but does not delay packets")
     return f"netem: a delay of 20 ms measured as {waited * 1000:.0f} ms"
 
 
-def _packet_loss(netlink: Netlink) -> str:
-    netlink.apply([packet_gate(_A), drop_rule(_A, _LOSS)])
+def _packet_loss(netlink: rtnl.Netlink) -> str:
+    netlink.apply([rtnl.packet_gate(_A), rtnl.drop_rule(_A, _LOSS)])
     arrived = _packets_that_arrive()
-    netlink.apply([drop_rule(_A, _LOSS, "remove")])
+    netlink.apply([rtnl.drop_rule(_A, _LOSS, "remove")])
     lost = 1 - arrived / _PACKETS
     if not 0.3 < lost < 0.7:
         raise CapabilityError(f"a BPF classifier was asked to lose half of the packets and lost {lost:.0%}")
     return f"a BPF classifier: asked to lose 50 %, lost {lost:.0%} of {_PACKETS} packets"
 
 
-def _impairments(netlink: Netlink) -> str:
+def _impairments(netlink: rtnl.Netlink) -> str:
     """Packets of the trial cable are redirected, but for those that come back with their mark."""
     netlink.apply(
-        [make_veth(VethEnd(name="trial2", index=_C), VethEnd(name="trial3", index=_D), mtu=1500), set_up(_D, True)]
+        [
+            rtnl.make_veth(rtnl.VethEnd(name="trial2", index=_C), rtnl.VethEnd(name="trial3", index=_D), mtu=1500),
+            rtnl.set_up(_D, True),
+        ]
     )
-    netlink.apply([packet_gate(_A), detour_rule(_A, mark=1, through=_C)])
+    netlink.apply([rtnl.packet_gate(_A), detour_rule(_A, mark=1, through=_C)])
     away = _packets_that_arrive(20)
     netlink.apply([detour_rule(_A, mark=1, through=_C, action="remove")])
     back = _packets_that_arrive(20)
@@ -107,14 +96,14 @@ def _impairments(netlink: Netlink) -> str:
     return "a process does them, through which these links' packets pass"
 
 
-def _kernel_datapath(_: Netlink) -> str:
+def _kernel_datapath(_: rtnl.Netlink) -> str:
     refused = probe_kernel_datapath()
     if refused is not None:
         raise CapabilityError(f"no Open vSwitch datapath in the kernel ({refused})")
     return "the openvswitch module switches packets in the kernel"
 
 
-def _datapath(_: Netlink) -> str:
+def _datapath(_: rtnl.Netlink) -> str:
     """A real bridge, on the datapath that a run would choose."""
     chosen = choose_datapath()
     switches = PrivateSwitches(chosen)
@@ -127,49 +116,16 @@ def _datapath(_: Netlink) -> str:
     return "a bridge was made in the kernel" if chosen == "kernel" else "a bridge was made in user space"
 
 
-def _accepted(found: str, *commands: str) -> Callable[[Netlink], str]:
-    """The trial that the machine's own programs carry these commands out."""
-
-    def trial(_: Netlink) -> str:
-        for words in map(str.split, commands):
-            try:
-                done = subprocess.run(words, capture_output=True, text=True, timeout=5, check=False)
-            except (OSError, subprocess.TimeoutExpired) as error:
-                raise CapabilityError(f"{words[0]}: {error}") from error
-            if done.returncode != 0:
-                raise CapabilityError(f"{words[0]}: {(done.stderr.strip().splitlines() or ['refused'])[0]}")
-        return found
-
-    return trial
-
-
-_htb = _accepted("htb can be set", "tc qdisc add dev trial0 root handle 1: htb", "tc qdisc del dev trial0 root")
-_vxlan = _accepted(
-    "the kernel makes VXLAN cables between machines",
-    "ip link add trial4 type vxlan id 42 dstport 4789 remote 127.0.0.1 dev lo",
-    "ip link del trial4",
-)
-_wireguard = _accepted(
-    "the kernel can encrypt what goes between machines", "ip link add trial5 type wireguard", "ip link del trial5"
-)
-
-
-TRIALS: dict[str, tuple[Callable[[Netlink], str], str]] = {
+TRIALS: dict[str, tuple[Callable[[rtnl.Netlink], str], str]] = {
     "kernel_datapath": (
         _kernel_datapath,
         "sudo modprobe openvswitch (user-space switches are used where it is missing)",
     ),
     "datapath": (_datapath, "see openvswitch, tun and kernel_datapath"),
     "shaping": (_shaping, "sudo modprobe sch_tbf"),
-    "htb": (_htb, "sudo modprobe sch_htb (tbf is used; htb is for --queueing priority)"),
     "netem": (_netem, "sudo modprobe sch_netem, or a kernel that has it; without it a process makes links' delays"),
     "packet_loss": (_packet_loss, "sudo modprobe cls_bpf sch_ingress"),
-    "impairments": (
-        _impairments,
-        "sudo modprobe cls_bpf act_mirred; without them links cannot be impaired",
-    ),
-    "vxlan": (_vxlan, "sudo modprobe vxlan (cables between machines need it)"),
-    "wireguard": (_wireguard, "sudo modprobe wireguard (needed only to encrypt what goes between machines)"),
+    "impairments": (_impairments, "sudo modprobe cls_bpf act_mirred; without them links cannot be impaired"),
 }
 """Name -> (trial: what was found, or CapabilityError or NetlinkError; remedy)."""
 
@@ -177,14 +133,16 @@ TRIALS: dict[str, tuple[Callable[[Netlink], str], str]] = {
 def main() -> int:
     """Try everything, a line of JSON (name, what was found) as soon as it is known; the others are tried where one
     fails."""
-    with Netlink() as netlink:
-        cable: list[Message] = [make_veth(VethEnd(name="trial0", index=_A), VethEnd(name="trial1", index=_B), mtu=1500)]
-        netlink.apply([*cable, set_up(_B, True)])
+    with rtnl.Netlink() as netlink:
+        cable: list[rtnl.Message] = [
+            rtnl.make_veth(rtnl.VethEnd(name="trial0", index=_A), rtnl.VethEnd(name="trial1", index=_B), mtu=1500)
+        ]
+        netlink.apply([*cable, rtnl.set_up(_B, True)])
         for name, (trial, hint) in TRIALS.items():
             try:
                 found = {"detail": trial(netlink), "lack": "", "mend": ""}
-            except (CapabilityError, NetlinkError) as error:
-                lack = error.strerror if isinstance(error, NetlinkError) else str(error)
+            except (CapabilityError, rtnl.NetlinkError) as error:
+                lack = error.strerror if isinstance(error, rtnl.NetlinkError) else str(error)
                 found = {"detail": "", "lack": lack or "refused", "mend": hint}
             print(json.dumps([name, found]), flush=True)
     return 0

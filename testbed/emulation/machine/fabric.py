@@ -10,10 +10,10 @@ from topologies.impairments import RateTrace
 
 def require_delays(network: NetworkLike) -> None:
     """CapabilityError where this machine can give the network's links no delays; one line says where a process does."""
-    delays = _delays(network)
-    if (obstacle := capabilities.delay_problem(delays)) is not None:
+    obstacle, note = capabilities.link_delays(_delays(network))
+    if obstacle is not None:
         raise CapabilityError(obstacle)
-    if (note := capabilities.delay_note(delays)) is not None:
+    if note is not None:
         print(f"testbed: {note}", file=sys.stderr)
 
 
@@ -33,9 +33,8 @@ def choose_fabric(requested: str | None, *networks: NetworkLike, quiet: bool = F
         _refuse_queues(*networks)
         return "simulator"
     obstacle, note = capabilities.emulation_problem(), None
-    delays = _delays(*networks)
     if obstacle is None:
-        obstacle, note = capabilities.delay_problem(delays), capabilities.delay_note(delays)
+        obstacle, note = capabilities.link_delays(_delays(*networks))
     if obstacle is None:
         if note and not quiet:
             print(f"testbed: {note}", file=sys.stderr)

@@ -7,8 +7,11 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
+from testbed.emulation.sandbox.sandbox import in_sandbox
 from testbed.model.run_records import Manifest
 from topologies.text.json_types import Json, JsonObject
 
@@ -18,6 +21,20 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
 def find_program(name: str) -> str | None:
     """Full path of a program, system directories included even where an ordinary user's PATH leaves them out."""
     return shutil.which(name) or shutil.which(name, path=SYSTEM_PATH)
+
+
+@cache
+def refusal(commands: str) -> str | None:
+    """Why the shell's commands do not work in a network namespace of their own (a sandbox is one), None where they
+    do."""
+    apart = [] if in_sandbox() else ["unshare", "-rn"]
+    path = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{SYSTEM_PATH}"}
+    words = [*apart, "sh", "-c", commands]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=10, check=False, env=path)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{words[0]}: {error}"
+    return (done.stderr.strip().splitlines() or ["refused"])[0] if done.returncode else None
 
 
 def version_line(name: str) -> str:
@@ -36,11 +53,7 @@ PACKAGES = ("parallel-communications-testbed", "mininet", "networkx", "numba", "
 def describe_run(*, command: str, seed: int = 1, plans: Sequence[Json] = ()) -> Manifest:
     """The manifest of a run that starts now on this machine; the result store adds name, run id and times."""
     return Manifest(
-        command=command,
-        seed=seed,
-        versions=software_versions(),
-        machine=describe_machine(),
-        plans=tuple(plans),
+        command=command, seed=seed, versions=software_versions(), machine=describe_machine(), plans=tuple(plans)
     )
 
 
@@ -48,12 +61,10 @@ def software_versions() -> dict[str, str]:
     """Package -> version, for those that are installed; ``openvswitch`` and ``python`` among them."""
     found = {"python": platform.python_version()}
     for name in PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    switch = _open_vswitch_version()
-    return found | ({"openvswitch": switch} if switch else {})
+    switch = version_line("ovs-vswitchd").split()
+    return found | ({"openvswitch": switch[-1]} if switch else {})
 
 
 def describe_machine() -> JsonObject:
@@ -74,8 +85,3 @@ def _system_name() -> str:
         return platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
     except OSError:
         return platform.system()
-
-
-def _open_vswitch_version() -> str | None:
-    words = version_line("ovs-vswitchd").split()
-    return words[-1] if words else None

@@ -36,10 +36,7 @@ from typing import TYPE_CHECKING, Any
 
 from testbed.emulation.network.addresses import HostAddresses
 from testbed.emulation.network.cables import CablePlan
-from testbed.emulation.network.kernel.host_namespaces import (
-    argv_inside,
-    packet_socket_drops,
-)
+from testbed.emulation.network.kernel.host_namespaces import argv_inside, packet_socket_drops
 from testbed.emulation.network.kernel.packet_capture import Capture
 from testbed.emulation.network.kernel.resource_check import NetworkSize, require_resources
 from testbed.emulation.network.kernel.rtnetlink import Message, Netlink, NetlinkError, VethEnd, packet_gate
@@ -101,7 +98,6 @@ class EmulatedNetwork(LinkControl):
         super().__init__(shape=shape, mtu=mtu, first_udp_port=first_udp_port)
         self.controller_port = controller_port
         self._before_bridges = before_bridges
-        self._datapath: Datapath | None = None
         self._talking = tuple(h for h in wiring.hosts if talking is None or h.node in talking)
         self._part = part
         self._hosts = {h.name: h for h in wiring.hosts if part is None or h.name in part.devices}
@@ -115,9 +111,7 @@ class EmulatedNetwork(LinkControl):
     @property
     def datapath(self) -> Datapath:
         """Where packets are switched: "user" or "kernel"."""
-        if self._datapath is None:
-            self._datapath = choose_datapath() if self._batch is None else self._batch.datapath
-        return self._datapath
+        return choose_datapath() if self._batch is None else self._batch.datapath
 
     def __enter__(self) -> EmulatedNetwork:
         self.start()
@@ -137,13 +131,13 @@ class EmulatedNetwork(LinkControl):
 
     def _build(self) -> None:
         require_resources(NetworkSize.of(self.wiring, self._hosts.keys() | self._switch_names, self._talking))
-        batch = self._batch = Batch(mtu=self.mtu)
+        batch = self._batch = Batch(mtu=self.mtu, seed=self.impairment_seed)
         batch.begin(list(self._hosts), ports_of_bridges(self.wiring, self._part))
         batch.namespaces.netlink_of(None).apply(self._guard())
         # Mininet is loaded only now, while namespaces and switch daemons start, which takes longer.
         net = self._mininet = batch.timed("objects", lambda: self._wired_mininet(batch))
         cables = net.cable_plan(self.wiring)
-        self.lay(cables, batch.namespaces)
+        self.lay(cables, batch.namespaces, batch.detours)
         addresses = self.addresses = HostAddresses(cables, batch.namespaces, self._talking, self.forgotten)
         batch.timed("addresses", lambda: addresses.set_up(self._hosts.values()))
         net.start()

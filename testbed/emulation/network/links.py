@@ -14,21 +14,10 @@ from functools import cached_property
 from testbed.emulation.network.cables import CableEnd, CablePlan
 from testbed.emulation.network.impairments.redirects import ImpairedEnd, Redirects
 from testbed.emulation.network.impairments.relay import LaneReport
-from testbed.emulation.network.impairments.tc_messages import NETEM_CHILD, netem_line
+from testbed.emulation.network.kernel import rtnetlink as rtnl
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
 from testbed.emulation.network.kernel.link_meter import LinkMeter
-from testbed.emulation.network.kernel.priority_queues import priority_buckets
-from testbed.emulation.network.kernel.rtnetlink import (
-    ROOT,
-    InterfaceCounters,
-    Message,
-    NetlinkError,
-    delete_queue,
-    drop_rule,
-    packet_gate,
-    set_up,
-)
-from testbed.emulation.network.kernel.shaping import burst_bytes, packets_waiting, rate_queue
+from testbed.emulation.network.kernel.queues import has_netem, link_queues, netem_line
 from testbed.errors import CapabilityError, InputError
 from testbed.faults.fault import Direction, Fault
 from testbed.faults.impaired_link import queue_bytes
@@ -40,7 +29,6 @@ NOT_RUNNING = "the network is not running: use it inside its with block"
 MOST_HOOKS = 1024
 _CARRIER_LIMIT_S = 1.0
 _MISSING = 2  # ENOENT: "Specified qdisc kind is unknown", "TC classifier not found"
-_LOOPBACK = 1
 
 
 class LinkControl:
@@ -52,17 +40,16 @@ class LinkControl:
         self._lock = threading.Lock()
         self._laid: tuple[CablePlan, HostNamespaces] | None = None
 
-    def lay(self, cables: CablePlan, namespaces: HostNamespaces) -> None:
-        """The cables are there; nothing of them is shaped or lost yet."""
+    def lay(self, cables: CablePlan, namespaces: HostNamespaces, detours: Redirects) -> None:
+        """The cables are there; nothing of them is shaped or lost yet. ``detours``: of impaired and delayed links."""
         self._laid = cables, namespaces
-        self.forgotten: dict[str, dict[Message, None]] = {}
+        self.forgotten: dict[str, dict[rtnl.Message, None]] = {}
         """Interface of a host -> what it has to be told again when it was down: its neighbours and routes."""
-        self._gated: set[str] = set()
         self._losing: dict[str, float] = {}
         self._always_lost: dict[str, float] = {}
         self._requested_loss: dict[str, float] = {}
         self._changed: dict[LinkId, Link] = {}
-        self._detours = Redirects(namespaces, mtu=self.mtu, seed=self.impairment_seed)
+        self._detours = detours
         self._delayed_by_netem: set[str] = set()
         self._added: dict[LinkId, Impairments] = {}
 
@@ -94,28 +81,23 @@ class LinkControl:
             return
         ends = self._cables.sending
         delayed = {link: end for link, end in ends.items() if end.link is not None and end.link.delay_s}
-        by_netem = bool(delayed) and self._has_netem
+        if delayed and self._has_netem:
+            self._delayed_by_netem |= {end.interface for end in delayed.values()}
+        held = [(end, link) for end in ends.values() if (link := self._link_of(end)) is not None]
         try:
-            self.namespaces.apply((end.host, one) for end in ends.values() for one in self._shaping(end, by_netem))
-        except NetlinkError as error:
+            self.namespaces.apply((end.host, one) for end, link in held for one in self._queues(end, link))
+        except rtnl.NetlinkError as error:
             if error.errno == _MISSING and self._first_udp_port is not None:
                 raise CapabilityError(
                     "this kernel has no priority queues; load them (sudo modprobe sch_htb cls_bpf)"
                 ) from error
             raise _shaping_refused(error) from error
-        if by_netem:
-            self._delayed_by_netem |= {end.interface for end in delayed.values()}
-        elif delayed:
+        if delayed and not self._delayed_by_netem:
             self.impair_always(list(delayed))
 
     @cached_property
     def _has_netem(self) -> bool:
-        """Tried on the loopback interface of the switches' namespace: a queue that does nothing, taken away again."""
-        try:
-            self.namespaces.netlink_of(None).apply([netem_line(_LOOPBACK), delete_queue(_LOOPBACK)])
-        except NetlinkError:
-            return False
-        return True
+        return has_netem(self.namespaces.netlink_of(None))
 
     def prepare_faults(self) -> None:
         """Put the hook for drop rules at every sending end, so that the first fault is as quick as the next.
@@ -125,9 +107,8 @@ class LinkControl:
         """
         ends = list(self._cables.sending.values())
         ends = ends if len(ends) <= MOST_HOOKS else ends[:1]
-        with contextlib.suppress(NetlinkError):  # the first fault will say what is missing
-            self.namespaces.apply((end.host, packet_gate(end.index)) for end in ends)
-            self._gated.update(end.interface for end in ends)
+        with contextlib.suppress(rtnl.NetlinkError):  # the first fault will say what is missing
+            self.namespaces.apply((end.host, rtnl.packet_gate(end.index)) for end in ends)
 
     def set_link(self, link: LinkId, up: bool, direction: Direction = "both") -> float:
         """Cut the link or bring it back; the monotonic time at which that was in force.
@@ -140,7 +121,7 @@ class LinkControl:
         near, far = self._ends_here(link)
         # A host that is taken down forgets its routes and neighbours: the switch's end is pulled where there is one.
         end = far if near.host is not None and far.host is None else near
-        messages = [set_up(end.index, up)]
+        messages = [rtnl.set_up(end.index, up)]
         if up:
             messages += self.forgotten.get(end.interface, ())
         with self._lock:
@@ -192,7 +173,7 @@ class LinkControl:
             self._added[required.link] = impairments
             try:
                 self._detours.switch(required)
-            except NetlinkError as error:
+            except rtnl.NetlinkError as error:
                 raise CapabilityError(
                     f"the kernel refused to impair or delay {label_of(required.link)} ({error.strerror}); "
                     "sudo modprobe cls_bpf act_mirred, or use the simulated fabric"
@@ -239,41 +220,20 @@ class LinkControl:
         """Lose that share of the packets of faults' sake, next to what is lost always."""
         self._requested_loss[end.interface] = requested
         fraction = 1 - (1 - requested) * (1 - self._always_lost.get(end.interface, 0.0))
+        netlink = self.namespaces.netlink_of(end.host)
         with self._lock:
             try:
-                return self._classify(end, fraction)
-            except NetlinkError as error:
+                if fraction > 0:  # a bridge that was configured again has removed the hook
+                    netlink.apply([rtnl.packet_gate(end.index), rtnl.drop_rule(end.index, fraction)])
+                elif self._losing.get(end.interface, 0.0) > 0:
+                    with contextlib.suppress(rtnl.NetlinkError):  # gone with its hook: what was requested
+                        netlink.apply([rtnl.drop_rule(end.index, 1.0, "remove")])
+            except rtnl.NetlinkError as error:
                 missing = "; sudo modprobe cls_bpf sch_ingress" if error.errno == _MISSING else ""
-                raise CapabilityError(
-                    f"the kernel refused a loss on {end.interface}: {error.strerror}{missing}"
-                ) from error
-
-    def _classify(self, end: CableEnd, fraction: float) -> float:
-        netlink, gate = self.namespaces.netlink_of(end.host), packet_gate(end.index)
-        if fraction > 0:
-            rule = drop_rule(end.index, fraction)
-            if end.interface not in self._gated:
-                netlink.apply([gate, rule])
-            else:
-                try:
-                    netlink.apply([rule])
-                except NetlinkError:  # a bridge that was configured again has removed the hook
-                    netlink.apply([gate, rule])
-            self._gated.add(end.interface)
-        elif self._losing.get(end.interface, 0.0) > 0:
-            with contextlib.suppress(NetlinkError):  # gone with its hook: what was requested
-                netlink.apply([drop_rule(end.index, 1.0, "remove")])
-        self._losing[end.interface] = fraction
-        return time.monotonic()
-
-    def _shaping(self, end: CableEnd, by_netem: bool) -> list[Message]:
-        """Delay first, then rate: packets enter the pipe, and leave it no faster than the capacity."""
-        link = self._link_of(end)
-        if link is None:
-            return []
-        if link.delay_s > 0 and by_netem:
-            return [netem_line(end.index, delay_s=link.delay_s), *self._bucket(end, link, NETEM_CHILD)]
-        return self._bucket(end, link, ROOT)
+                refused = f"the kernel refused a loss on {end.interface}: {error.strerror}{missing}"
+                raise CapabilityError(refused) from error
+            self._losing[end.interface] = fraction
+            return time.monotonic()
 
     def _link_of(self, end: CableEnd) -> Link | None:
         """What the link that the end sends is now; without shaping it has no delay."""
@@ -281,17 +241,16 @@ class LinkControl:
             return None if end.link is None else self._changed.get(end.link.id, end.link)
         return replace(end.link, delay_s=0.0)
 
-    def _bucket(self, end: CableEnd, link: Link, parent: int) -> list[Message]:
-        rate_bps, packets = link.capacity_bps, link.queue_packets
-        if self._first_udp_port is None:
-            return rate_queue(end.index, rate_bps=rate_bps, mtu=self.mtu, packets=packets, parent=parent)
-        return priority_buckets(
+    def _queues(self, end: CableEnd, link: Link) -> list[rtnl.Message]:
+        """All queues of the end, as the link is now."""
+        delayed = end.interface in self._delayed_by_netem
+        return link_queues(
             end.index,
-            rate_bps=rate_bps,
-            burst_bytes=burst_bytes(rate_bps, self.mtu),
-            queue_packets=packets_waiting(rate_bps, self.mtu, packets),
+            rate_bps=link.capacity_bps,
+            mtu=self.mtu,
+            packets=link.queue_packets,
+            netem=netem_line(end.index, delay_s=link.delay_s) if delayed else None,
             first_udp_port=self._first_udp_port,
-            parent=parent,
         )
 
     def configure(self, link: LinkId, settings: LinkSettings) -> float:
@@ -313,32 +272,23 @@ class LinkControl:
             assert before is not None and end.link is not None
             now = end.link if settings.reset else settings.applied_to(before)
             lost = 0.0 if settings.reset else settings.loss_fraction
+            relayed = now.delay_s != before.delay_s and not self._has_netem
             with self._lock:
                 self._changed[one] = now
-                if now.capacity_bps != before.capacity_bps:
-                    parent = NETEM_CHILD if end.interface in self._delayed_by_netem else ROOT
-                    try:
-                        self.namespaces.netlink_of(end.host).apply(self._bucket(end, now, parent))
-                    except NetlinkError as error:
-                        raise _shaping_refused(error) from error
-                if now.delay_s != before.delay_s:
-                    self._delay_again(one, end)
+                if now.delay_s != before.delay_s and not relayed:
+                    self._delayed_by_netem.add(end.interface)
+                try:
+                    self.namespaces.netlink_of(end.host).apply(self._queues(end, now) if now != before else [])
+                except rtnl.NetlinkError as error:
+                    raise _shaping_refused(error) from error
+                if relayed:  # what else happens to its packets stays
+                    self._impair(one, self._added.get(one, ()), "forward")
             if lost is not None and lost != self._always_lost.get(end.interface, 0.0):
                 self._always_lost[end.interface] = lost
                 self._lose_at(end, self._requested_loss.get(end.interface, 0.0))
             if now == end.link and not self._always_lost.get(end.interface):
                 self._changed.pop(one)
         return time.monotonic()
-
-    def _delay_again(self, link: LinkId, end: CableEnd) -> None:
-        """The link's own delay has changed: what else happens to its packets stays."""
-        if self._has_netem:
-            now = self._changed[link]
-            behind = [] if end.interface in self._delayed_by_netem else self._bucket(end, now, NETEM_CHILD)
-            self.namespaces.netlink_of(end.host).apply([netem_line(end.index, delay_s=now.delay_s), *behind])
-            self._delayed_by_netem.add(end.interface)
-        else:
-            self._impair(link, self._added.get(link, ()), "forward")
 
     def configured(self) -> Mapping[LinkId, str]:
         """Links that are no longer what the network says -> what they are."""
@@ -359,7 +309,7 @@ class LinkControl:
         """Link -> packets that came over it, as its receiving interface counts them."""
         return {link: one.received_packets for link, one in self._counted(self._cables.receiving).items()}
 
-    def _counted(self, ends: Mapping[LinkId, CableEnd]) -> dict[LinkId, InterfaceCounters]:
+    def _counted(self, ends: Mapping[LinkId, CableEnd]) -> dict[LinkId, rtnl.InterfaceCounters]:
         with self._lock:
             hosts = sorted({end.host for end in ends.values()}, key=str)
             found = {host: self.namespaces.netlink_of(host).counters() for host in hosts}
@@ -377,7 +327,7 @@ class LinkControl:
         return self.link_meter().without_carrier()
 
 
-def _shaping_refused(error: NetlinkError) -> CapabilityError:
+def _shaping_refused(error: rtnl.NetlinkError) -> CapabilityError:
     if error.errno == _MISSING:
         return CapabilityError("this kernel cannot shape links: it has no tbf queue; sudo modprobe sch_tbf")
     return CapabilityError(f"the kernel refused to shape a link: {error.strerror}")

@@ -13,6 +13,7 @@ import secrets
 import socket
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from testbed.errors import InputError
@@ -51,14 +52,12 @@ def inherited_socket() -> socket.socket | None:
     number = os.environ.pop(VARIABLE, "")
     if not number.isdigit():
         return None
-    try:
+    with suppress(OSError, TypeError):
         listener = socket.socket(fileno=int(number))
         if listener.family == socket.AF_UNIX and _PREFIX.encode() in bytes(listener.getsockname()):
             listener.set_inheritable(False)
             return listener
         listener.detach()
-    except (OSError, TypeError):
-        pass
     return None
 
 
@@ -122,15 +121,13 @@ def _connected(address: str) -> socket.socket | None:
     """A connection to a process of this user, None where there is none, or another user's; nothing has been said on
     it."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
+    with suppress(OSError):
         # whoever accepts nothing does not hold us up for long
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIME.pack(0, 200_000))
         sock.connect(address)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIME.pack(0, 0))
         if same_user(sock):
             return sock
-    except OSError:
-        pass
     sock.close()
     return None
 

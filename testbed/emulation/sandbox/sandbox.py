@@ -23,6 +23,7 @@ from testbed.errors import CapabilityError
 
 _ENTRY = Path(__file__).with_name("sandbox_entry.py")
 _PROBE_S = 10.0
+_MAKE_VETH = ("ip", "link", "add", "probe0", "type", "veth")
 _MARK = "TESTBED_SANDBOX"
 
 
@@ -66,23 +67,15 @@ def enter_sandbox(argv: Sequence[str], *, name: str | None = None) -> None:
     os.execv(words[0], words)
 
 
-def sandbox_command(
-    command: Sequence[str],
-    *,
-    die_with_parent: bool = False,
-    probe: bool = False,
-    clock_offset_s: float = 0.0,
-) -> list[str]:
+def sandbox_command(command: Sequence[str], *, die_with_parent: bool = False, clock_offset_s: float = 0.0) -> list[str]:
     """The words that run ``command`` in a sandbox. ``die_with_parent``: the sandbox ends when its parent thread does.
-
-    ``probe``: create a veth pair first, and end with exit code 3 and the reason on stderr where that is refused.
 
     ``clock_offset_s``: by how much the monotonic clock inside is ahead (a time namespace).
 
     >>> sandbox_command(["true"])[1:3]
     ['-I', '-S']
     """
-    requested = {"die_with_parent": die_with_parent, "probe": probe, "clock_offset_s": clock_offset_s}
+    requested = {"die_with_parent": die_with_parent, "clock_offset_s": clock_offset_s}
     options = json.dumps(requested)
     return [sys.executable, "-I", "-S", str(_ENTRY), options, *command]
 
@@ -91,19 +84,16 @@ def sandbox_command(
 def probe_sandbox(*, clock_offset_s: float = 0.0) -> str | None:
     """Enter a throw-away sandbox and create a veth pair in it; None where that works, else what refused and the
     repair; tried once. ``clock_offset_s``: with a clock of its own, ahead by so much."""
+    words = sandbox_command(_MAKE_VETH, die_with_parent=True, clock_offset_s=clock_offset_s)
+    quiet = subprocess.DEVNULL
     try:
-        done = subprocess.run(
-            sandbox_command(["true"], die_with_parent=True, probe=True, clock_offset_s=clock_offset_s),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_PROBE_S,
-            check=False,
-        )
+        done = subprocess.run(words, stdin=quiet, capture_output=True, text=True, timeout=_PROBE_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"the sandbox does not start ({error})"
     if done.returncode == 0:
         return None
+    if "Unknown device type" in done.stderr:
+        return "the kernel has no veth interfaces; load or build the veth module"
     return done.stderr.strip().removeprefix("testbed: ") or f"the sandbox ended with exit code {done.returncode}"
 
 

@@ -10,7 +10,6 @@ everything inside with init, so that no way of ending leaves anything: no proces
 """
 
 import ctypes
-import errno
 import fcntl
 import json
 import os
@@ -188,8 +187,6 @@ def _prepare(options: dict[str, object]) -> str:
         )
     _protect_machine("" if options.get("read_only") else "/sys")
     _loopback_up()
-    if options.get("probe"):
-        _probe_interfaces()
     return run_directory
 
 
@@ -245,25 +242,6 @@ def _loopback_up() -> None:
         except OSError as error:
             # AppArmor lets an ordinary user make namespaces but gives no rights in them.
             raise RefusedError(f"no rights over the sandbox's network ({error.strerror}); {_how_to_allow()}") from error
-
-
-def _probe_interfaces() -> None:
-    """Create a veth pair for real: namespaces alone prove nothing where AppArmor takes the rights away inside them."""
-    header = struct.pack("=BxHiII", 0, 0, 0, 0, 0)
-    kind = _attribute(1, b"veth\0")
-    body = header + _attribute(3, b"probe0\0") + _attribute(18, kind)
-    message = struct.pack("=IHHII", 16 + len(body), 16, 0x1 | 0x4 | 0x400 | 0x200, 1, 0) + body
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as sock:
-        sock.send(message)
-        code = -struct.unpack_from("=i", sock.recv(8192), 16)[0]
-    if code == errno.EOPNOTSUPP:
-        raise RefusedError("the kernel has no veth interfaces; load or build the veth module")
-    if code:
-        raise RefusedError(f"a veth interface cannot be made in the sandbox ({os.strerror(code)}); {_how_to_allow()}")
-
-
-def _attribute(kind: int, value: bytes) -> bytes:
-    return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
 
 
 def _supervise(child: int) -> int:

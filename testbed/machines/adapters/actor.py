@@ -59,7 +59,7 @@ def start_uplink(pid: int, port: int) -> subprocess.Popen[bytes] | None:
         program = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=said)
         until = time.monotonic() + _WAIT_S
         while time.monotonic() < until and program.poll() is None:
-            if _has_interface(pid):
+            if len(Path(f"/proc/{pid}/net/route").read_text().splitlines()) > 1:  # a way out
                 return program
             time.sleep(0.02)
         program.kill()
@@ -78,11 +78,6 @@ def _reason(said: str) -> str:
     """
     lines = [line for line in said.splitlines() if line.strip() and not line.startswith("Failed to send")]
     return f" ({lines[-1].strip()})" if lines else "; see testbed doctor"
-
-
-def _has_interface(pid: int) -> bool:
-    """Whether its network has a way out."""
-    return len(Path(f"/proc/{pid}/net/route").read_text().splitlines()) > 1
 
 
 class MachineActor:

@@ -7,6 +7,7 @@ Times are given and returned on the coordinator's monotonic clock.
 import secrets
 import socket
 import time
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -17,9 +18,9 @@ from testbed.emulation.control.controller_link import PortEvent
 from testbed.emulation.network.kernel.link_meter import LinkMeter
 from testbed.errors import CapabilityError, InvalidRunError, MachineDiedError, TestbedError
 from testbed.faults.fault import Direction, Fault
+from testbed.faults.link_settings import LinkSettings
 from testbed.machines.adapters import rpc_network
 from testbed.machines.adapters.cluster import Machines, machines_up
-from testbed.machines.adapters.rpc_network import LANE_COUNTS, LANE_FAULTS, LANE_LIVE, LANE_RULES, PartitionSpec
 from testbed.machines.adapters.stream_forwarding import BRIDGE, KEY_BYTES, connect_relay, serve_streams
 from testbed.machines.clocks.remote_clock import FloatArray
 from testbed.machines.clocks.report import ClockReport, clock_report
@@ -30,10 +31,9 @@ from testbed.machines.placement import Placement
 from testbed.machines.tunnel_plan import plan_parts, require_room, tunnel_port
 from testbed.model.progress import CounterReading, Progress
 from testbed.model.wiring import Wiring
-from testbed.openflow.host_routes import HostRoute
 from testbed.openflow.rules import FlowRule
 from topologies.impairments import Impairments, to_text
-from topologies.network import LinkId, label_of
+from topologies.network import LinkId, label_of, reverse_of
 
 T = TypeVar("T")
 LEAD_S = 0.3
@@ -48,7 +48,7 @@ _BUILD_S, _BUILD_SWITCH_S = 120.0, 0.3
 them."""
 
 
-class DistributedNetwork:
+class DistributedNetwork(rpc_network.AllMachines):
     """A network whose parts are up: a platform (as of ``Here``) and its ``network`` in one.
 
     A run's crossing links are counted whenever it checks its machines, so that what they had carried is known when one
@@ -135,7 +135,7 @@ class DistributedNetwork:
         return self.open_stream(self._of_bridge[name], BRIDGE + name)
 
     def live(self, request: Callable[..., CounterReading], progress: Progress) -> Progress:
-        return replace(progress, read_remote=lambda: together(self.all(request, lane=LANE_LIVE)))
+        return replace(progress, read_remote=lambda: together(self.all(request, lane=rpc_network.LANE_LIVE)))
 
     def report(self, most_pps: float) -> MachinesReport:
         return machines_report(self, self._start_s or 0.0, most_pps)
@@ -167,15 +167,14 @@ class DistributedNetwork:
         When it was in force for what is sent onto the link: a cable is cut with its first end and repaired with its
         last.
         """
-        cable = self.wiring.cable_of(link)
-        sender, receiver = (cable.a, cable.b) if cable.forward == link else (cable.b, cable.a)
+        sender, receiver = self._ends(link)
         required = {self._machine[sender]} | ({self._machine[receiver]} if direction == "both" else set())
         at_s = time.monotonic() + (FAULT_LEAD_S if len(required) > 1 else 0.0)
         requested = [
             (
                 k,
                 self.machines.call(
-                    k, function, link, value, direction, self.machines.theirs_s(k, at_s), lane=LANE_FAULTS
+                    k, function, link, value, direction, self.machines.theirs_s(k, at_s), lane=rpc_network.LANE_FAULTS
                 ),
             )
             for k in sorted(required)
@@ -188,31 +187,39 @@ class DistributedNetwork:
             self.gaps_s.append(last_s - first_s)
         return last_s if value else first_s
 
+    def _ends(self, link: LinkId) -> tuple[str, str]:
+        """What sends onto the link, and what it leads to."""
+        cable = self.wiring.cable_of(link)
+        return (cable.a, cable.b) if cable.forward == link else (cable.b, cable.a)
+
+    def configure(self, link: LinkId, settings: LinkSettings) -> float:
+        """As of ``EmulatedNetwork``, each direction where it is sent."""
+        links = [one for one in (link, reverse_of(link)) if one in self.wiring.network.link_index]
+        alone, at_s = replace(settings, one_way=True), 0.0
+        for one in links[: 1 if settings.one_way else 2]:
+            machine = self._machine[self._ends(one)[0]]
+            done = self.call(machine, rpc_network.configure, one, alone, lane=rpc_network.LANE_FAULTS)
+            at_s = max(at_s, self.ours_s(machine, done.result(30)))
+        return at_s
+
+    def configured(self) -> Mapping[LinkId, str]:
+        """As of ``EmulatedNetwork``."""
+        return dict(ChainMap(*self.all(rpc_network.configured, lane=rpc_network.LANE_FAULTS)))
+
     def install(self, rules: Iterable[FlowRule], plan_id: int) -> float:
         """Rules to the machines whose switches they are for; the seconds of the slowest."""
         own: dict[int, list[FlowRule]] = {k: [] for k in range(len(self.machines))}
         for rule in rules:
             own[self._of_dpid[rule.dpid]].append(rule)
         requested = [
-            self.machines.call(k, rpc_network.install, some, plan_id, lane=LANE_RULES) for k, some in own.items()
+            self.machines.call(k, rpc_network.install, some, plan_id, lane=rpc_network.LANE_RULES)
+            for k, some in own.items()
         ]
         return max(float(one.result()) for one in requested)
 
-    def remove(self, plan_id: int) -> None:
-        self.machines.all(rpc_network.remove, plan_id, lane=LANE_RULES)
-
-    def route(self, routes: Iterable[HostRoute], *, add: bool = True) -> None:
-        """Put a plan's routes into the hosts, or take them away."""
-        if known := tuple(routes):
-            self.machines.all(rpc_network.change_routes, known, add, lane=LANE_RULES)
-
-    def forget(self) -> None:
-        """Every switch's memory of earlier packets goes."""
-        self.machines.all(rpc_network.forget, lane=LANE_RULES)
-
     def port_events(self) -> tuple[PortEvent, ...]:
         """Of all controllers, in order."""
-        reported = self.machines.all(rpc_network.port_events, lane=LANE_RULES)
+        reported = self.machines.all(rpc_network.port_events, lane=rpc_network.LANE_RULES)
         found = []
         for number, events in enumerate(reported):
             if not events:
@@ -223,7 +230,7 @@ class DistributedNetwork:
 
     def counts(self) -> Counts:
         """Of all machines together."""
-        return merged(self.machines.all(rpc_network.count, lane=LANE_COUNTS))
+        return merged(self.machines.all(rpc_network.count, lane=rpc_network.LANE_COUNTS))
 
     def link_counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
         """As of ``EmulatedNetwork``."""
@@ -236,19 +243,11 @@ class DistributedNetwork:
     def reading(self) -> CounterReading:
         """Bytes that each link has carried, and the links without a carrier, as the machines tell; for whoever
         watches."""
-        return together(self.all(rpc_network.read_links, lane=LANE_LIVE))
+        return together(self.all(rpc_network.read_links, lane=rpc_network.LANE_LIVE))
 
     def links_down(self) -> tuple[LinkId, ...]:
         """As of ``EmulatedNetwork``."""
         return self.reading().down or ()
-
-    def switch_drops(self) -> tuple[int, ...]:
-        """Of each machine: frames that found a full socket of a switch since its part was built."""
-        return tuple(self.machines.all(rpc_network.switch_drops, lane=LANE_COUNTS))
-
-    def busy(self) -> float:
-        """Of the busiest machine's processors, the share that was."""
-        return float(max(self.machines.all(rpc_network.processors_busy, lane=LANE_COUNTS)))
 
 
 def together(reported: Sequence[CounterReading]) -> CounterReading:
@@ -361,7 +360,7 @@ def distributed_network(
         require_room(mtu, name, facts.mtu, facts.mtu - carrier.mtu)
     parts = plan_parts(wiring, placement, run=machines.run, carriers=machines.carriers)
     requested = [
-        machines.call(k, rpc_network.build, PartitionSpec(wiring=wiring, part=part, mtu=mtu, **options))
+        machines.call(k, rpc_network.build, rpc_network.PartitionSpec(wiring=wiring, part=part, mtu=mtu, **options))
         for k, part in enumerate(parts)
     ]
     limit_s = _BUILD_S + _BUILD_SWITCH_S * len(wiring.switches)

@@ -27,7 +27,6 @@ class DistributedHandlers:
             "describe": self._describe,
             "exec": self._exec,
             "capture": self._refuse_recording,
-            "configure": self._refuse_settings,
             **link_handlers(self.network, self.faults),
         }
 
@@ -38,15 +37,11 @@ class DistributedHandlers:
             raise InputError(f"no host {name!r} in this network; {nearest(name, self._nodes)}")
         return self.network.machine_of(node)
 
-    def machine_name(self, node: str) -> str:
-        """The name of the machine that a node is on."""
-        return self.network.machines.names[self.network.machine_of(node)]
-
     def _describe(self, sock: socket.socket, request: Frame) -> None:
         document = wiring_document(self.network.wiring, cables=bool(request.header.get("cables")))
-        for one in (*document["hosts"], *document["switches"]):
-            one["machine"] = self.machine_name(one["node"])
         machines = list(self.network.machines.names)
+        for one in (*document["hosts"], *document["switches"]):
+            one["machine"] = machines[self.network.machine_of(one["node"])]
         reported = {"datapath": "user", "mtu": self.network.mtu, "machines": machines, "setup_seconds": {}}
         send(sock, {**reported, **document})
 
@@ -60,9 +55,6 @@ class DistributedHandlers:
             send(sock, {"code": attend_here(program, sock, request.descriptors)})
         finally:
             request.close()
-
-    def _refuse_settings(self, sock: socket.socket, _: Frame) -> None:
-        raise InputError("config: links are set on a network on one machine; here fault LINK loss F, or delay:S")
 
     def _refuse_recording(self, sock: socket.socket, _: Frame) -> None:
         raise InputError("capture: links are recorded on a network on one machine; record in a host with testbed exec")

@@ -22,12 +22,11 @@ from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.network.open_vswitch.switches import connect_bridge
 from testbed.errors import InvalidRunError
 from testbed.machines.adapters import rpc_network
-from testbed.machines.adapters.rpc_network import FIRST, PartitionSpec
+from testbed.machines.adapters.rpc_network import FIRST, AllMachines, PartitionSpec
 from testbed.machines.rpc import MAIN, MachineState
 from testbed.model.machine.load import overload_message
 from testbed.model.progress import CounterReading, Progress
 from testbed.model.wiring import Wiring
-from testbed.openflow.host_routes import HostRoute
 from testbed.openflow.rules import FlowRule
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ class Answer(NamedTuple, Generic[T]):
         return self.value
 
 
-class Here:
+class Here(AllMachines):
     """The platform of one machine: requests are plain calls, and its clock is ours. What each method says holds for
     every platform.
 
@@ -121,18 +120,6 @@ class Here:
         """Install a plan's rules; the seconds until every switch had confirmed."""
         return self.controller.install(rules, plan_id)
 
-    def remove(self, plan_id: int) -> None:
-        """Take a plan's rules away."""
-        self.controller.remove(plan_id)
-
-    def route(self, routes: Iterable[HostRoute], *, add: bool = True) -> None:
-        """Put a plan's routes into the hosts, or take them away."""
-        rpc_network.change_routes(self._machine, tuple(routes), add)
-
-    def forget(self) -> None:
-        """Every switch's memory of earlier packets goes."""
-        rpc_network.forget(self._machine)
-
     def bridge(self, name: str) -> socket.socket:
         """A connection to the management socket of a bridge (``WiredSwitch.device``)."""
         return connect_bridge(name)
@@ -145,14 +132,6 @@ class Here:
     def port_events(self) -> tuple[PortEvent, ...]:
         """Of all controllers, in order."""
         return self.controller.port_events()
-
-    def switch_drops(self) -> tuple[int, ...]:
-        """Of each machine: frames that found a full socket of a switch."""
-        return (self.network.switch_drops(),)
-
-    def busy(self) -> float:
-        """Share of the processors, of the busiest machine, during the run."""
-        return rpc_network.processors_busy(self._machine)
 
     def report(self, most_pps: float) -> None:
         """A ``MachinesReport`` of a run that is over, with at most ``most_pps`` packets a second on a link; None of one

@@ -10,10 +10,11 @@ import platform
 import socket
 import struct
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from testbed.emulation.control.controller_link import ControllerLink, PortEvent
 from testbed.emulation.machine.load_monitor import ProcessorTimes, busy_fraction, processor_times
@@ -22,6 +23,7 @@ from testbed.emulation.network.kernel.link_meter import LinkMeter, read_counters
 from testbed.emulation.network.open_vswitch.switches import flush_flow_cache
 from testbed.errors import CapabilityError
 from testbed.faults.fault import Direction
+from testbed.faults.link_settings import LinkSettings
 from testbed.machines.clocks.adapters.datagram_clock import ClockAnswers
 from testbed.machines.machines_report import Counts
 from testbed.machines.rpc import MachineState
@@ -200,6 +202,14 @@ def set_loss(machine: MachineState, link: LinkId, fraction: float, direction: Di
     return network_of(machine).set_loss(link, fraction, direction)
 
 
+def configure(machine: MachineState, link: LinkId, settings: LinkSettings) -> float:
+    return network_of(machine).configure(link, settings)
+
+
+def configured(machine: MachineState) -> dict[LinkId, str]:
+    return dict(network_of(machine).configured())
+
+
 def _wait_until(at_s: float) -> None:
     time.sleep(max(0.0, at_s - time.monotonic()))
 
@@ -240,3 +250,30 @@ def processors_busy(machine: MachineState) -> float:
     before = machine.objects["processors"]
     assert isinstance(before, ProcessorTimes)
     return busy_fraction(before, processor_times())
+
+
+class AllMachines:
+    """What a platform asks of all its machines alike."""
+
+    all: Callable[..., list[Any]]
+
+    def remove(self, plan_id: int) -> None:
+        """Take a plan's rules away."""
+        self.all(remove, plan_id, lane=LANE_RULES)
+
+    def route(self, routes: Iterable[HostRoute], *, add: bool = True) -> None:
+        """Put a plan's routes into the hosts, or take them away."""
+        if known := tuple(routes):
+            self.all(change_routes, known, add, lane=LANE_RULES)
+
+    def forget(self) -> None:
+        """Every switch's memory of earlier packets goes."""
+        self.all(forget, lane=LANE_RULES)
+
+    def switch_drops(self) -> tuple[int, ...]:
+        """Of each machine: frames that found a full socket of a switch since its part was built."""
+        return tuple(self.all(switch_drops, lane=LANE_COUNTS))
+
+    def busy(self) -> float:
+        """Share of the processors, of the busiest machine, during the run."""
+        return float(max(self.all(processors_busy, lane=LANE_COUNTS)))

@@ -16,6 +16,7 @@ from pathlib import Path
 from testbed.emulation.attach.host_processes import argv_in_host, run_program
 from testbed.emulation.attach.protocol import Frame, error_header, send
 from testbed.emulation.control.base_rules import install_shortest_paths
+from testbed.emulation.control.ipv6 import add_ipv6
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.errors import InputError, SessionClosedError
 from testbed.machines.adapters.rpc_network import network_of
@@ -92,3 +93,8 @@ def add_all_neighbours(machine: MachineState) -> int:
     """The rules of ``testbed up`` for the switches that lie here; how many."""
     net = network_of(machine)
     return install_shortest_paths(net.wiring, net.switch_names)
+
+
+def add_ipv6_here(machine: MachineState, rules: bool) -> None:
+    """IPv6 addresses for the hosts that lie here (``testbed.emulation.control.ipv6``)."""
+    add_ipv6(network_of(machine), rules=rules)

@@ -99,6 +99,33 @@ def test_a_network_is_held_up_until_a_machine_is_killed_and_nothing_is_left(tmp_
     assert left_of(there, made, os.getpid()) == ([], set())
 
 
+def test_links_are_set_and_hosts_have_ipv6_over_machines() -> None:
+    lines = """config s0->s1 delay=20ms bw=5
+config s1->s2 loss=100 one-way
+config
+h1 ping -q -c3 -i 0.2 -W5 h0 | tail -1
+h1 ping -c1 -W1 h2 > /dev/null; echo lost $?
+config s1->s2 reset
+h1 ping -6 -c1 -W5 fd00::3 > /dev/null; echo reached $?
+"""
+    words = ["up", "ring:4", "--machines", "2", "--ipv6"]
+    done = run([*TESTBED, *words], input=lines, capture_output=True, text=True, timeout=90, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert "h0 is fd00::1, and so on" in done.stdout
+    said = [line for line in done.stdout.splitlines()[4:] if line]
+    assert float(said.pop(5).partition(" = ")[2].partition("/")[0]) >= 40
+    assert said == [
+        "s0->s1 bw=5 delay=20ms loss=0",
+        "s1->s2 bw=10 delay=0ms loss=100",
+        "s0->s1 bw=5 delay=20ms loss=0",
+        "s1->s0 bw=5 delay=20ms loss=0",
+        "s1->s2 bw=10 delay=0ms loss=100",
+        "lost 1",
+        "s1->s2 as the network says",
+        "reached 0",
+    ]
+
+
 def said_in(host: str, words: list[str], name: str, text: str = "") -> tuple[int, str]:
     done = run(
         [*TESTBED, "exec", name, host, "--", *words],

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from testbed.emulation.machine.encryption import encryption_obstacle
+from testbed.emulation.machine.encryption import encryption_means
 from testbed.emulation.sandbox.sandbox import sandbox_command
 from testbed.machines.adapters.actor import start_uplink, uplink_argv
 from tests.helpers.ordinary_user import as_ordinary_user
 
-ENCRYPTION = encryption_obstacle()
+ENCRYPTION = encryption_means()[1]
 NOBODY_WITH_PASTA = os.geteuid() == 0 and shutil.which("pasta") is not None
 SCHEDULER = "tcp://192.168.78.9:8786"
 STREAM = (

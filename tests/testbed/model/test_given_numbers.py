@@ -19,8 +19,8 @@ import testbed
 from testbed.model.wiring import MOST_PORT, Wiring, wire
 from tests.helpers.stream_plans import planned
 from topologies.errors import TopologyError
+from topologies.files.foreign import NetworkNote
 from topologies.files.node_link import parse_document, parse_json, write_document
-from topologies.files.reading import NetworkNote
 from topologies.network import Link, Network, Node
 
 PORTS = st.one_of(st.none(), st.integers(1, MOST_PORT))

@@ -10,24 +10,21 @@ import socket
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from testbed.emulation.network.cables import CableEnd, CablePlan
 from testbed.emulation.network.impairments.relay import Lane, LaneReport, Relay
-from testbed.emulation.network.impairments.tc_messages import detour_rule
+from testbed.emulation.network.kernel import rtnetlink as rtnl
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
-from testbed.emulation.network.kernel.rtnetlink import (
-    VethEnd,
-    compute_checksums,
-    make_veth,
-    packet_gate,
-    set_up,
-)
-from testbed.faults.impaired_link import ImpairedLink
+from testbed.faults.impaired_link import MIN_QUEUE_PACKETS, ImpairedLink
 from topologies.impairments import Impairments, impairment_text, to_text
 from topologies.network import LinkId, label_of
 
 LANES_OF_RELAY, MOST_RELAYS = 32, 4
 """A process has so many lanes where there are processors for more."""
+_DETOUR_PRIORITY = 1
+"""Before the rule that drops packets (2): a packet that comes back from its detour may still be dropped, once."""
+_NESTED = 0x8000
 _FIRST_INDEX = 1_000_000
 _FIRST_MARK = 0x7E570000
 _RECEIVE_BYTES, _SEND_BYTES = 4 << 20, 4 << 20
@@ -43,7 +40,7 @@ class ImpairedEnd:
     end: CableEnd
     link: LinkId
     impairments: Impairments
-    queue_bytes: int
+    queue_bytes: int = MIN_QUEUE_PACKETS * 1514
     delay_s: float = 0.0
 
     @property
@@ -65,9 +62,7 @@ class Redirects:
     """All detours of one network. ``seed``: of what chance decides."""
 
     def __init__(self, namespaces: HostNamespaces, *, mtu: int, seed: int) -> None:
-        self._namespaces = namespaces
-        self._mtu = mtu
-        self._seed = seed
+        self._namespaces, self._mtu, self._seed = namespaces, mtu, seed
         self._through: dict[tuple[str, str], int] = {}
         self._relays: list[Relay] = []
         self._taken: dict[str, int] = {}
@@ -90,7 +85,7 @@ class Redirects:
         taken = self._taken.get(end.interface, 0)
         if taken == through:
             return
-        messages = [packet_gate(end.index)]
+        messages = [rtnl.packet_gate(end.index)]
         if taken:
             messages.append(detour_rule(end.index, mark=_mark(end), through=taken, action="remove"))
         if through:
@@ -116,15 +111,15 @@ class Redirects:
         number, end = len(self._through), required.end
         near, far, index = f"im{number}a", f"im{number}b", _FIRST_INDEX + 2 * number
         mac = struct.pack("=BBI", 0x02, 0x7E, index)
-        pair = make_veth(
-            VethEnd(name=near, index=index, mac=mac),
-            VethEnd(name=far, index=index + 1),
+        pair = rtnl.make_veth(
+            rtnl.VethEnd(name=near, index=index, mac=mac),
+            rtnl.VethEnd(name=far, index=index + 1),
             mtu=self._mtu,
             group=CablePlan.GROUP,
         )
-        self._namespaces.netlink_of(end.host).apply([pair, set_up(index + 1, True)])
+        self._namespaces.netlink_of(end.host).apply([pair, rtnl.set_up(index + 1, True)])
         with self._namespaces.open_socket(end.host, socket.AF_INET, socket.SOCK_DGRAM) as control:
-            compute_checksums(near, control)
+            rtnl.compute_checksums(near, control)
         reading = self._namespaces.open_socket(end.host, socket.AF_PACKET, socket.SOCK_RAW)
         reading.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
         reading.setsockopt(*_IGNORE_OUTGOING, 1)
@@ -151,3 +146,26 @@ class Redirects:
 def _mark(end: CableEnd) -> int:
     """Of its own for each interface: a switch in the kernel may pass a packet on with the mark that it came with."""
     return _FIRST_MARK + end.index
+
+
+def detour_rule(index: int, *, mark: int, through: int, action: Literal["add", "remove"] = "add") -> rtnl.Message:
+    """Send what the interface sends out of the interface ``through`` instead, but for packets with that mark: those
+    have been there.
+
+    A classic BPF classifier and a redirecting action, at the interface's hook before its queues (clsact); ordinary
+    users may set both in namespaces of their own, which they may not do with extended BPF programs.
+    """
+    if action == "remove":
+        return rtnl.remove_bpf_rule(index, rtnl.CLSACT_EGRESS, _DETOUR_PRIORITY)
+    load_word, jump_if_equal, answer = 0x20, 0x15, 0x06
+    ancillary_mark, no_match, match = 0xFFFFF000 + 20, 0, 0xFFFFFFFF
+    steps = (
+        (load_word, 0, 0, ancillary_mark),
+        (jump_if_equal, 0, 1, mark),
+        (answer, 0, 0, no_match),
+        (answer, 0, 0, match),
+    )
+    stolen, redirect = 4, 1
+    target = struct.pack("=IIiiiiI", 0, 0, stolen, 0, 0, redirect, through)
+    mirred = rtnl.attribute(1, rtnl.text(1, "mirred") + rtnl.attribute(2 | _NESTED, rtnl.attribute(2, target)))
+    return rtnl.bpf_rule(index, rtnl.CLSACT_EGRESS, _DETOUR_PRIORITY, steps, rtnl.attribute(1 | _NESTED, mirred))

@@ -15,6 +15,7 @@ import select
 import socket
 import struct
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -33,8 +34,8 @@ _PACKET_STATISTICS = (263, 6)
 _AT_ONCE_S = 20e-6
 MAX_WAITING = 100_000
 """Packets that a lane holds at most, as a netem queue of ours does."""
-_BIN_S, _BINS = 20e-6, 2500
-"""Lateness is counted in steps of 20 us up to 50 ms: a network may be up for days."""
+_BIN_S = 20e-6
+"""Lateness is counted in steps of 20 us: a network may be up for days."""
 _REPORT, _FORGET = "report", "forget"
 
 
@@ -101,13 +102,11 @@ class Relay:
         self._ask(_FORGET)
 
     def _ask(self, what: str) -> dict[str, LaneReport]:
-        try:
+        with contextlib.suppress(OSError, EOFError):
             self._pipe.send(what)
             if self._pipe.poll(_ANSWERS_WITHIN_S):
                 found: dict[str, LaneReport] = self._pipe.recv()
                 return found
-        except (OSError, EOFError):
-            pass
         some = ", ".join(self.names[:3]) + (f" and {len(self.names) - 3} more" if len(self.names) > 3 else "")
         raise InvalidRunError(f"the relay of {some} died or does not answer")
 
@@ -128,20 +127,20 @@ class _Traffic:
 
     def forget(self) -> None:
         self.refused = self.missed = 0
-        self.late = [0] * (_BINS + 1)
+        self.late = Counter[int]()
         self.latest_s = 0.0
 
     def note(self, late_s: float) -> None:
-        self.late[min(_BINS, int(late_s / _BIN_S))] += 1
+        self.late[int(late_s / _BIN_S)] += 1
         self.latest_s = max(self.latest_s, late_s)
 
     def late_s(self) -> float:
         """What 99 of 100 packets were late by at most."""
-        left = 0.01 * sum(self.late)
-        for place in range(_BINS, -1, -1):
+        left = 0.01 * self.late.total()
+        for place in sorted(self.late, reverse=True):
             left -= self.late[place]
             if left < 0:
-                return self.latest_s if place == _BINS else min(self.latest_s, (place + 1) * _BIN_S)
+                return min(self.latest_s, (place + 1) * _BIN_S)
         return 0.0
 
 

@@ -5,8 +5,8 @@ A network that does not fit would be ended by the kernel in the middle of its se
 
 import resource
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from testbed.errors import CapabilityError
 from testbed.model.wiring import WiredHost, Wiring
@@ -19,36 +19,27 @@ itself."""
 _FILES_A_HOST, _OTHER_FILES = 2, 256
 
 
-@dataclass(frozen=True, kw_only=True)
-class NetworkSize:
-    """What is built on this machine; ``talking``: hosts here that know others, ``known``: whom each of them knows."""
+class NetworkSize(NamedTuple):
+    """What is built on this machine; ``pairs``: how many neighbours all hosts here know together."""
 
     hosts: int
     switches: int
     cables: int
-    talking: int
-    known: int
+    pairs: int
 
     @classmethod
     def of(cls, wiring: Wiring, here: Collection[str], talking: Sequence[WiredHost]) -> "NetworkSize":
         """Of the devices ``here`` of a wiring; a cable is counted with one end here too."""
-        return cls(
-            hosts=sum(host.name in here for host in wiring.hosts),
-            switches=sum(switch.name in here for switch in wiring.switches),
-            cables=sum(cable.a in here or cable.b in here for cable in wiring.cables),
-            talking=sum(host.name in here for host in talking),
-            known=len(talking),
+        hosts, switches, speaking = (
+            sum(one.name in here for one in listed) for listed in (wiring.hosts, wiring.switches, talking)
         )
+        cables = sum(cable.a in here or cable.b in here for cable in wiring.cables)
+        return cls(hosts, switches, cables, speaking * len(talking))
 
     def needed_bytes(self) -> int:
         """Of processes and kernel, without rules."""
-        return (
-            _OTHER_BYTES
-            + self.hosts * _HOST_BYTES
-            + self.cables * _CABLE_BYTES
-            + self.switches * _SWITCH_BYTES
-            + self.talking * self.known * _NEIGHBOUR_BYTES
-        )
+        each = _HOST_BYTES, _SWITCH_BYTES, _CABLE_BYTES, _NEIGHBOUR_BYTES
+        return _OTHER_BYTES + sum(count * size for count, size in zip(self, each, strict=True))
 
 
 def require_resources(size: NetworkSize, *, available_bytes: int | None = None, most_files: int | None = None) -> None:

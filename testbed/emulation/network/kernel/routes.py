@@ -4,14 +4,7 @@ protocol and ports."""
 import socket
 import struct
 
-from testbed.emulation.network.kernel.rtnetlink import (
-    NLM_F_CREATE,
-    NLM_F_REPLACE,
-    Message,
-    attribute,
-    number,
-    text,
-)
+from testbed.emulation.network.kernel.rtnetlink import NLM_F_CREATE, NLM_F_REPLACE, Message, attribute, number, text
 
 _RTM_NEWROUTE, _RTM_NEWRULE, _RTM_DELRULE = 24, 32, 33
 _STATIC, _UNICAST, _BLACKHOLE, _TO_TABLE, _ONLINK = 4, 1, 6, 1, 4

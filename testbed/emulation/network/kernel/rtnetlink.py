@@ -13,7 +13,8 @@ import socket
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from functools import cache
+from typing import Literal, NamedTuple
 
 Message = tuple[int, int, bytes]
 """(message type, extra flags, body): one request, without the header that ``Netlink`` puts before it."""
@@ -36,18 +37,15 @@ _ANSWER_LIMIT_S = 60.0
 
 
 class NetlinkError(OSError):
-    """The kernel refused one message of a batch; ``position`` is its index in the batch."""
+    """The kernel refused one message of a batch."""
 
-    def __init__(self, code: int, detail: str, position: int) -> None:
+    def __init__(self, code: int, detail: str) -> None:
         super().__init__(code, detail or os.strerror(code))
-        self.position = position
 
 
-@dataclass(frozen=True, kw_only=True)
-class InterfaceCounters:
+class InterfaceCounters(NamedTuple):
     """What one interface has sent and received since it was made; ``queue_drops`` counts its queues' drops."""
 
-    name: str
     sent_packets: int
     sent_bytes: int
     queue_drops: int = 0
@@ -77,7 +75,7 @@ class Netlink:
         try:
             self._apply_all(messages)
         except TimeoutError:
-            raise NetlinkError(errno.ETIMEDOUT, f"no answer within {limit_s:.0f} s", 0) from None
+            raise NetlinkError(errno.ETIMEDOUT, f"no answer within {limit_s:.0f} s") from None
         finally:
             self._sock.settimeout(_ANSWER_LIMIT_S)
 
@@ -88,10 +86,10 @@ class Netlink:
             while stop < len(messages) and (stop == start or size + len(messages[stop][2]) + 16 <= _BATCH_BYTES):
                 size += len(messages[stop][2]) + 16
                 stop += 1
-            self._apply_batch(messages[start:stop], start)
+            self._apply_batch(messages[start:stop])
             start = stop
 
-    def _apply_batch(self, messages: Sequence[Message], offset: int) -> None:
+    def _apply_batch(self, messages: Sequence[Message]) -> None:
         first = self._sequence + 1
         parts = []
         for kind, flags, body in messages:
@@ -107,7 +105,7 @@ class Netlink:
                 continue
             code = -struct.unpack_from("=i", body)[0]
             if code and failure is None:
-                failure = NetlinkError(code, _extended_text(body), offset + sequence - first)
+                failure = NetlinkError(code, _extended_text(body))
             if sequence == self._sequence:
                 break
         if failure is not None:
@@ -124,7 +122,7 @@ class Netlink:
             if answer == NLMSG_DONE:
                 return
             if answer == NLMSG_ERROR:
-                raise NetlinkError(-struct.unpack_from("=i", content)[0], _extended_text(content), 0)
+                raise NetlinkError(-struct.unpack_from("=i", content)[0], _extended_text(content))
             yield answer, content
 
     def _answers(self) -> Iterator[tuple[int, int, bytes]]:
@@ -169,16 +167,9 @@ class Netlink:
             if 3 not in attributes or 23 not in attributes:
                 continue
             name = attributes[3].rstrip(b"\0").decode()
-            received, sent, _, sent_bytes = struct.unpack_from(
-                "=4Q", attributes[23]
-            )  # IFLA_STATS64: rx, tx packets; rx, tx bytes
-            found[name] = InterfaceCounters(
-                name=name,
-                sent_packets=sent,
-                sent_bytes=sent_bytes,
-                queue_drops=drops.get(index, 0),
-                received_packets=received,
-            )
+            # IFLA_STATS64: packets received and sent, bytes received and sent
+            received, sent, _, sent_bytes = struct.unpack_from("=4Q", attributes[23])
+            found[name] = InterfaceCounters(sent, sent_bytes, drops.get(index, 0), received)
         return found
 
     def close(self) -> None:
@@ -241,10 +232,7 @@ class VethEnd:
         parts = [text(3, self.name), number(4, mtu), number(31, 1), number(32, 1)]
         if self.mac is not None:
             parts.append(attribute(1, self.mac))
-        if self.namespace is None:
-            parts.append(number(27, group))
-        else:
-            parts.append(number(28, self.namespace))
+        parts.append(number(27, group) if self.namespace is None else number(28, self.namespace))
         return b"".join(parts)
 
 
@@ -332,7 +320,7 @@ DIRECT_ACTION = number(8, 1)
 def bpf_rule(index: int, parent: int, priority: int, steps: Iterable[BpfStep], more: bytes = DIRECT_ACTION) -> Message:
     """Judge what passes the hook or queue ``parent`` of an interface by a classic BPF program, which ordinary users may
     set in namespaces of their own; its answer is what happens to the packet, unless ``more`` says otherwise."""
-    program = bpf_program(steps)
+    program = b"".join(struct.pack("=HBBI", *step) for step in steps)  # struct sock_filter
     options = attribute(4, struct.pack("=H", len(program) // 8)) + attribute(5, program) + more
     return RTM_NEWTFILTER, NLM_F_CREATE, _bpf_header(index, parent, priority) + attribute(2, options)
 
@@ -345,11 +333,6 @@ def remove_bpf_rule(index: int, parent: int, priority: int) -> Message:
 def _bpf_header(index: int, parent: int, priority: int) -> bytes:
     everything = socket.htons(3)  # ETH_P_ALL
     return tc_header(index, 1, parent, priority << 16 | everything) + text(1, "bpf")
-
-
-def bpf_program(steps: Iterable[BpfStep]) -> bytes:
-    """The steps as the kernel takes them (struct sock_filter)."""
-    return b"".join(struct.pack("=HBBI", *step) for step in steps)
 
 
 def drop_rule(index: int, loss_fraction: float, action: Literal["add", "remove"] = "add") -> Message:
@@ -382,14 +365,9 @@ def compute_checksums(interface: str, sock: socket.socket) -> None:
     fcntl.ioctl(sock, siocethtool, struct.pack("16sP16x", interface.encode(), value.buffer_info()[0]))
 
 
-_TICK: list[float] = []
-
-
+@cache
 def tick_ns() -> float:
     """Nanoseconds a tick of the packet scheduler's clock: /proc/net/psched begins with nanoseconds a microsecond and a
     tick."""
-    if not _TICK:
-        with open("/proc/net/psched") as file:
-            words = file.read().split()
-        _TICK.append(float(int(words[1], 16)))
-    return _TICK[0]
+    with open("/proc/net/psched") as file:
+        return float(int(file.read().split()[1], 16))

@@ -8,23 +8,7 @@ import socket
 import struct
 from collections.abc import Iterable
 
-from testbed.emulation.network.kernel.rtnetlink import (
-    CLSACT_HANDLE,
-    CLSACT_PARENT,
-    NLM_F_CREATE,
-    NLM_F_EXCL,
-    RTM_DELQDISC,
-    RTM_NEWLINK,
-    BpfStep,
-    Message,
-    VethEnd,
-    attribute,
-    bpf_rule,
-    link_header,
-    number,
-    tc_header,
-    text,
-)
+from testbed.emulation.network.kernel import rtnetlink as rtnl
 from testbed.errors import CapabilityError
 from testbed.model.wiring import Tunnel, WiringPart
 
@@ -36,36 +20,36 @@ _PROTOCOL = 0xFFFFF000
 
 
 def make_tunnel(
-    end: VethEnd, tunnel: Tunnel, part: WiringPart, *, underlay_index: int, mtu: int, group: int
-) -> Message:
+    end: rtnl.VethEnd, tunnel: Tunnel, part: WiringPart, *, underlay_index: int, mtu: int, group: int
+) -> rtnl.Message:
     """A VXLAN interface to one peer; it is up at once, and sends from the namespace of the socket wherever it lies
     itself."""
     data = [
-        number(1, tunnel.vni),
-        attribute(2, socket.inet_aton(tunnel.remote)),
-        number(3, underlay_index),
-        attribute(4, socket.inet_aton(part.local)),
-        attribute(7, b"\0"),  # learns no addresses: there is one peer
-        attribute(15, struct.pack("!H", part.port)),
+        rtnl.number(1, tunnel.vni),
+        rtnl.attribute(2, socket.inet_aton(tunnel.remote)),
+        rtnl.number(3, underlay_index),
+        rtnl.attribute(4, socket.inet_aton(part.local)),
+        rtnl.attribute(7, b"\0"),  # learns no addresses: there is one peer
+        rtnl.attribute(15, struct.pack("!H", part.port)),
     ]
-    kind = text(1, "vxlan") + attribute(2, b"".join(data))
-    body = link_header(end.index, up=True) + end.attributes_of(mtu, group) + attribute(18, kind)
-    return RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, body
+    kind = rtnl.text(1, "vxlan") + rtnl.attribute(2, b"".join(data))
+    body = rtnl.link_header(end.index, up=True) + end.attributes_of(mtu, group) + rtnl.attribute(18, kind)
+    return rtnl.RTM_NEWLINK, rtnl.NLM_F_CREATE | rtnl.NLM_F_EXCL, body
 
 
-def tunnel_guard(underlay_index: int, port: int, tunnels: Iterable[Tunnel], *, framed: bool = True) -> Message:
+def tunnel_guard(underlay_index: int, port: int, tunnels: Iterable[Tunnel], *, framed: bool = True) -> rtnl.Message:
     """Of what comes in on the underlay for the tunnels' port, let in the identifiers of ``tunnels``, each from its own
     peer only."""
     steps = guard_steps(port, sorted({(one.vni, one.remote) for one in tunnels}), framed=framed)
-    return bpf_rule(underlay_index, _CLSACT_INGRESS, 1, steps)
+    return rtnl.bpf_rule(underlay_index, _CLSACT_INGRESS, 1, steps)
 
 
-def remove_guard(underlay_index: int) -> Message:
+def remove_guard(underlay_index: int) -> rtnl.Message:
     """Take the guard away, with the hook that it is attached to."""
-    return RTM_DELQDISC, 0, tc_header(underlay_index, CLSACT_HANDLE, CLSACT_PARENT)
+    return rtnl.RTM_DELQDISC, 0, rtnl.tc_header(underlay_index, rtnl.CLSACT_HANDLE, rtnl.CLSACT_PARENT)
 
 
-def guard_steps(port: int, known: Iterable[tuple[int, str]], *, framed: bool = True) -> list[BpfStep]:
+def guard_steps(port: int, known: Iterable[tuple[int, str]], *, framed: bool = True) -> list[rtnl.BpfStep]:
     """Classic BPF over an Ethernet frame, or a bare IP packet; ``known``: (identifier, its peer's address) pairs.
     Fragments of UDP are dropped: tunnels send none, and a short first one would hide the identifier. CapabilityError
     for more than ``MOST_TUNNELS``."""
@@ -74,7 +58,7 @@ def guard_steps(port: int, known: Iterable[tuple[int, str]], *, framed: bool = T
     store, load_stored, shift_right, jump = 0x02, 0x60, 0x74, 0x05
     dropped, passed = 2, 0xFFFFFFFF
     ip = 14 if framed else 0
-    steps: list[BpfStep] = [
+    steps: list[rtnl.BpfStep] = [
         (load_half, 0, 0, 12 if framed else _PROTOCOL),
         (equal, 1, 0, 0x0800),
         (answer, 0, 0, passed),

@@ -8,58 +8,44 @@ import contextlib
 import errno
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from testbed.emulation.network.cables import CablePlan, mark_for_removal, remove_marked
+from testbed.emulation.network.cables import CableEnd, CablePlan
+from testbed.emulation.network.impairments.redirects import ImpairedEnd, Redirects
+from testbed.emulation.network.kernel import rtnetlink as rtnl
 from testbed.emulation.network.kernel.host_namespaces import (
     HostNamespaces,
     argv_inside,
     raise_open_file_limit,
     words_called,
 )
-from testbed.emulation.network.kernel.rtnetlink import (
-    Message,
-    NetlinkError,
-    VethEnd,
-    compute_checksums,
-    make_veth,
-    set_up,
-)
-from testbed.emulation.network.mininet_network.messages import queue_messages
+from testbed.emulation.network.kernel.queues import has_netem
+from testbed.emulation.network.mininet_network.messages import queue_messages, relayed
 from testbed.emulation.network.mininet_network.requests import Requests
-from testbed.emulation.network.open_vswitch.bridges import (
-    Bridge,
-    PortsOfBridges,
-    bridge_operations,
-    port_operations,
-    shares_of,
-)
+from testbed.emulation.network.open_vswitch import bridges as ovs
 from testbed.emulation.network.open_vswitch.switch_daemon import Datapath
-from testbed.emulation.network.open_vswitch.switches import (
-    MOST_PORTS,
-    SHARE_PORTS,
-    PrivateSwitches,
-    choose_datapath,
-)
+from testbed.emulation.network.open_vswitch.switches import MOST_PORTS, SHARE_PORTS, PrivateSwitches, choose_datapath
 from testbed.emulation.sandbox.process_lifetime import confined
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import CapabilityError, InvalidRunError
 
 _LOOPBACK = 1
 _CONNECTED_S = 0.25
+_DELETE_LIMIT_S, _DELETE_CABLE_S = 60.0, 0.05
 
 
 class Batch(Requests):
-    """Requests that are carried out. ``mtu`` in bytes, of every cable; ``steps``: step -> seconds that it took.
+    """Requests that are carried out. ``mtu`` in bytes, of every cable; ``seed``: of what chance decides; ``steps``:
+    step -> seconds that it took.
 
     CapabilityError where the kernel or Open vSwitch refuses.
     """
 
-    def __init__(self, *, mtu: int = 1500) -> None:
+    def __init__(self, *, mtu: int = 1500, seed: int = 1) -> None:
         super().__init__()
         require_sandbox()
         self.mtu = mtu
@@ -71,23 +57,24 @@ class Batch(Requests):
         self._flushing, self._within = False, 0.0
         self._connected: tuple[float, set[str]] = (0.0, set())
         self._made = 0
+        self.detours = Redirects(self.namespaces, mtu=mtu, seed=seed)
 
     @cached_property
     def datapath(self) -> Datapath:
         """Where packets are switched; the trial takes some hundredths of a second, while namespaces begin."""
         return choose_datapath()
 
-    def begin(self, hosts: Sequence[str], ports: PortsOfBridges) -> None:
+    def begin(self, hosts: Sequence[str], ports: ovs.PortsOfBridges) -> None:
         """Namespaces and switch daemons start meanwhile."""
         self.namespaces.add([name for name in hosts if name not in self._begun])
         self._begun.update(hosts)
         if ports and self._switches is None:
             self._start_switches(ports)
 
-    def _start_switches(self, ports: PortsOfBridges) -> None:
+    def _start_switches(self, ports: ovs.PortsOfBridges) -> None:
         one = self.datapath == "kernel"  # its datapath is one for all
         self._switches = PrivateSwitches(
-            self.datapath, (tuple(ports),) if one else shares_of(ports, MOST_PORTS, SHARE_PORTS)
+            self.datapath, (tuple(ports),) if one else ovs.shares_of(ports, MOST_PORTS, SHARE_PORTS)
         )
         raise_open_file_limit()  # for the daemons too, which open a file or two a port
         starting = ThreadPoolExecutor(1, "switch daemons")
@@ -130,11 +117,11 @@ class Batch(Requests):
         names, self.hosts = self.hosts, []
         self.begin(names, {})
         self.namespaces.wait()
-        self.namespaces.apply((name, set_up(_LOOPBACK, True)) for name in names)
+        self.namespaces.apply((name, rtnl.set_up(_LOOPBACK, True)) for name in names)
 
-    def _make_interfaces(self) -> list[VethEnd]:
+    def _make_interfaces(self) -> list[rtnl.VethEnd]:
         requested, self.interfaces = self.interfaces, []
-        messages: list[Message] = []
+        messages: list[rtnl.Message] = []
         for make, ends in requested:
             messages += (make or self._veth)(*map(self._placed, ends))
         if messages:
@@ -142,19 +129,19 @@ class Batch(Requests):
         self._made += len(requested)
         return [end for _, ends in requested for end in ends]
 
-    def _placed(self, end: VethEnd) -> VethEnd:
+    def _placed(self, end: rtnl.VethEnd) -> rtnl.VethEnd:
         return end if end.host is None else replace(end, namespace=self.namespaces.descriptor(end.host))
 
-    def _veth(self, a: VethEnd, b: VethEnd) -> list[Message]:
+    def _veth(self, a: rtnl.VethEnd, b: rtnl.VethEnd) -> list[rtnl.Message]:
         """The end next to the switches comes first, because the first one is up at once."""
         first, second = (b, a) if a.namespace is not None else (a, b)
-        made = [make_veth(first, second, mtu=self.mtu, group=CablePlan.GROUP)]
-        return made if second.namespace is not None else [*made, set_up(second.index, True)]
+        made = [rtnl.make_veth(first, second, mtu=self.mtu, group=CablePlan.GROUP)]
+        return made if second.namespace is not None else [*made, rtnl.set_up(second.index, True)]
 
-    def _set_hosts(self, fresh: Sequence[VethEnd]) -> None:
+    def _set_hosts(self, fresh: Sequence[rtnl.VethEnd]) -> None:
         of_hosts = [(end.host, end) for end in fresh if end.host is not None]
         messages, self.messages = self.messages, []
-        self.namespaces.apply([*((host, set_up(end.index, True)) for host, end in of_hosts), *messages])
+        self.namespaces.apply([*((host, rtnl.set_up(end.index, True)) for host, end in of_hosts), *messages])
         sysctls, self.sysctls = self.sysctls, []
         for name, setting, value in sysctls:
             with contextlib.suppress(OSError):
@@ -162,7 +149,7 @@ class Batch(Requests):
         for host, end in of_hosts if self.datapath == "user" else ():
             # a user-space switch passes on packets whose checksum is still missing
             with self.namespaces.open_socket(host, socket.AF_INET, socket.SOCK_DGRAM) as sock:
-                compute_checksums(end.name, sock)
+                rtnl.compute_checksums(end.name, sock)
 
     def _make_bridges(self) -> None:
         requested, self.bridges = self.bridges, []
@@ -172,24 +159,37 @@ class Batch(Requests):
         self.timed("switch daemons", self._await_daemons)
         assert self._switches is not None
         self._switches.set_up(
-            lambda names, kind: bridge_operations([bridges[name] for name in names], kind), list(bridges)
+            lambda names, kind: ovs.bridge_operations([bridges[name] for name in names], kind), list(bridges)
         )
         if self.datapath == "user":
             # User-space bridges' own interfaces go with the cables, the kernel's with its datapath.
-            mark_for_removal({bridge.device for bridge in bridges.values()} | {"ovs-netdev"})
+            netlink = self.namespaces.netlink_of(None)
+            found, own = netlink.interfaces(), {bridge.device for bridge in bridges.values()} | {"ovs-netdev"}
+            netlink.apply([rtnl.set_group(found[name], CablePlan.GROUP) for name in sorted(own & found.keys())])
 
     def _shape(self) -> None:
         queues, self.queues = self.queues, {}
-        messages = (
-            (one.host, m) for one, values in queues.items() for m in queue_messages(one.index, values, self.mtu)
+        netem = not queues or self._has_netem
+        self.namespaces.apply(
+            (one.host, message)
+            for one, values in queues.items()
+            for message in queue_messages(one.index, values, self.mtu, netem=netem)
         )
-        self.namespaces.apply(messages)
+        if not netem:
+            ends = [_relayed_end(one, values) for one, values in queues.items()]
+            self.detours.prepare(ends)
+            for end in ends:
+                self.detours.switch(end)
+
+    @cached_property
+    def _has_netem(self) -> bool:
+        return has_netem(self.namespaces.netlink_of(None))
 
     def add_port(self, switch: Any, interface: Any) -> None:
         """The daemon that has the bridge takes the interface."""
         self.flush()
         if self._switches is not None and not self.closed:
-            operations = port_operations(switch.device, interface.name, switch.ports[interface])
+            operations = ovs.port_operations(switch.device, interface.name, switch.ports[interface])
             self._switches.set_up(lambda names, _: operations if names else [], [switch.given])
             self.set_queue(interface, interface.values)
 
@@ -225,22 +225,32 @@ class Batch(Requests):
         self.closed = True
         with contextlib.suppress(BaseException):
             self._await_daemons()
+        self.detours.close()
         switches, self._switches = self._switches, None
         if switches is not None:
             switches.pause()
             if switches.releases_ports_first:
                 switches.stop()
-        with contextlib.suppress(NetlinkError):  # ENODEV: nothing was made yet
-            remove_marked(self._made)
+        with contextlib.suppress(rtnl.NetlinkError):  # ENODEV: nothing was made yet
+            limit_s = _DELETE_LIMIT_S + _DELETE_CABLE_S * self._made
+            self.namespaces.netlink_of(None).apply([rtnl.delete_group(CablePlan.GROUP)], limit_s=limit_s)
         if switches is not None and not switches.releases_ports_first:
             switches.stop()
         self.namespaces.close()
 
 
-def as_bridge(switch: Any, targets: Sequence[str]) -> Bridge:
+def _relayed_end(interface: Any, values: Mapping[str, Any]) -> ImpairedEnd:
+    """Where the kernel has no netem: what a process does to the packets that the interface sends."""
+    impairments, delay_s = relayed(values)
+    end = CableEnd(interface=interface.name, index=interface.index, host=interface.host, link=None)
+    link = (str(interface.node), interface.name, 0)
+    return ImpairedEnd(end=end, link=link, impairments=impairments, delay_s=delay_s)
+
+
+def as_bridge(switch: Any, targets: Sequence[str]) -> ovs.Bridge:
     """What the bridge of Mininet's switch is to be."""
     ports = [(one.name, port) for port, one in sorted(switch.intfs.items()) if port and one.name != "lo" and not one.ip]
-    return Bridge(
+    return ovs.Bridge(
         name=switch.given,
         device=switch.device,
         dpid=int(switch.dpid, 16),
@@ -257,7 +267,7 @@ def refusals() -> Iterator[None]:
     """What the kernel refuses in the block is a CapabilityError, or an InvalidRunError where it was too busy."""
     try:
         yield
-    except NetlinkError as error:
+    except rtnl.NetlinkError as error:
         if error.errno == errno.ETIMEDOUT:
             raise InvalidRunError(
                 f"the kernel did not set the network up: {error.strerror}; the machine is too busy"

@@ -3,38 +3,29 @@
 from collections.abc import Mapping
 from typing import Any
 
-from testbed.emulation.network.impairments.tc_messages import NETEM_CHILD, netem_line
-from testbed.emulation.network.kernel.rtnetlink import (
-    ROOT,
-    RTM_DELLINK,
-    RTM_NEWADDR,
-    RTM_NEWLINK,
-    Message,
-    add_address,
-    attribute,
-    link_header,
-)
-from testbed.emulation.network.kernel.shaping import rate_queue
+from testbed.emulation.network.kernel import rtnetlink as rtnl
+from testbed.emulation.network.kernel.queues import link_queues, netem_line
 from testbed.errors import InputError
+from topologies.impairments import ExtraDelay, Impairments, RandomLoss
 from topologies.text import units
 from topologies.text.addresses import packed_mac
 
-_RTM_DELADDR = RTM_NEWADDR + 1
+_RTM_DELADDR = rtnl.RTM_NEWADDR + 1
 
 
-def set_mac(index: int, mac: str) -> Message:
+def set_mac(index: int, mac: str) -> rtnl.Message:
     """Another MAC address."""
-    return RTM_NEWLINK, 0, link_header(index) + attribute(1, packed_mac(mac))
+    return rtnl.RTM_NEWLINK, 0, rtnl.link_header(index) + rtnl.attribute(1, packed_mac(mac))
 
 
-def delete_link(index: int) -> Message:
+def delete_link(index: int) -> rtnl.Message:
     """Remove the interface, and a veth pair's other end with it."""
-    return RTM_DELLINK, 0, link_header(index)
+    return rtnl.RTM_DELLINK, 0, rtnl.link_header(index)
 
 
-def remove_address(index: int, ip: str, prefix: int) -> Message:
+def remove_address(index: int, ip: str, prefix: int) -> rtnl.Message:
     """Take an IPv4 address away."""
-    _, _, body = add_address(index, ip, prefix)
+    _, _, body = rtnl.add_address(index, ip, prefix)
     return _RTM_DELADDR, 0, body
 
 
@@ -50,19 +41,27 @@ def seconds(delay: object) -> float:
     return found
 
 
-def queue_messages(index: int, values: Mapping[str, Any], mtu: int) -> list[Message]:
+def queue_messages(index: int, values: Mapping[str, Any], mtu: int, *, netem: bool = True) -> list[rtnl.Message]:
     """The queues of an interface by Mininet's parameters: ``bw`` in Mbit/s, ``delay`` and ``jitter`` as tc reads them,
-    ``loss`` in percent, ``max_queue_size`` in packets."""
-    messages, parent = [], ROOT
-    delay_s, loss = seconds(values.get("delay") or 0), float(values.get("loss") or 0) / 100
-    packets = values.get("max_queue_size")
+    ``loss`` in percent, ``max_queue_size`` in packets. ``netem``: whether the kernel delays and loses."""
+    delay_s, jitter_s, loss = _delayed_and_lost(values)
+    line = netem_line(index, delay_s=delay_s, jitter_s=jitter_s, loss=loss) if netem and (delay_s or loss) else None
+    rate_bps, packets = float(values.get("bw") or 0) * 1e6 or None, values.get("max_queue_size")
+    return link_queues(index, rate_bps=rate_bps, mtu=mtu, packets=packets and int(packets), netem=line)
+
+
+def relayed(values: Mapping[str, Any]) -> tuple[Impairments, float]:
+    """What the relay is to do to packets where the kernel has no netem, and the delay that is the same for all."""
+    delay_s, jitter_s, loss = _delayed_and_lost(values)
+    varying = delay_s and jitter_s
+    words = [RandomLoss(fraction=loss)] if loss else []
+    delays = [ExtraDelay(mean_s=delay_s, jitter_s=min(jitter_s, delay_s))] if varying else []
+    return (*words, *delays), 0.0 if varying else delay_s
+
+
+def _delayed_and_lost(values: Mapping[str, Any]) -> tuple[float, float, float]:
+    """Delay and jitter in seconds, and the share that is lost."""
+    loss = float(values.get("loss") or 0) / 100
     if not 0 <= loss <= 1:
         raise InputError(f"a loss of {values['loss']} %; give 0 to 100")
-    if delay_s or loss:
-        jitter_s = seconds(values.get("jitter") or 0)
-        messages.append(netem_line(index, delay_s=delay_s, jitter_s=jitter_s, loss=loss))
-        parent = NETEM_CHILD
-    if values.get("bw"):
-        rate_bps = float(values["bw"]) * 1e6
-        messages += rate_queue(index, rate_bps=rate_bps, mtu=mtu, packets=packets and int(packets), parent=parent)
-    return messages
+    return seconds(values.get("delay") or 0), seconds(values.get("jitter") or 0), loss

@@ -83,10 +83,6 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
             return None
         return super().addController(name, controller=late(controller or self.controller), **params)
 
-    def addLink(self, node1: Any, node2: Any, *ports: Any, cls: Any = None, **params: Any) -> Any:  # noqa: N802
-        """As Mininet's; a link whose parameters shape it is shaped whatever its class."""
-        return super().addLink(node1, node2, *ports, cls=late(cls or self.link), **params)
-
     def start(self) -> None:
         """Controllers, then all switches at once. What was made is taken down again where a step fails."""
         try:

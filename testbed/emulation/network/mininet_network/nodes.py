@@ -12,19 +12,13 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from mininet.link import Intf, Link, OVSIntf, TCIntf, TCLink
+from mininet.link import Intf, Link, TCIntf, TCLink
 from mininet.log import warn
 from mininet.net import Mininet
 from mininet.node import CPULimitedHost, Host, IVSSwitch, Node, OVSBridge, OVSSwitch, Switch, UserSwitch
 
 from testbed.emulation.network.kernel.routes import add_route
-from testbed.emulation.network.kernel.rtnetlink import (
-    Message,
-    NetlinkError,
-    add_address,
-    add_neighbour,
-    set_up,
-)
+from testbed.emulation.network.kernel.rtnetlink import Message, NetlinkError, add_address, add_neighbour, set_up
 from testbed.emulation.network.mininet_network.batch import Batch
 from testbed.emulation.network.mininet_network.messages import delete_link, remove_address, set_mac
 from testbed.emulation.network.mininet_network.requests import Requests
@@ -37,6 +31,8 @@ from topologies.text.addresses import packed_mac
 Mininet.inited = True  # Mininet's own start-up would change limits of the whole machine
 SHAPING = ("bw", "delay", "jitter", "loss", "max_queue_size")
 """Mininet's parameters of a link that become queues."""
+_NONE = "0.0.0.0"
+"""The address that MiniEdit gives a router: none."""
 _SYSCTL = re.compile(r"(?:sudo )?sysctl (?:-w )?(net\.[\w./-]+?) ?= ?(\S+)")
 _ROUTE = re.compile(r"via (?P<gateway>[0-9.]+)(?: dev (?P<out>\S+))?|(?:dev )?(?P<only>\S+)")
 
@@ -102,6 +98,11 @@ class LateNode(LateShell, Node):  # type: ignore[misc]
             self.requests.flush()
             answer = super().cmd(*args, **options)
         return answer
+
+    def addIntf(self, intf: Any, **options: Any) -> None:  # noqa: N802 - Mininet's name
+        """One that was requested takes settings from now on."""
+        intf.values, intf.given_index = {}, self.requests.indices.get((self.host, intf.name))
+        super().addIntf(intf, **options)
 
     def setARP(self, ip: str, mac: str) -> Any:  # noqa: N802 - Mininet's name
         """A permanent neighbour."""
@@ -205,16 +206,14 @@ class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
 
 
 class LateIntf(Intf):  # type: ignore[misc]
-    """An interface whose settings are requested. ``values``: what shapes it (``SHAPING``)."""
+    """What Mininet's interfaces do where they are a late node's: settings are requested. Their own class, a user's one
+    too, is as it was. ``values``: what shapes it (``SHAPING``); ``given_index``: as the kernel numbers it."""
 
     ip: Any
     mac: Any
     prefixLen: Any  # noqa: N815 - Mininet's name
-
-    def __init__(self, name: str, node: Any = None, *args: Any, **params: Any) -> None:
-        self._index = node.requests.indices.get((node.host, name)) if hasattr(node, "requests") else None
-        self.values: dict[str, Any] = {}
-        super().__init__(name, node, *args, **params)
+    values: dict[str, Any]
+    given_index: int | None = None
 
     @property
     def host(self) -> str | None:
@@ -223,37 +222,36 @@ class LateIntf(Intf):  # type: ignore[misc]
         return found
 
     @property
-    def index(self) -> int | None:
+    def index(self) -> Any:
         """As the kernel numbers it; None where commands set it."""
-        return self._index if self._index is not None and self.node.requests.takes_settings else None
+        return self.given_index if self.given_index and self.node.requests.takes_settings else None
 
     def config(self, **params: Any) -> dict[str, Any]:
         """Mininet's, and the queues of TCIntf: bw, delay, jitter, loss, max_queue_size."""
-        if self.index is None:
-            return dict(super().config(**params) or {})
         self.values.update({key: params[key] for key in SHAPING if params.get(key) is not None})
         if self.values:
             self.node.requests.set_queue(self, self.values)
         # Interfaces are taken up with their cables.
-        return dict(Intf.config(self, up=None, **{key: params.get(key) for key in ("mac", "ip", "ifconfig")}))
+        return dict(_USUAL["config"](self, up=None, **{key: params.get(key) for key in ("mac", "ip", "ifconfig")}))
 
     def ifconfig(self, *args: Any) -> Any:
         """``up`` and ``down`` are requested, anything else is a command."""
-        if self.index is None or args not in (("up",), ("down",)):
-            return super().ifconfig(*args)
+        if args not in (("up",), ("down",)):
+            return _USUAL["ifconfig"](self, *args)
         self.node.requests.apply(self.host, set_up(self.index, args == ("up",)))
         return ""
 
     def setIP(self, ipstr: str, prefixLen: Any = None) -> Any:  # noqa: N802, N803 - Mininet's names
         """In place of the address before."""
-        if self.index is None:
-            return super().setIP(ipstr, prefixLen)
         ip, _, prefix = ipstr.partition("/")
         prefix = prefix or prefixLen
         if not prefix:
             raise InputError(f"{self.name}: no prefix length for the address {ipstr}")
-        messages: list[Message] = [add_address(self.index, ip, int(prefix))]
-        if self.ip and (self.ip, str(self.prefixLen)) != (ip, str(prefix)):
+        try:
+            messages: list[Message] = [] if ip == _NONE else [add_address(self.index, ip, int(prefix))]
+        except OSError:
+            return _USUAL["setIP"](self, ipstr, prefixLen)
+        if self.ip not in (None, _NONE) and (self.ip, str(self.prefixLen)) != (ip, str(prefix)):
             messages.insert(0, remove_address(self.index, self.ip, int(self.prefixLen)))
         self.ip, self.prefixLen = ip, prefix
         self.node.requests.apply(self.host, *messages)
@@ -261,8 +259,6 @@ class LateIntf(Intf):  # type: ignore[misc]
 
     def setMAC(self, macstr: str) -> Any:  # noqa: N802 - Mininet's name
         """Another MAC address."""
-        if self.index is None:
-            return super().setMAC(macstr)
         if macstr != self.mac:
             self.mac = macstr
             self.node.requests.apply(self.host, set_mac(self.index, macstr))
@@ -270,9 +266,6 @@ class LateIntf(Intf):  # type: ignore[misc]
 
     def delete(self) -> None:
         """Gone, with the other end of its cable."""
-        if self.index is None:
-            super().delete()
-            return
         if not self.node.requests.closed:
             with suppress(NetlinkError):  # it went with the other end
                 self.node.requests.apply(self.host, delete_link(self.index))
@@ -280,38 +273,51 @@ class LateIntf(Intf):  # type: ignore[misc]
         self.link = None
 
 
-class LateLink(Link):  # type: ignore[misc]
-    """A cable that is requested; its interfaces are TCIntf where its class or its parameters shape it."""
+_OF_LINKS = "makeIntfPair", "intfName", "stop"
+_USUAL = {**{name: vars(Link)[name] for name in _OF_LINKS}, **vars(Intf)}
 
-    def __init__(self, *args: Any, **params: Any) -> None:
-        shaped = isinstance(self, TCLink) or any(params.get(key) is not None for key in SHAPING)
-        usual = TCIntf if shaped else params.get("intf") or Intf
-        for key in ("cls1", "cls2"):
-            params[key] = late(params.get(key) or usual)
-        super().__init__(*args, **params)
 
-    def makeIntfPair(  # noqa: N802 - Mininet's name, and its arguments
-        self, intfname1: str, intfname2: str, addr1: str | None, addr2: str | None, *nodes: Any, **_: Any
-    ) -> None:
-        """Two interfaces by one message; the end next to the switches is up at once.
+def _make_interfaces(
+    cls: type, name1: str, name2: str, addr1: str | None = None, addr2: str | None = None, *nodes: Any, **options: Any
+) -> Any:
+    """Two interfaces by one message; the end next to the switches is up at once.
 
-        A node that a script has made by itself (``Node("root", inNamespace=False)``) has commands: they find it made.
-        """
-        known = [node for node in nodes if hasattr(node, "requests")]
-        for node in nodes:
-            if node not in known and (node.inNamespace or not known):
-                raise InputError(f"{node.name} was made outside the network, which cannot join it; make it by addHost")
-        hosts = [node.host if node in known else None for node in nodes]
-        known[0].requests.add_interfaces((intfname1, hosts[0], addr1), (intfname2, hosts[1], addr2))
-        if len(known) < len(nodes):
-            known[0].requests.flush()
+    A node that a script has made by itself (``Node("root", inNamespace=False)``) has commands: they find it made.
+    """
+    known = [node for node in nodes if hasattr(node, "requests")]
+    if not known:
+        return _USUAL["makeIntfPair"].__get__(None, cls)(name1, name2, addr1, addr2, *nodes, **options)
+    for node in nodes:
+        if node not in known and node.inNamespace:
+            raise InputError(f"{node.name} was made outside the network, which cannot join it; make it by addHost")
+    hosts = [node.host if node in known else None for node in nodes]
+    known[0].requests.add_interfaces((name1, hosts[0], addr1), (name2, hosts[1], addr2))
+    if len(known) < len(nodes):
+        known[0].requests.flush()
+    return None
 
-    def intfName(self, node: Any, n: int) -> str:  # noqa: N802 - Mininet's name
-        """Called after the node's device."""
-        return interface_name(getattr(node, "device", node.name), n)
 
-    def stop(self) -> None:
-        """The network goes as a whole."""
+def _stop_link(self: Any) -> None:
+    """A network of late nodes goes as a whole."""
+    if not hasattr(self.intf1.node, "requests"):
+        _USUAL["stop"](self)
+
+
+def _either(usual: Any, of_late: Any) -> Any:
+    @functools.wraps(usual)
+    def method(self: Any, *args: Any, **params: Any) -> Any:
+        return (usual if self.index is None else of_late)(self, *args, **params)
+
+    return method
+
+
+# A user's classes call Mininet's by name, so that these, and no class before them, have to know late nodes.
+for _name in ("config", "ifconfig", "setIP", "setMAC", "delete"):
+    for _kind in (Intf, TCIntf) if _name == "config" else (Intf,):
+        setattr(_kind, _name, _either(vars(_kind)[_name], vars(LateIntf)[_name]))
+Intf.index, Intf.host, Intf.given_index = LateIntf.index, LateIntf.host, None
+Link.makeIntfPair, Link.stop = classmethod(_make_interfaces), _stop_link
+Link.intfName = lambda _, node, n: interface_name(getattr(node, "device", node.name), n)
 
 
 _INSTEAD = {CPULimitedHost: (Host, "no CPU limits here"), UserSwitch: (OVSSwitch, "an Open vSwitch bridge instead")}
@@ -328,13 +334,13 @@ def late(cls: Any) -> Any:
     """
     if isinstance(cls, functools.partial):
         return functools.partial(late(cls.func), *cls.args, **cls.keywords)
-    if not isinstance(cls, type) or issubclass(cls, LateNode | LateIntf | LateLink) or issubclass(cls, OVSIntf):
+    if not isinstance(cls, type) or issubclass(cls, LateNode):
         return cls
     if cls not in _made:
         base, reason = next(((new, why) for old, (new, why) in _INSTEAD.items() if issubclass(cls, old)), (cls, ""))
         if reason:
             warn(f"*** {cls.__name__}: {reason}\n")
-        kinds = ((OVSSwitch, LateSwitch), (Switch, None), (Node, LateNode), (Intf, LateIntf), (Link, LateLink))
+        kinds = ((OVSSwitch, LateSwitch), (Switch, None), (Node, LateNode))
         mixin = next((mixin for kind, mixin in kinds if issubclass(base, kind)), None)
         _made[cls] = cls if mixin is None else type(cls.__name__, (mixin, base), {"__module__": cls.__module__})
     return _made[cls]

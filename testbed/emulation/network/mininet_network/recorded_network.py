@@ -22,13 +22,7 @@ from typing import Any
 from mininet.log import lg
 from mininet.topo import Topo
 
-from testbed.emulation.network.mininet_network.recording import (
-    FORWARDING,
-    EndOfBuilding,
-    RecordedMininet,
-    RecordedRequests,
-    install,
-)
+from testbed.emulation.network.mininet_network import recording
 from topologies.errors import TopologyError, nearest
 from topologies.mininet.topo import link_entry, parameters, ported_document
 from topologies.text.json_types import JsonObject
@@ -40,7 +34,7 @@ _MAX_COMMANDS = 3
 _OF_INTERFACES = ("bw", "delay", "jitter", "loss", "max_queue_size", "latency_ms", "enable_ecn", "enable_red")
 
 
-def read(path: Path, requested: str, requests: RecordedRequests) -> JsonObject:
+def read(path: Path, requested: str, requests: recording.RecordedRequests) -> JsonObject:
     """The document of what NAME builds; TopologyError says in one line why it is none."""
     text = path.read_text(encoding="utf-8-sig")
     try:
@@ -52,16 +46,16 @@ def read(path: Path, requested: str, requests: RecordedRequests) -> JsonObject:
     sys.path.insert(0, str(path.parent))
     sys.argv = [str(path)]
     name, *words = requested.split(",")
-    net, nets = None, RecordedMininet.networks
+    net, nets = None, recording.RecordedMininet.networks
     try:
         net = _built(path, name, words, requests.notes)
-    except EndOfBuilding:
-        net = RecordedMininet.started or next(reversed(nets), None)
+    except recording.EndOfBuilding:
+        net = recording.RecordedMininet.started or next(reversed(nets), None)
     except (Exception, SystemExit) as error:
-        net = RecordedMininet.started or next((one for one in nets if one.built), None)
+        net = recording.RecordedMininet.started or next((one for one in nets if one.built), None)
         if net is None:
             raise
-        if RecordedMininet.started is None:
+        if recording.RecordedMininet.started is None:
             requests.notes.append(f"the program broke off when its network was built ({_reason(error, path)})")
     if net is None:
         raise TopologyError(f"{name} makes no Mininet network")
@@ -77,25 +71,29 @@ def read(path: Path, requested: str, requests: RecordedRequests) -> JsonObject:
     return document
 
 
-def _built(path: Path, name: str, words: list[str], notes: list[str]) -> RecordedMininet | None:
+def _built(path: Path, name: str, words: list[str], notes: list[str]) -> recording.RecordedMininet | None:
     if name == "__main__":
         runpy.run_path(str(path), run_name="__main__")
-        return next(reversed(RecordedMininet.networks), None)
+        return next(reversed(recording.RecordedMininet.networks), None)
     found = runpy.run_path(str(path), run_name=_MODULE)
     topos: dict[Any, Any] = next((found[key] for key in ("topos", "TOPOS") if isinstance(found.get(key), dict)), {})
     make = topos.get(name, found.get(name))
     if isinstance(make, tuple) and make and callable(make[0]):
         notes.append(f"topos[{name!r}] is a tuple, which mn itself refuses; its first part is called")
         make = make[0]
-    if not callable(make) and not isinstance(make, Topo | RecordedMininet):
+    if not callable(make) and not isinstance(make, Topo | recording.RecordedMininet):
         own = [key for key, one in found.items() if _makes_networks(one)]
         raise TopologyError(f"it has no topology {name!r}; {nearest(name, [*topos, *own], 'it has ')}")
     values = [_value(word) for word in words if "=" not in word]
     named = {word.partition("=")[0]: _value(word.partition("=")[2]) for word in words if "=" in word}
     made = make(*values, **named) if callable(make) else make
     if isinstance(made, Topo):
-        made = RecordedMininet(topo=made, controller=None)
-    return made if isinstance(made, RecordedMininet) else next(reversed(RecordedMininet.networks), None)
+        made = recording.RecordedMininet(topo=made, controller=None)
+    return (
+        made
+        if isinstance(made, recording.RecordedMininet)
+        else next(reversed(recording.RecordedMininet.networks), None)
+    )
 
 
 def _makes_networks(one: object) -> bool:
@@ -113,7 +111,7 @@ def _value(word: str) -> Any:
         return word
 
 
-def document_of(net: RecordedMininet, requests: RecordedRequests) -> JsonObject:
+def document_of(net: recording.RecordedMininet, requests: recording.RecordedRequests) -> JsonObject:
     """The node-link document of a network that was recorded: hosts, switches, links in the order of their making."""
     if not net.built and (net.topo or net.hosts):
         net.build()
@@ -128,7 +126,7 @@ def document_of(net: RecordedMininet, requests: RecordedRequests) -> JsonObject:
         nodes.append({"id": switch.name, "kind": "switch", **dpid})
     links = []
     for link in net.links:
-        entry: JsonObject = {}
+        entry: JsonObject = dict(link.stated)
         for number, intf in enumerate((link.intf1, link.intf2), start=1):
             entry |= {f"params{number}": _interface(intf), f"port{number}": intf.node.ports.get(intf)}
         links.append(link_entry(link.intf1.node.name, link.intf2.node.name, entry, notes, given))
@@ -138,11 +136,11 @@ def document_of(net: RecordedMininet, requests: RecordedRequests) -> JsonObject:
     return document
 
 
-def _host(net: RecordedMininet, node: Any, notes: list[str], given: dict[str, None]) -> JsonObject:
+def _host(net: recording.RecordedMininet, node: Any, notes: list[str], given: dict[str, None]) -> JsonObject:
     entry: JsonObject = {"id": node.name, "kind": "host"}
     if not node.inNamespace:
         notes.append(f"{node.name} would lie next to the switches (inNamespace=False); it is a host as the others")
-    if (node.given, FORWARDING, "1") in net.requests.sysctls:
+    if (node.given, recording.FORWARDING, "1") in net.requests.sysctls:
         entry["forwarding"] = True
     stated = {
         **{name: net.stated.get(node.given, {}).get(name) for name in ("ip", "mac")},
@@ -163,7 +161,7 @@ def _interface(intf: Any) -> JsonObject:
 
 def main(words: list[str]) -> int:
     """Print what was read, or why nothing was; what the file itself prints is left out."""
-    path, requests = Path(words[0]).absolute(), install()
+    path, requests = Path(words[0]).absolute(), recording.install()
     lg.setLogLevel("critical")
     said: JsonObject
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):

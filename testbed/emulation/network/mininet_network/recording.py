@@ -98,6 +98,12 @@ class RecordedMininet(ScriptedMininet):
             notes.append(f"{name}: Mininet itself refuses a switch without a number or dpid; it is numbered")
         return switch
 
+    def addLink(self, *args: Any, **params: Any) -> Any:  # noqa: N802 - Mininet's name
+        """With the MAC addresses that the program gives: Mininet draws others."""
+        link = super().addLink(*args, **params)
+        link.stated = {name: params[name] for name in ("addr1", "addr2") if params.get(name)}
+        return link
+
     def addNAT(self, name: str = "nat0", connect: Any = True, **_: Any) -> Node:  # noqa: N802 - Mininet's name
         """An ordinary host."""
         self.requests.notes.append(f"{name} is an ordinary host: nothing leads out of the sandbox")

@@ -27,8 +27,10 @@ class Requests:
     that is not the name; ``takes_settings``: of interfaces and routes, which are commands otherwise; ``running``: each
     request is carried out at once; ``closed``: nothing is, any more.
 
-    ``queues``: interface (Mininet's Intf) -> Mininet's parameters of it; ``bridges``: Mininet's switches with the
-    targets of their controllers; ``messages``: host (None: next to the switches) and a setting of its interfaces.
+    ``words``: of a network that stands in another process, how programs begin there (node's name, program and
+    arguments). ``queues``: interface (Mininet's Intf) -> Mininet's parameters of it; ``bridges``: Mininet's switches
+    with the targets of their controllers; ``messages``: host (None: next to the switches) and a setting of its
+    interfaces.
     """
 
     current: "ClassVar[Requests | None]" = None
@@ -37,7 +39,8 @@ class Requests:
     name_bytes = 15
     """Of an interface, at most."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: Callable[[str, Sequence[str]], list[str]] | None = None) -> None:
+        self._words = words
         self.devices: dict[str, str] = {}
         self.hosts: list[str] = []
         self.interfaces: list[tuple[MakeInterfaces | None, tuple[VethEnd, ...]]] = []
@@ -66,7 +69,9 @@ class Requests:
 
     def words_at(self, node: Any, argv: Sequence[str]) -> list[str]:
         """The words that run a program in a host, or next to a switch."""
-        raise SessionClosedError(f"{node.given}: the network is described, not built; nothing runs there")
+        if self._words is None:
+            raise SessionClosedError(f"{node.given}: the network is described, not built; nothing runs there")
+        return self._words(node.given, argv)
 
     def answer(self, node: Any, command: str) -> str | None:
         """What a command says that is not to be run; None for one that is."""
@@ -126,15 +131,3 @@ class Requests:
     def _request(self) -> None:
         if self.running:
             self.flush()
-
-
-class DescribedRequests(Requests):
-    """Of a network that stands in another process, whose programs begin there by ``words(node's name, argv)``."""
-
-    def __init__(self, words: Callable[[str, Sequence[str]], list[str]]) -> None:
-        super().__init__()
-        self._words = words
-
-    def words_at(self, node: Any, argv: Sequence[str]) -> list[str]:
-        """As that process says."""
-        return self._words(node.given, argv)

@@ -9,8 +9,8 @@ from mininet.topo import Topo
 
 from testbed.emulation.network.cables import CableEnd, CablePlan
 from testbed.emulation.network.mininet_network.net import TestbedMininet
-from testbed.emulation.network.mininet_network.nodes import LateNode, late
-from testbed.emulation.network.mininet_network.requests import DescribedRequests, MakeInterfaces, Requests
+from testbed.emulation.network.mininet_network.nodes import LateNode
+from testbed.emulation.network.mininet_network.requests import MakeInterfaces, Requests
 from testbed.model.naming.device_names import interface_name
 from testbed.model.wiring import Wiring
 from topologies.network import LinkId
@@ -98,7 +98,7 @@ class WiredMininet(TestbedMininet):
             node, mac = self[name], self._macs.get(name)
             interface = interface_name(node.device, port)
             self.requests.add_interfaces((interface, node.host, mac), make=make)
-            late(Intf)(interface, node, port=port, mac=mac, moveIntfFn=lambda *_: None)
+            Intf(interface, node, port=port, mac=mac, moveIntfFn=lambda *_: None)
 
     def configHosts(self) -> None:  # noqa: N802 - Mininet's name
         """Hosts and cables are made; the addresses are noted only, for whom each knows is the network's to say."""
@@ -143,7 +143,7 @@ class WiredMininet(TestbedMininet):
 
 def described_mininet(document: Json, words_at: WordsAt, set_cables: SetCables) -> WiredMininet:
     """A network that stands already, maybe in another process: its nodes run commands by ``words_at(name, argv)``."""
-    requests = DescribedRequests(words_at)
+    requests = Requests(words_at)
     net = WiredMininet(document, requests, set_cables=set_cables)
     requests.takes_settings = False  # what is set from now on is set by commands
     return net

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from testbed.errors import CapabilityError
 from topologies.text.json_types import JsonObject
@@ -64,8 +64,7 @@ class SwitchDaemon:
         control = [] if not self._suffix else [f"--unixctl={run}/ovsdb-server{self._suffix}.ctl"]
         self._spawn("ovsdb-server", str(database), f"--remote=punix:{path}", "--no-chdir", *control)
         self._connect(path)
-        row = {"other_config": ["map", [["stats-update-interval", str(_STATISTICS_MS)]]]}
-        self._request([{"op": "insert", "table": "Open_vSwitch", "row": row}])
+        self._request([{"op": "insert", "table": "Open_vSwitch", "row": self._settings()}])
         # Nothing here is tunnelled by the daemon: following the routing table costs it a list of all interfaces a
         # bridge.
         system = () if self.datapath_type == "system" else ("--disable-system", "--disable-system-route")
@@ -113,24 +112,19 @@ class SwitchDaemon:
         """Bridges that are connected to a controller. The daemon tells the database with its statistics only, and
         makes those at once where the time between two of them is changed."""
         self._statistics_ms += 1
-        name = "stats-update-interval"
-        mutations = [
-            ["other_config", "delete", ["set", [name]]],
-            ["other_config", "insert", ["map", [[name, str(self._statistics_ms)]]]],
-        ]
-        self.transact([{"op": "mutate", "table": "Open_vSwitch", "where": [], "mutations": mutations}])
+        self.transact([{"op": "update", "table": "Open_vSwitch", "where": [], "row": self._settings()}])
         limit = time.monotonic() + _REPORT_S
         while not self.is_applied() and time.monotonic() < limit:
             time.sleep(0.005)
         time.sleep(_REPORT_S / 10)
-        controllers, bridges = self._request(
-            [
-                {"op": "select", "table": "Controller", "where": [["is_connected", "==", True]], "columns": ["_uuid"]},
-                {"op": "select", "table": "Bridge", "where": [], "columns": ["name", "controller"]},
-            ]
-        )
-        live = {row["_uuid"][1] for row in controllers["rows"]}
-        return [row["name"] for row in bridges["rows"] if any(uuid in live for uuid in _uuids(row["controller"]))]
+        live = {"op": "select", "table": "Controller", "where": [["is_connected", "==", True]], "columns": ["_uuid"]}
+        bridges = {"op": "select", "table": "Bridge", "where": [], "columns": ["name", "controller"]}
+        controllers, found = self._request([live, bridges])
+        numbers = [row["_uuid"][1] for row in controllers["rows"]]
+        return [row["name"] for row in found["rows"] if any(one in str(row["controller"]) for one in numbers)]
+
+    def _settings(self) -> JsonObject:
+        return {"other_config": ["map", [["stats-update-interval", str(self._statistics_ms)]]]}
 
     def _request(self, operations: Sequence[JsonObject]) -> list[JsonObject]:
         assert self._connection is not None
@@ -224,11 +218,6 @@ class SwitchDaemon:
     def _last_words(self, program: str) -> str:
         lines = self._log(program).read_text(errors="replace").strip().splitlines()
         return with_hint(lines[-1]) if lines else "it wrote nothing"
-
-
-def _uuids(column: Sequence[Any]) -> list[str]:
-    """Of a column that refers to no row, one or several (RFC 7047: a set of one is the one)."""
-    return [column[1]] if column[0] == "uuid" else [one[1] for one in column[1]]
 
 
 def with_hint(words: str) -> str:

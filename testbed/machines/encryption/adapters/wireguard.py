@@ -199,7 +199,7 @@ def encrypt(ask: Ask, names: Sequence[str], plain: Sequence[Carrier]) -> tuple[t
     # What each is known by to the others: a machine whose key is another is waited for in vain.
     waiting = [ask(k, unheard_peers, tuple(peer.public_key for peer in peers[k]), HEARD_S) for k in everybody]
     silent = [one.result(HEARD_S + _MORE_S) for one in waiting]
-    number = {peer.public_key: n for k in everybody for n, peer in _numbered(k, peers[k])}
+    number = {key: n for n, key in enumerate(keys)}
     reason = missing_handshake_reason(names, {k: [number[key] for key in silent[k]] for k in everybody})
     if reason is not None:
         raise CapabilityError(
@@ -217,8 +217,3 @@ def encrypt(ask: Ask, names: Sequence[str], plain: Sequence[Carrier]) -> tuple[t
         for k, one in enumerate(opened)
     )
     return carriers, tuple(one.by for one in opened)
-
-
-def _numbered(machine: int, peers: Sequence[Peer]) -> list[tuple[int, Peer]]:
-    """The peers of a machine with their numbers: all but its own, in order."""
-    return [(n if n < machine else n + 1, peer) for n, peer in enumerate(peers)]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from testbed.emulation.network.impairments.tc_messages import detour_rule, netem_line
+from testbed.emulation.network.impairments.redirects import detour_rule
+from testbed.emulation.network.kernel.queues import netem_line
 from testbed.emulation.network.kernel.rtnetlink import RTM_DELTFILTER, drop_rule, tick_ns
 
 WHOLE = 0xFFFFFFFF

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from testbed.emulation.attach import exec_proxy
-from testbed.emulation.attach.client import send_request, start_program
+from testbed.emulation.attach.client import program_argv, send_request
 from testbed.emulation.attach.protocol import Frame, checked, error_header, receive, send
 from testbed.emulation.attach.server import ControlServer
 from testbed.emulation.sandbox.control_socket import (
@@ -95,7 +95,7 @@ def test_another_user_is_handed_no_terminal_when_a_network_has_died(
     door.close()
     with stranger(address) as came:
         with pytest.raises(InputError, match="no network named"):
-            start_program(name, "h0", ["id"])
+            program_argv(name, "h0", ["id"])
         with pytest.raises(InputError, match="no network named"):
             send_request(name, {"do": "describe"})
         words = [sys.executable, "-I", "-S", exec_proxy.__file__, address, json.dumps({"do": "exec"})]

@@ -21,11 +21,11 @@ from typing import Any
 import pytest
 
 from testbed.emulation.machine.capabilities import emulation_problem
-from testbed.emulation.machine.encryption import encryption_obstacle
+from testbed.emulation.machine.encryption import encryption_means
 from testbed.emulation.sandbox.sandbox import probe_sandbox
 from tests.helpers.processes import descendants, kept_namespaces, left_of, machine_worker
 
-OBSTACLE = emulation_problem() or probe_sandbox(clock_offset_s=1) or encryption_obstacle()
+OBSTACLE = emulation_problem() or probe_sandbox(clock_offset_s=1) or encryption_means()[1]
 pytestmark = pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))
 PLACE = {"machines": [["s0", "s1"], ["s2", "s3"]]}
 SECRET = b"in the clear!"

@@ -9,7 +9,7 @@ import pytest
 from pyroute2.netlink.rtnl.marshal import MarshalRtnl
 from pyroute2.netlink.rtnl.tcmsg.common import tick_in_usec
 
-from testbed.emulation.network.kernel.priority_queues import priority_buckets
+from testbed.emulation.network.kernel.queues import priority_buckets
 
 LOAD_HALF, LOAD_BYTE, JUMP_IF_EQUAL, ANSWER = 0x28, 0x30, 0x15, 0x06
 PORT = 5683

@@ -169,6 +169,38 @@ def test_recorded_topology_says_what_was_requested_and_makes_nothing(sandboxed: 
     }
 
 
+def delayed_links() -> dict[str, Any]:
+    """A switch, two hosts, their links delayed by 10 ms each way; then 30 ms at one end, and losses."""
+    from mininet.link import TCLink
+    from mininet.node import OVSBridge
+    from mininet.topo import SingleSwitchTopo
+
+    from testbed.emulation.network.mininet_network.net import TestbedMininet
+
+    net = TestbedMininet(SingleSwitchTopo(k=2, lopts={"delay": "10ms"}), OVSBridge, link=TCLink)
+    net.start()
+    host, found = net["h1"], {}
+
+    def said(count: int) -> str:
+        return str(host.cmd(f"ping -q -c {count} -i 0.02 -W 1 10.0.0.2"))
+
+    host.intf().config(delay="10ms", bw=5)
+    said(2)
+    for name, values in (("before", {}), ("after", {"delay": "30ms"}), ("lossy", {"delay": "0ms", "loss": 50})):
+        host.intf().config(**values)
+        text = said(40)
+        found[name] = float(re.findall(r"= ([\d.]+)/", text)[0])
+        found["lost"] = float(re.findall(r"([\d.]+)% packet loss", text)[0])
+    net.stop()
+    return found
+
+
+def test_delays_and_losses_of_scripts_need_no_netem(sandboxed: Callable[..., Any]) -> None:
+    found = sandboxed(delayed_links)
+    assert 20 <= found["before"] + 10 < found["after"] and 20 <= found["lost"] <= 80
+    assert found["lossy"] < found["after"] - 25
+
+
 def with_a_node_of_ones_own() -> dict[str, Any]:
     """As examples/sshd.py: next to the switches, made before the network starts, and after; and one that is apart."""
     from mininet.node import Node
