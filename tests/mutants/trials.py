@@ -1,0 +1,212 @@
+"""Tests in forks: a process that has imported what others wrote, and nothing of the project, forks for every test run.
+
+A run of tests as they are notes which lines of the package each test executes. Of a mutant run the tests that execute
+its statement, the quickest first, then the rest of their files: a test may read what another has computed.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+THIRD_PARTY = (
+    "numpy",
+    "numpy.random",
+    "numpy.testing",
+    "scipy.sparse",
+    "scipy.optimize",
+    "scipy.special",
+    "networkx",
+    "hypothesis",
+    "hypothesis.strategies",
+    "hypothesis.internal.conjecture.engine",
+    "pytest",
+    "_pytest.pytester",
+    "rich.table",
+    "concurrent.futures.thread",
+    "asyncio",
+    "unittest.mock",
+    "csv",
+    "sqlite3",
+    "tomllib",
+    "xml.etree.ElementTree",
+)
+MAX_MEMORY_BYTES = 6 << 30
+"""Of one test run: a mutant's endless loop may fill a list for ever."""
+TIMED_OUT = 124
+WORDS = ("-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-profile=mutants", "--tb=line")
+
+
+class Trials:
+    """Test runs of a package in the copy of the project at ``tree``; its ``modules`` are relative to it. To be made in
+    a process that has not imported the project, and is left for this."""
+
+    def __init__(self, tree: Path, modules: Sequence[Path], tests: Sequence[str], deselect: str, log: Path) -> None:
+        os.chdir(tree)
+        for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
+            del sys.modules[name]
+        sys.path[:] = [str(tree), *(place for place in sys.path if place not in ("", str(tree)))]
+        for name in THIRD_PARTY:
+            with suppress(ImportError):
+                importlib.import_module(name)
+        self._tree, self._log = tree, log
+        marks = ["-m", "not emulation", *(["-k", deselect] if deselect else [])]
+        self._words = [*WORDS, *marks]
+        self.seconds: dict[str, float] = {}
+        self._tests_of: dict[tuple[str, int], set[str]] = defaultdict(set)
+        self._files: dict[str, list[str]] = defaultdict(list)
+        for test_file in self._test_files(tests):
+            self._note(test_file, modules)
+
+    def _test_files(self, tests: Sequence[str]) -> list[str]:
+        """Files, each once, with ``::NAME`` behind it where only that function of it is wanted."""
+        found: list[str] = []
+        for place in tests:
+            path = self._tree / place.partition("::")[0]
+            files = [path] if path.is_file() else sorted(path.rglob("test_*.py"))
+            behind = "::" + place.partition("::")[2] if "::" in place else ""
+            found += [str(file.relative_to(self._tree)) + behind for file in files]
+        return list(dict.fromkeys(found))
+
+    def _note(self, test_file: str, modules: Sequence[Path]) -> None:
+        """What each test of the file executes; SystemExit where one fails, for then nothing can be learned."""
+        noted = self._log.with_suffix(".lines")
+        names = [str(self._tree / module) for module in modules]
+
+        def with_lines() -> int:
+            import pytest
+
+            lines = Lines(names)
+            code = int(pytest.main([*self._words, test_file], plugins=[lines]))
+            noted.write_text(json.dumps([lines.seconds, [[*place, sorted(t)] for place, t in lines.tests_of.items()]]))
+            return code
+
+        code = self._forked(with_lines, 1800, keep_bytecode=True)
+        if code not in (0, 5):  # 5: everything in it needs switches
+            sys.exit(f"{test_file}: its tests fail on code without a mutant\n{self._log.read_text()[-3000:]}")
+        seconds, places = json.loads(noted.read_text())
+        self.seconds.update(seconds)
+        self._files[test_file] += seconds
+        for name, line, tests in places:
+            self._tests_of[str(Path(name).relative_to(self._tree)), line] |= set(tests)
+
+    def tests_for(self, module: Path, line: int) -> list[str]:
+        """Those that execute the statement at the line, quickest first; of one that is executed when the module is
+        imported, all that execute anything of the module."""
+        lines = statement_lines((self._tree / module).read_text(), line)
+        near = set().union(*(self._tests_of.get((str(module), at), set()) for at in lines))
+        if "" in near:
+            near = set().union(*(tests for (name, _), tests in self._tests_of.items() if name == str(module)))
+        near.discard("")
+        return sorted(near, key=lambda name: (self.seconds.get(name, 0.0), name))
+
+    def killed(self, module: Path, line: int) -> tuple[bool, str]:
+        """Whether a test fails on what is in the tree now; and what the run said."""
+        first = self.tests_for(module, line)
+        if not first:
+            return False, "no test executes it"
+        files = [file for file, tests in self._files.items() if set(tests) & set(first)]
+        usual = sum(self.seconds.get(test, 0.0) for file in files for test in self._files[file])
+
+        def in_order() -> int:
+            import pytest
+
+            return int(pytest.main([*self._words, *files], plugins=[Order(first)]))
+
+        code = self._forked(in_order, 20 + 6 * usual)
+        return code != 0, self._log.read_text()[-4000:]
+
+    def _forked(self, action: Callable[[], int], timeout_s: float, *, keep_bytecode: bool = False) -> int:
+        sys.stdout.flush()
+        process = os.fork()
+        if process == 0:
+            code = 99
+            try:
+                os.setsid()
+                sys.dont_write_bytecode = not keep_bytecode
+                resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
+                said = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+                os.dup2(said, 1)
+                os.dup2(said, 2)
+                sys.argv = ["pytest", *WORDS]  # the project's tests look here for the profile
+                code = action()
+            finally:
+                with suppress(Exception):
+                    sys.stdout.flush()
+                os._exit(code)
+        until = time.monotonic() + timeout_s
+        while time.monotonic() < until:
+            done, status = os.waitpid(process, os.WNOHANG)
+            if done:
+                return os.waitstatus_to_exitcode(status)
+            time.sleep(0.02)
+        os.killpg(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        return TIMED_OUT
+
+
+class Lines:
+    """A plug-in of pytest: (file, line) -> tests that execute it, "" for what is executed while tests are imported."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = frozenset(names)
+        self.tests_of: dict[tuple[str, int], set[str]] = defaultdict(set)
+        self.seconds: dict[str, float] = {}
+        self._test = ""
+        sys.settrace(self._enter)
+
+    def _enter(self, frame: Any, event: str, _: Any) -> Any:
+        if frame.f_code.co_filename not in self._names:
+            return None
+        name, known = frame.f_code.co_filename, self.tests_of
+        known[name, frame.f_lineno].add(self._test)
+
+        def line(frame: Any, event: str, _: Any) -> Any:
+            known[name, frame.f_lineno].add(self._test)
+            return line
+
+        return line
+
+    def pytest_runtest_logstart(self, nodeid: str, location: Any) -> None:
+        self._test, self.seconds[nodeid] = nodeid, -time.process_time()
+        sys.settrace(self._enter)
+
+    def pytest_runtest_logfinish(self, nodeid: str, location: Any) -> None:
+        self.seconds[nodeid] += time.process_time()
+        self._test = ""
+
+
+class Order:
+    """A plug-in of pytest: these tests first, in this order."""
+
+    def __init__(self, first: Sequence[str]) -> None:
+        self._place = {name: k for k, name in enumerate(first)}
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        items.sort(key=lambda item: self._place.get(item.nodeid, len(self._place)))
+
+
+def statement_lines(source: str, line: int) -> range:
+    """The lines of the statement around that line; of one that holds others (``if``, ``for``), those of its head."""
+    best = range(line, line + 1)
+    size = sys.maxsize
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.stmt | ast.ExceptHandler):
+            body = getattr(node, "body", None)
+            decorated = [d.lineno for d in getattr(node, "decorator_list", [])]
+            start = min([node.lineno, *decorated])
+            stop = max(start + 1, body[0].lineno) if body else (node.end_lineno or node.lineno) + 1
+            if start <= line < stop and stop - start < size:
+                best, size = range(start, stop), stop - start
+    return best
