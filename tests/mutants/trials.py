@@ -160,31 +160,27 @@ class Lines:
     """A plug-in of pytest: (file, line) -> tests that execute it, "" for what is executed while tests are imported."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        self._names = frozenset(names)
-        self.tests_of: dict[tuple[str, int], set[str]] = defaultdict(set)
+        from coverage import Coverage
+
+        self._names = names
         self.seconds: dict[str, float] = {}
-        self._test = ""
-        sys.settrace(self._enter)
-
-    def _enter(self, frame: Any, event: str, _: Any) -> Any:
-        if frame.f_code.co_filename not in self._names:
-            return None
-        name, known = frame.f_code.co_filename, self.tests_of
-        known[name, frame.f_lineno].add(self._test)
-
-        def line(frame: Any, event: str, _: Any) -> Any:
-            known[name, frame.f_lineno].add(self._test)
-            return line
-
-        return line
+        self._seen = Coverage(data_file=None, config_file=False, include=list(names), messages=False)
+        self._seen.start()
 
     def pytest_runtest_logstart(self, nodeid: str, location: Any) -> None:
-        self._test, self.seconds[nodeid] = nodeid, -time.process_time()
-        sys.settrace(self._enter)
+        self._seen.switch_context(nodeid)
+        self.seconds[nodeid] = -time.process_time()
 
     def pytest_runtest_logfinish(self, nodeid: str, location: Any) -> None:
         self.seconds[nodeid] += time.process_time()
-        self._test = ""
+        self._seen.switch_context("")
+
+    @property
+    def tests_of(self) -> dict[tuple[str, int], set[str]]:
+        self._seen.stop()
+        data = self._seen.get_data()
+        lines = ((name, data.contexts_by_lineno(name)) for name in self._names)
+        return {(name, line): set(tests) for name, found in lines for line, tests in found.items()}
 
 
 class Order:

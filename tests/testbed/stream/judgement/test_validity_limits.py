@@ -27,8 +27,7 @@ def why_invalid(plan: StreamPlan, run: StreamMeasurements) -> str | None:
 def limit_of(
     plan: StreamPlan, spoilt: Callable[[float], StreamMeasurements], says: str, counts: float, fails: float
 ) -> float:
-    """Between an amount with which the run counts and one with which it does not (it ``says`` so), to a millionth of the
-    difference."""
+    """Between an amount with which the run counts and one with which it does not (it ``says`` so), to a millionth."""
     assert why_invalid(plan, spoilt(counts)) is None and says in str(why_invalid(plan, spoilt(fails)))
     for _ in range(20):
         middle = (counts + fails) / 2
