@@ -95,12 +95,11 @@ def copy_of_project() -> Path:
 def try_package(package: Package, tree: Path, most: int, seed: int) -> tuple[list[Any], int]:
     """Results of the sample's mutants, and how many places of the package can be mutated."""
     modules = package.modules(tree)
-    with session(package, tree, modules) as database, inside(tree, package):
+    with session(package, tree, modules) as (database, notes), inside(tree, package):
         order = list(sample_order(database.work_items, tree, seed))
         places = len({place_of(item.mutations[0]) for item in order})
         done = dict(database.results)
-        log = PLACE / f"{package.name}.log"
-        trials = Trials(tree, modules, package.tests, package.deselect, log)
+        trials = Trials(tree, modules, package.tests, package.deselect, notes)
         for number, item in enumerate(order[:most], start=1):
             if item.job_id not in done:
                 done[item.job_id] = try_mutant(item.mutations[0], tree, trials)
@@ -136,13 +135,17 @@ def try_mutant(mutation: Any, tree: Path, trials: Trials) -> WorkResult:
 
 
 @contextmanager
-def session(package: Package, tree: Path, modules: list[Path]) -> Iterator[WorkDB]:
-    """What has been tried of this very code: all of it against these very tests, or killed by earlier ones."""
+def session(package: Package, tree: Path, modules: list[Path]) -> Iterator[tuple[WorkDB, Path]]:
+    """What has been tried of this very code: all of it against these very tests, or killed by earlier ones; and where
+    it is kept which tests execute what."""
     code = fingerprint(tree / module for module in modules)
     tests = fingerprint(path for place in package.tests for path in python_files(tree / place.partition("::")[0]))
     path = PLACE / f"{package.name}-{code}.sqlite"
     for other in PLACE.glob(f"{package.name}-*.sqlite"):
         if other != path:
+            other.unlink()
+    for other in PLACE.glob(f"{package.name}-*.json"):
+        if other.stem != f"{package.name}-{code}-{tests}":
             other.unlink()
     database = WorkDB(path, WorkDB.Mode.create)
     if database.num_work_items == 0:
@@ -153,7 +156,7 @@ def session(package: Package, tree: Path, modules: list[Path]) -> Iterator[WorkD
         forget_survivors(path)
     known.write_text(tests)
     try:
-        yield database
+        yield database, PLACE / f"{package.name}-{code}-{tests}.json"
     finally:
         database.close()
 

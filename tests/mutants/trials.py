@@ -52,7 +52,7 @@ class Trials:
     """Test runs of a package in the copy of the project at ``tree``; its ``modules`` are relative to it. To be made in
     a process that has not imported the project, and is left for this."""
 
-    def __init__(self, tree: Path, modules: Sequence[Path], tests: Sequence[str], deselect: str, log: Path) -> None:
+    def __init__(self, tree: Path, modules: Sequence[Path], tests: Sequence[str], deselect: str, notes: Path) -> None:
         os.chdir(tree)
         for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
             del sys.modules[name]
@@ -60,14 +60,22 @@ class Trials:
         for name in THIRD_PARTY:
             with suppress(ImportError):
                 importlib.import_module(name)
-        self._tree, self._log = tree, log
+        self._tree, self._log = tree, notes.with_suffix(".log")
         marks = ["-m", "not emulation", *(["-k", deselect] if deselect else [])]
         self._words = [*WORDS, *marks]
         self.seconds: dict[str, float] = {}
         self._tests_of: dict[tuple[str, int], set[str]] = defaultdict(set)
         self._files: dict[str, list[str]] = defaultdict(list)
+        known = json.loads(notes.read_text()) if notes.exists() else {}
         for test_file in self._test_files(tests):
-            self._note(test_file, modules)
+            if test_file not in known:
+                known[test_file] = self._noted(test_file, modules)
+            seconds, places = known[test_file]
+            self.seconds.update(seconds)
+            self._files[test_file] += seconds
+            for name, line, found in places:
+                self._tests_of[name, line] |= set(found)
+        notes.write_text(json.dumps(known))
 
     def _test_files(self, tests: Sequence[str]) -> list[str]:
         """Files, each once, with ``::NAME`` behind it where only that function of it is wanted."""
@@ -79,27 +87,25 @@ class Trials:
             found += [str(file.relative_to(self._tree)) + behind for file in files]
         return list(dict.fromkeys(found))
 
-    def _note(self, test_file: str, modules: Sequence[Path]) -> None:
-        """What each test of the file executes; SystemExit where one fails, for then nothing can be learned."""
-        noted = self._log.with_suffix(".lines")
-        names = [str(self._tree / module) for module in modules]
+    def _noted(self, test_file: str, modules: Sequence[Path]) -> list[Any]:
+        """Seconds of each test of the file, and (module, line, tests that execute it); SystemExit where one fails, for
+        then nothing can be learned."""
+        noted = self._log.with_suffix(".noted")
+        names = {str(self._tree / module): str(module) for module in modules}
 
         def with_lines() -> int:
             import pytest
 
-            lines = Lines(names)
+            lines = Lines(list(names))
             code = int(pytest.main([*self._words, test_file], plugins=[lines]))
-            noted.write_text(json.dumps([lines.seconds, [[*place, sorted(t)] for place, t in lines.tests_of.items()]]))
+            found = [[names[name], line, sorted(tests)] for (name, line), tests in lines.tests_of.items()]
+            noted.write_text(json.dumps([lines.seconds, found]))
             return code
 
-        code = self._forked(with_lines, 1800, keep_bytecode=True)
-        if code not in (0, 5):  # 5: everything in it needs switches
+        if self._forked(with_lines, 1800, keep_bytecode=True) not in (0, 5):  # 5: everything in it needs switches
             sys.exit(f"{test_file}: its tests fail on code without a mutant\n{self._log.read_text()[-3000:]}")
-        seconds, places = json.loads(noted.read_text())
-        self.seconds.update(seconds)
-        self._files[test_file] += seconds
-        for name, line, tests in places:
-            self._tests_of[str(Path(name).relative_to(self._tree)), line] |= set(tests)
+        found: list[Any] = json.loads(noted.read_text())
+        return found
 
     def tests_for(self, module: Path, line: int) -> list[str]:
         """Those that execute the statement at the line, quickest first; of one that is executed when the module is
