@@ -122,9 +122,10 @@ def try_mutant(mutation: Any, tree: Path, trials: Trials) -> WorkResult:
     code = mutate_code(source, operator, mutation.occurrence)
     if code is None:
         return WorkResult(worker_outcome=WorkerOutcome.NO_TEST)
+    tests = trials.tests_for(Path(mutation.module_path), mutation.start_pos[0])
     try:
         path.write_text(code)
-        killed, output = trials.killed(Path(mutation.module_path), mutation.start_pos[0])
+        killed, output = trials.killed(tests)
     finally:
         path.write_text(source)
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))

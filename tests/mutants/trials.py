@@ -117,9 +117,9 @@ class Trials:
         near.discard("")
         return sorted(near, key=lambda name: (self.seconds.get(name, 0.0), name))
 
-    def killed(self, module: Path, line: int) -> tuple[bool, str]:
-        """Whether a test fails on what is in the tree now; and what the run said."""
-        first = self.tests_for(module, line)
+    def killed(self, first: Sequence[str]) -> tuple[bool, str]:
+        """Whether one of these tests, or of the others of their files, fails on what is in the tree now; and what the
+        run said."""
         if not first:
             return False, "no test executes it"
         files = [file for file, tests in self._files.items() if set(tests) & set(first)]
