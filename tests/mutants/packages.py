@@ -63,12 +63,21 @@ PACKAGES = (
     Package(
         name="capillary",
         places=("testbed/routing/capillary",),
-        tests=("tests/testbed/routing/capillary", *documents("route-capillary", "route-layers", "ror-methods")),
+        tests=(
+            "tests/testbed/routing/capillary",
+            *computed("capillary"),
+            *documents("route-capillary", "route-layers", "ror-methods"),
+        ),
     ),
     Package(
         name="fec",
         places=("fec",),
-        tests=("tests/fec", "tests/testbed/stream/test_parity_in_time.py", *documents(*STREAMS, "download")),
+        tests=(
+            "tests/fec",
+            "tests/testbed/stream/test_parity_in_time.py",
+            *computed("fec-redundancy", "fec-adaptation"),
+            *documents(*STREAMS, "download"),
+        ),
         left_out=(("fec/adapters", "libraries and sockets of the outside world: tried on real switches"),),
         interpret=False,  # its search of label orders takes minutes as plain Python
     ),
@@ -98,7 +107,11 @@ PACKAGES = (
     Package(
         name="striping",
         places=("sfio_emu/layout",),
-        tests=("tests/sfio_emu/layout", *documents("sfio-write", "sfio-both", "sfio-strided")),
+        tests=(
+            "tests/sfio_emu/layout",
+            *computed("striped-layout"),
+            *documents("sfio-write", "sfio-both", "sfio-strided"),
+        ),
         interpret=False,  # its kernel reads memory through numba's intrinsics, which plain Python has not
     ),
     Package(

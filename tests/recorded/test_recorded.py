@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.recorded.computed import COMPUTED
 from tests.recorded.invocations import JSON, TEXT, TWINS
 from tests.recorded.judged import JUDGED
-from tests.recorded.record import computed, kept, run, twin
+from tests.recorded.record import COMPUTED, computed, kept, run, twin
 
 
 @pytest.mark.parametrize("name", JSON)
