@@ -63,10 +63,8 @@ def judge(rows: Rows) -> Verdict:
     """Liquid schedules reach the liquid throughput and gain over orders that know nothing of the network, as the thesis
     says."""
     shares = {name: statistics.median(row[name] / row["predicted"] for row in rows) for name in LOOKS}
-    large, in_turns = (
-        [row["liquid"] / row[robin] for row in rows if row["nodes"] >= LARGE]
-        for robin in ("round-robin", "round-robin-blocks")
-    )
+    large = [row["liquid"] / row["round-robin"] for row in rows if row["nodes"] >= LARGE]
+    in_turns = [row["liquid"] / row["round-robin-blocks"] for row in rows if row["nodes"] >= LARGE]
     checks = (
         Claim("throughput of liquid schedules over the liquid throughput, least")
         .at_least(1 - 1e-9, min(row["liquid"] / row["predicted"] for row in rows))

@@ -155,8 +155,7 @@ def foreseen(plan: DownloadPlan) -> Iterator[str]:
     """A line for each check whose rival lies within its tolerance."""
     expected, others, (slack_s, slack) = predict(plan), alternatives(plan), tolerances(plan)
     rival_s, name = others.nearest(expected.seconds)
-    larger = "give a larger --file-size"
     if rival_s is not None and abs(rival_s - expected.seconds) <= slack_s:
-        yield f"seconds until the file is there: {name} is within {slack_s:.2g} s of them; {larger}"
+        yield f"seconds until the file is there: {name} is within {slack_s:.2g} s of them; it takes a larger file"
     if 1 < others.always_highest_sent - expected.sent <= slack:
-        yield f"packets sent: a sender that always sends at its highest rate is within {slack:.0f} of them; {larger}"
+        yield f"packets sent: the highest rate all the time is within {slack:.0f} of them; it takes a larger file"

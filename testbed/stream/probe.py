@@ -164,7 +164,6 @@ def judge_probe(plan: StreamPlan, steps: Sequence[ProbeStep], invalid: str | Non
                 about=about,
                 predicted=limit,
                 measured=measured,
-                tolerance=None,
                 interval=step.interval,
                 passed=right and bounds[1],
                 unsure=never_met or (right and bounds == (True, False)),

@@ -102,6 +102,7 @@ PACKAGES = (
             ),
             *documents(*STREAMS, "mobility"),
         ),
+        deselect="not a_wrong_sender_fails",  # thirty long runs, which other tests find out sooner
         interpret=False,  # it has no kernel of its own, and those that its tests call are slow as plain Python
     ),
     Package(
@@ -154,6 +155,7 @@ PACKAGES = (
         places=tuple(f"testbed/download/{name}.py" for name in ("judgement", "prediction")),
         tests=(
             "tests/testbed/download/test_download_verdict.py",
+            "tests/testbed/stream/judgement/test_foresight.py",
             *computed("judged-downloads"),
             *documents("download", "download-reed-solomon", "download-constant-rate"),
         ),

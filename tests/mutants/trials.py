@@ -70,12 +70,12 @@ class Trials:
         for test_file in self._test_files(tests):
             if test_file not in known:
                 known[test_file] = self._noted(test_file, modules)
+                notes.write_text(json.dumps(known))
             seconds, places = known[test_file]
             self.seconds.update(seconds)
             self._files[test_file] += seconds
             for name, line, found in places:
                 self._tests_of[name, line] |= set(found)
-        notes.write_text(json.dumps(known))
 
     def _test_files(self, tests: Sequence[str]) -> list[str]:
         """Files, each once, with ``::NAME`` behind it where only that function of it is wanted."""

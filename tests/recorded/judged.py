@@ -254,8 +254,10 @@ def downloads() -> Iterator[tuple[str, Any]]:
         "cut": {"faults": "s1->s2@0.1-0.3"},
         "both": {"faults": "s1->s2@0.1-0.3,s1->s6@0.2-0.4 loss 0.5"},
         "for good": {"faults": "s1->s2@0.1-"},
+        "far": {"faults": "s1->s2@0.1-0.3", "network": "swiss-t1:delay_s=0.004"},
     }.items():
-        plan = download_plan("swiss-t1", "s1", "s6", file_bytes=300_000, last_rate_bps=4e6, **options)
+        where = str(options.pop("network", "swiss-t1"))
+        plan = download_plan(where, "s1", "s6", file_bytes=300_000, last_rate_bps=4e6, **options)
         run = simulate_download(plan)
         for way, changes in {
             "": {},

@@ -30,7 +30,4 @@ def foreseen(plan: StreamPlan) -> Iterator[str]:
     for fault in () if spans or is_campaign(plan) else plan.faults:
         empty_s = 2 * stream.block_s + delay_to_fault_s(plan, fault)
         if min(fault.stop_s, plan.duration_s) - fault.start_s <= empty_s:
-            yield (
-                f"{label_of(fault.link)} {fault.kind}: it has to last longer than {empty_s:g} s, from the sender's "
-                "answer on, for packets to be counted"
-            )
+            yield f"{label_of(fault.link)} {fault.kind}: it has to last longer than {empty_s:g} s for packets to count"

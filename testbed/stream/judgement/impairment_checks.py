@@ -74,9 +74,6 @@ def _unpredicted(plan: StreamPlan, span: ImpairedSpan) -> Check:
     return Check(
         name=f"unpredicted, {span_label(plan, span)}",
         key="unpredicted",
-        predicted=None,
-        measured=None,
-        tolerance=None,
         passed=False,
         unsure=True,
         detail="too few packets crossed it alone, or the words together have no prediction",
