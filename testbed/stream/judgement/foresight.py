@@ -18,9 +18,9 @@ def foreseen(plan: StreamPlan) -> Iterator[str]:
     stream, spans = plan.stream, stream_spans(plan)
     least_pps = stream.rate_pps * (stream.block_size or block_size_policy(plan).base) / stream.source_packets
     for span in spans:
-        beside = {o.link for o in spans if o is not span and o.start_s < span.stop_s and span.start_s < o.stop_s}
+        others = {o.link for o in spans if o is not span and o.start_s < span.stop_s and span.start_s < o.stop_s}
         crossing = [path for path in plan.forward.paths if span.link in path.links]
-        alone = sum(path.stop - path.start for path in crossing if beside.isdisjoint(path.links)) / LABELS
+        alone = sum(path.stop - path.start for path in crossing if others.isdisjoint(path.links)) / LABELS
         begins_s = 0.0 if span.fault is None else span.start_s + GUARD_S
         lasts_s = max(0.0, min(span.stop_s, plan.duration_s - stream.playback_s) - GUARD_S - begins_s)
         packets, needed = int(least_pps * alone * lasts_s), packets_needed(span.impairments)
