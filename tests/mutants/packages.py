@@ -100,7 +100,7 @@ PACKAGES = (
             *computed(
                 "judged-streams", "judged-impaired-streams", "judged-invalid-streams", "judged-streams-elsewhere"
             ),
-            *documents(*STREAMS, "mobility"),
+            *documents("stream-poisson", "stream-file", "mobility"),
         ),
         deselect="not a_wrong_sender_fails",  # thirty long runs, which other tests find out sooner
         interpret=False,  # it has no kernel of its own, and those that its tests call are slow as plain Python

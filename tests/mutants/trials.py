@@ -65,29 +65,30 @@ class Trials:
         self._words = [*WORDS, *marks]
         self.seconds: dict[str, float] = {}
         self._tests_of: dict[tuple[str, int], set[str]] = defaultdict(set)
-        self._files: dict[str, list[str]] = defaultdict(list)
+        self._files: dict[tuple[str, ...], list[str]] = defaultdict(list)
         known = json.loads(notes.read_text()) if notes.exists() else {}
-        for test_file in self._test_files(tests):
-            if test_file not in known:
-                known[test_file] = self._noted(test_file, modules)
+        for words in self._of_each_file(tests):
+            key = " ".join(words)
+            if key not in known:
+                known[key] = self._noted(words, modules)
                 notes.write_text(json.dumps(known))
-            seconds, places = known[test_file]
+            seconds, places = known[key]
             self.seconds.update(seconds)
-            self._files[test_file] += seconds
+            self._files[words] += seconds
             for name, line, found in places:
                 self._tests_of[name, line] |= set(found)
 
-    def _test_files(self, tests: Sequence[str]) -> list[str]:
-        """Files, each once, with ``::NAME`` behind it where only that function of it is wanted."""
-        found: list[str] = []
+    def _of_each_file(self, tests: Sequence[str]) -> list[tuple[str, ...]]:
+        """pytest's words for each file of tests: the file, or ``FILE::NAME`` of those of its functions that are
+        wanted."""
+        found: dict[Path, list[str]] = {}
         for place in tests:
-            path = self._tree / place.partition("::")[0]
-            files = [path] if path.is_file() else sorted(path.rglob("test_*.py"))
-            behind = "::" + place.partition("::")[2] if "::" in place else ""
-            found += [str(file.relative_to(self._tree)) + behind for file in files]
-        return list(dict.fromkeys(found))
+            path, name = self._tree / place.partition("::")[0], place.partition("::")[2]
+            for file in [path] if path.is_file() else sorted(path.rglob("test_*.py")):
+                found.setdefault(file, []).append(str(file.relative_to(self._tree)) + (f"::{name}" if name else ""))
+        return [tuple(dict.fromkeys(words)) for words in found.values()]
 
-    def _noted(self, test_file: str, modules: Sequence[Path]) -> list[Any]:
+    def _noted(self, words: Sequence[str], modules: Sequence[Path]) -> list[Any]:
         """Seconds of each test of the file, and (module, line, tests that execute it); SystemExit where one fails, for
         then nothing can be learned."""
         noted = self._log.with_suffix(".noted")
@@ -97,13 +98,13 @@ class Trials:
             import pytest
 
             lines = Lines(list(names))
-            code = int(pytest.main([*self._words, test_file], plugins=[lines]))
+            code = int(pytest.main([*self._words, *words], plugins=[lines]))
             found = [[names[name], line, sorted(tests)] for (name, line), tests in lines.tests_of.items()]
             noted.write_text(json.dumps([lines.seconds, found]))
             return code
 
         if self._forked(with_lines, 1800, keep_bytecode=True) not in (0, 5):  # 5: everything in it needs switches
-            sys.exit(f"{test_file}: its tests fail on code without a mutant\n{self._log.read_text()[-3000:]}")
+            sys.exit(f"{words[0]}: its tests fail on code without a mutant\n{self._log.read_text()[-3000:]}")
         found: list[Any] = json.loads(noted.read_text())
         return found
 
@@ -122,13 +123,15 @@ class Trials:
         run said."""
         if not first:
             return False, "no test executes it"
-        files = [file for file, tests in self._files.items() if set(tests) & set(first)]
-        usual = sum(self.seconds.get(test, 0.0) for file in files for test in self._files[file])
+        chosen = [words for words, tests in self._files.items() if set(tests) & set(first)]
+        usual = sum(self.seconds.get(test, 0.0) for words in chosen for test in self._files[words])
 
         def in_order() -> int:
             import pytest
 
-            return int(pytest.main([*self._words, *files], plugins=[Order(first)]))
+            return int(
+                pytest.main([*self._words, *(word for words in chosen for word in words)], plugins=[Order(first)])
+            )
 
         code = self._forked(in_order, 20 + 6 * usual)
         return code != 0, self._log.read_text()[-4000:]
