@@ -9,7 +9,6 @@ small networks. Both ends have two separate paths between them.
 
 import math
 import statistics
-from collections.abc import Sequence
 
 from experiments.capillary.mobile_pairs import joined, outermost_pair
 from testbed.campaigns.rows import drawn_pair
@@ -73,7 +72,7 @@ def judge(rows: Rows) -> Verdict:
 def _loop_checks(kind: str, own: Rows) -> list[Check]:
     same, layers = sum_of(own, "same"), sum_of(own, "layers")
     means, longest = _mean_bottlenecks(own), _longest_hunts(own)
-    inside = _inside(means)
+    inside = sum(mean + width >= BOTTLENECKS[0] and mean - width <= BOTTLENECKS[1] for mean, width in means)
     each = [statistics.fmean(hunt[-1] for hunt in row["suspects"]) for row in own]
     unhunted = statistics.fmean(hunt[0] for row in own for hunt in row["suspects"])
     return [
@@ -110,7 +109,7 @@ def _unhunted(rows: Rows) -> int:
 def _mean_bottlenecks(rows: Rows) -> list[tuple[float, float]]:
     """(mean, half width of its interval), a layer each."""
     ends = [[row["suspects"][k][-1] for row in rows if len(row["suspects"]) > k] for k in range(LAYERS)]
-    return _means([values for values in ends if values])
+    return [(statistics.fmean(values), half_width(values)) for values in ends if values]
 
 
 def _longest_hunts(rows: Rows) -> list[int]:
@@ -148,16 +147,6 @@ def _row(network: Network, pair: tuple[str, str]) -> Results:
     """That of a pair before any hunt."""
     links = len(network.links) - 2 * NODES
     return {"source": pair[0], "sink": pair[1], "links": links, "suspects": [], "same": 0, "layers": 0}
-
-
-def _means(columns: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
-    """(mean, half width of its interval) of each."""
-    return [(statistics.fmean(column), half_width(column)) for column in columns]
-
-
-def _inside(means: Sequence[tuple[float, float]]) -> int:
-    """Layers whose mean number of bottlenecks lies in what the document counts, within its interval."""
-    return sum(mean + width >= BOTTLENECKS[0] and mean - width <= BOTTLENECKS[1] for mean, width in means)
 
 
 STUDY = Study.of_module(

@@ -83,7 +83,7 @@ def judge(rows: Rows) -> Verdict:
         .at_most(2.0, sum(real.values()) / len(real))
         .plus_minus(_together([found["uniform", *key] for key in real]))
         .cites("less than 2 % (5.6.5)")
-        .against(3.0, "all failures permanent, as the document has it")
+        .against(losses[worst], "as with all failures permanent, the worst machine")
         .noting(_each(real)),
         Claim(f"loss with all failures permanent, the worst machine {origin}")
         .equal(3.0, losses[worst], 0.5)
@@ -95,7 +95,7 @@ def judge(rows: Rows) -> Verdict:
         .at_most(1.0, losses[longest])
         .plus_minus(_together([found["uniform", *longest]]))
         .cites("below 1 % (5.6.5)")
-        .against(3.0, "all failures permanent, as the document has it")
+        .against(losses[worst], "as with all failures permanent, the worst machine")
         .noting(_each(repaired)),
     )
     return Verdict.of(checks, [f"The failures are {_origin(rows)}."])

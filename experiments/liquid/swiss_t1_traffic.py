@@ -72,11 +72,11 @@ def points(quick: bool, seed: int) -> Points:
     return pattern_points(quick, seed=seed)
 
 
-def usual_gain_check(gains: Sequence[float]) -> Check:
-    """Most of the large patterns gain what the document says."""
+def usual_gain_check(gains: Sequence[float], sent: str = "") -> Check:
+    """Most of the large patterns gain what the document says; ``sent``: how messages were, of round robin."""
     low, high = USUAL_GAIN
     return (
-        Claim(f"share of the patterns of {LARGE} nodes and more with a gain of {low:g} to {high:g}")
+        Claim(f"share of the patterns of {LARGE} nodes and more with a gain of {low:g} to {high:g}{sent}")
         .at_least(0.5, sum(low <= gain <= high for gain in gains) / len(gains))
         .cites("most sub-topologies, section 3.9")
         .against(0.0, "gains of another size")

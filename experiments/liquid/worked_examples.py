@@ -86,9 +86,6 @@ def judge(rows: Rows) -> Verdict:
         _exact("three switches: frames of the shortest schedule", 3, three["shortest"], none),
         Check(
             name="three switches: proved that there is no liquid schedule",
-            predicted=None,
-            measured=None,
-            tolerance=None,
             passed=three["proved"] == "no-liquid-schedule",
             document="no liquid schedule, Figure 37",
             rival_note="none: a proof",

@@ -120,6 +120,8 @@ def run(name: str, workload: Work, args: argparse.Namespace) -> int:
     notes = [""] * len(plans)
     if workload.fitted is not None:
         plans, notes = map(list, zip(*(workload.fitted(requested, one, fabric) for one in plans), strict=True))
+    for line in () if runs.foreseen is None else runs.foreseen(plans[0]):
+        complain(f"this run cannot tell: {line}")
     how = How(fabric=fabric, options=own, machines=machines, results=args.results)
     alone = nullcontext(lambda plan, report_progress: runs.measured(plan, how, report_progress))
     with (

@@ -4,7 +4,7 @@ Source: Gabrielyan 2007, section 4.3.3 (a sender with an adaptive transmission r
 bandwidth).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from fec.protocol.large_blocks import MAX_LOSS, MEASURED_OVER, PREAMBLE_BYTES
@@ -149,3 +149,13 @@ def tolerances(plan: DownloadPlan) -> tuple[float, float]:
     ending_s = 2 * p.ack_interval_s + spread_s
     raised = sum(min(p.most_pps, p.arrival_pps / max(1 - share, 1e-9)) - p.arrival_pps for share in lost)
     return ending_s + notice_s * sum(lost), ending_s * p.most_pps + notice_s * raised
+
+
+def foreseen(plan: DownloadPlan) -> Iterator[str]:
+    """A line for each check whose rival lies within its tolerance."""
+    expected, others, (slack_s, slack) = predict(plan), alternatives(plan), tolerances(plan)
+    rival_s, name = others.nearest(expected.seconds)
+    if rival_s is not None and abs(rival_s - expected.seconds) <= slack_s:
+        yield f"seconds until the file is there: {name} is within {slack_s:.2g} s of them; it takes a larger file"
+    if 1 < others.always_highest_sent - expected.sent <= slack:
+        yield f"packets sent: the highest rate all the time is within {slack:.0f} of them; it takes a larger file"

@@ -63,6 +63,7 @@ DOWNLOAD = Workload(
     simulate=lazily("testbed.download.simulated:simulate_download"),
     emulate=lazily("testbed.download.emulated:emulate_download"),
     judge=lazily("testbed.download.judgement:judge_download"),
+    foreseen=lazily("testbed.download.prediction:foreseen"),
     view=_view,
     figures=lazily("testbed.download.figures:download_figures"),
     shown=_shown,

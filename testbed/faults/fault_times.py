@@ -76,7 +76,6 @@ def injection_check(moments: Sequence[tuple[str, float]], over_s: float, run: st
             key="faults-came",
             predicted=begins_s,
             measured=over_s,
-            tolerance=None,
             passed=arrived,
             relation="at-least",
             unsure=not arrived,

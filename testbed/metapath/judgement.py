@@ -97,7 +97,6 @@ def _at_most(key: str, name: str, limit: float, measured: float | None, words: s
     return Check(
         name=name,
         key=key,
-        predicted=None,
         measured=measured,
         tolerance=limit,
         passed=measured is not None and measured <= limit,

@@ -105,6 +105,8 @@ class Workload(Generic[P, M]):
     ``--fabric``."""
     instead: Callable[[P, Any], str | None] | None = None
     """From plan and ``run_options`` what the command says that it did with the plan instead of a run; None: it runs."""
+    foreseen: Callable[[P], Iterable[str]] | None = None
+    """What a run of the plan will leave open, and what it would take: said before it begins, a line each."""
     fitted: Callable[[Any, P, str], tuple[P, str]] | None = None
     """From options, plan and fabric to the plan that this machine can carry, and the note that says so in the
     verdict."""

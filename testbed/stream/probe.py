@@ -4,7 +4,7 @@ The check that sender and prediction do not merely share one table. At DER = 1e-
 fails seldom enough and N - 1 too often; a count over thousands of blocks can refute it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -29,6 +29,9 @@ from topologies.network import LinkId, label_of
 
 PROBE_ERROR_RATE = 1e-2
 _LEAD_S, _REST_S = 0.3, 0.2
+_SIGMAS = 3.29
+"""Of a normal law: what lies in an interval of 99.9 %."""
+_NEVER_MET = "blocks of this size, one after another, never meet the labels of which too many are lost"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +77,21 @@ def probe_plan(plan: StreamPlan, link: LinkId, block_size: int, blocks: int) -> 
     stream = replace(plan.stream, block_size=block_size)
     lasts_s = _LEAD_S + blocks * stream.block_s + _REST_S + stream.playback_s
     return replace(plan, stream=stream, faults=(Fault(link=link, stop_s=round(lasts_s, 4)),), duration_s=lasts_s)
+
+
+def foreseen(probe: ProbePlan) -> Iterator[str]:
+    """A line for each step that its blocks cannot settle, with how many can: by the interval around what theory says of
+    random labels, by whether windows that are too short come at all of stratified ones."""
+    exact, limit = probe.plan.stream.labels == "stratified", PROBE_ERROR_RATE
+    for step, within in zip(_steps(probe), (True, False), strict=True):
+        size = step.stream.block_size or 0
+        chance = predicted_failure(step, size, np.arange(probe.blocks))
+        if exact and not within and not chance:
+            yield f"N = {size} is too small: {_NEVER_MET}"
+        needed = 0 if exact or chance == limit else chance * (1 - chance) * (_SIGMAS / (chance - limit)) ** 2
+        if probe.blocks < needed:
+            said = f"{'enough' if within else 'too small'} for an error rate of {limit:g}"
+            yield f"N = {size} is {said}: that takes {needed:.2g} blocks (--probe-blocks)"
 
 
 def carry_probe(
@@ -135,7 +153,10 @@ def judge_probe(plan: StreamPlan, steps: Sequence[ProbeStep], invalid: str | Non
                 detail=f"{step.failures} of {step.blocks} blocks; the true rate lies in [{low:.5f}, {high:.5f}]",
             ).of(step.blocks)
         )
-        holds = (step.predicted_failure <= limit) is within and (low <= limit or not within)
+        right = (step.predicted_failure <= limit) is within
+        least, most = (measured, measured) if exact else step.interval
+        bounds = (least <= limit, most <= limit) if within else (most > limit, least > limit)
+        never_met = exact and not within and step.predicted_failure == step.failures == 0
         enough.append(
             Check(
                 name=f"N = {step.block_size} is {'enough' if within else 'too small'} for an error rate of {limit:g}",
@@ -143,8 +164,10 @@ def judge_probe(plan: StreamPlan, steps: Sequence[ProbeStep], invalid: str | Non
                 about=about,
                 predicted=limit,
                 measured=measured,
-                tolerance=None,
-                passed=holds and (within or measured > limit),
+                interval=step.interval,
+                passed=right and bounds[1],
+                unsure=never_met or (right and bounds == (True, False)),
+                detail=_NEVER_MET if never_met else "",
             ).of(step.blocks)
         )
     return Verdict(checks=(*often, *enough), invalid=invalid)

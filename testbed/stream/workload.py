@@ -33,6 +33,7 @@ _BUILD_MOVING: Callable[[MobilityOptions], StreamPlan] = lazily("testbed.stream.
 _JUDGE: Callable[[StreamPlan, StreamMeasurements], StreamJudgement] = lazily(
     "testbed.stream.judgement.streams:judge_stream"
 )
+_FORESEEN = lazily("testbed.stream.judgement.foresight:foreseen")
 _KEEPS = lazily("testbed.stream.run_in_turn:stored_streams")
 
 
@@ -124,6 +125,7 @@ STREAMS = Workload(
     name="stream",
     former_keys=FORMER_KEYS,
     plan=StreamsPlan,
+    foreseen=lambda streams: (line for plan in streams.plans for line in _FORESEEN(plan)),
     carry=carry_streams,
     judge=_judge_together,
     spreads=True,
@@ -135,6 +137,7 @@ STREAMS = Workload(
 PROBE: Workload[ProbePlan, Any] = Workload(
     name="probe",
     plan=ProbePlan,
+    foreseen=lazily("testbed.stream.probe:foreseen"),
     carry=lazily("testbed.stream.probe:carry_probe"),
     judge=lazily("testbed.stream.probe:judged_probe"),
     view=_probe_view,

@@ -1,10 +1,11 @@
 """``make mutants``: put small mistakes into the code, one at a time, and see whether the tests find them.
 
 cosmic-ray knows the mistakes (operators replaced, numbers changed by one, loops left out ...) and makes them in a copy
-of the project below build/mutants, one mutant a run of pytest, which stops at its first failure. There are ten
-thousands of mutants, so a seeded sample is drawn for each package: places in the code in random order, one mistake a
-place until every place has had one. What has been tried is kept: a run that was stopped goes on where it was, a larger
-``--most`` continues a smaller one, new tests are held against the survivors again, and changed code begins anew.
+of the project below build/mutants, one mutant a run of the tests that execute its statement (``trials.py``), which
+stops at its first failure. There are ten thousands of mutants, so a seeded sample is drawn for each package: places in
+the code in random order, one mistake a place until every place has had one. What has been tried is kept: a run that was
+stopped goes on where it was, a larger ``--most`` continues a smaller one, new tests are held against the survivors
+again, and changed code begins anew.
 
     make mutants ARGS='--package fec --most 60'
 """
@@ -12,31 +13,30 @@ place until every place has had one. What has been tried is kept: a run that was
 from __future__ import annotations
 
 import argparse
+import difflib
 import hashlib
+import multiprocessing
 import os
-import resource
-import shlex
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from cosmic_ray.commands import init
-from cosmic_ray.mutating import mutate_and_test
+from cosmic_ray.mutating import mutate_code
+from cosmic_ray.plugins import get_operator
 from cosmic_ray.work_db import WorkDB
-from cosmic_ray.work_item import TestOutcome
+from cosmic_ray.work_item import TestOutcome, WorkerOutcome, WorkResult
 
 from tests.helpers.paths import ROOT
-from tests.mutants.packages import PACKAGES, Package
+from tests.mutants.packages import PACKAGES, Package, python_files
 from tests.mutants.sample import place_of, sample_order
+from tests.mutants.trials import Trials
 
 PLACE = ROOT / "build" / "mutants"
-MAX_MEMORY_BYTES = 6 << 30
-"""Of one test run: a mutant's endless loop may fill a list for ever."""
 
 
 def main() -> int:
@@ -46,19 +46,31 @@ def main() -> int:
     parser.add_argument("--most", type=int, default=40, metavar="N", help="mutants a package at most (default 40)")
     parser.add_argument("--seed", type=int, default=1, help="of the sample (default 1)")
     args = parser.parse_args()
-    limit = resource.getrlimit(resource.RLIMIT_AS)[1]
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, limit))
     tree = copy_of_project()
-    chosen = [p for p in PACKAGES if args.package is None or p.name in args.package]
     lines = [f"{'package':12}{'places':>8}{'made':>8}{'killed':>8}{'survived':>10}"]
-    for package in chosen:
-        tried, places = try_package(package, tree, args.most, args.seed)
-        alive = [result for result in tried if not result.is_killed]
-        lines.append(f"{package.name:12}{places:8}{len(tried):8}{len(tried) - len(alive):8}{len(alive):10}")
-        for number, result in enumerate(alive, start=1):
-            print(f"\n{package.name}: survivor {number} of {len(alive)}\n{result.diff}", flush=True)
+    for package in PACKAGES:
+        if args.package is None or package.name in args.package:
+            # in a process of its own, which has what the package wants of numba, and none of the project
+            told: Any = multiprocessing.get_context("fork").SimpleQueue()
+            trial = multiprocessing.get_context("fork").Process(
+                target=lambda package=package, told=told: told.put(tried(package, tree, args.most, args.seed))
+            )
+            trial.start()
+            trial.join()
+            if trial.exitcode:
+                return trial.exitcode
+            lines.append(told.get())
     print("\n" + "\n".join(lines))
     return 0
+
+
+def tried(package: Package, tree: Path, most: int, seed: int) -> str:
+    """The package's line in the table; its survivors are shown."""
+    results, places = try_package(package, tree, most, seed)
+    alive = [result for result in results if not result.is_killed]
+    for number, result in enumerate(alive, start=1):
+        print(f"\n{package.name}: survivor {number} of {len(alive)}\n{result.diff}", flush=True)
+    return f"{package.name:12}{places:8}{len(results):8}{len(results) - len(alive):8}{len(alive):10}"
 
 
 def copy_of_project() -> Path:
@@ -75,25 +87,25 @@ def copy_of_project() -> Path:
         if (ROOT / name).is_file():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, tree / name)
+    for kernels in (ROOT / "fec").glob("kernels-*.so"):  # compiled ahead; of mutated source none is found in it
+        shutil.copy2(kernels, tree / "fec")
     return tree
 
 
 def try_package(package: Package, tree: Path, most: int, seed: int) -> tuple[list[Any], int]:
     """Results of the sample's mutants, and how many places of the package can be mutated."""
     modules = package.modules(tree)
-    with session(package, tree, modules) as database, inside(tree, package):
+    with session(package, tree, modules) as (database, notes), inside(tree, package):
         order = list(sample_order(database.work_items, tree, seed))
         places = len({place_of(item.mutations[0]) for item in order})
         done = dict(database.results)
-        timeout_s = 10 + 4 * healthy_seconds(package, tree, modules)
+        trials = Trials(tree, modules, package.tests, package.deselect, notes)
         for number, item in enumerate(order[:most], start=1):
             if item.job_id not in done:
-                mutation = item.mutations[0]
-                command = shlex.join(test_command(package, tree, Path(mutation.module_path)))
-                done[item.job_id] = mutate_and_test(item.mutations, command, timeout_s)
+                done[item.job_id] = try_mutant(item.mutations[0], tree, trials)
                 database.set_result(item.job_id, done[item.job_id])
-                outcome = done[item.job_id].test_outcome
-                said = "SURVIVED" if outcome == TestOutcome.SURVIVED else "killed"
+                said = "killed" if done[item.job_id].is_killed else "SURVIVED"
+                mutation = item.mutations[0]
                 where = f"{mutation.module_path}:{mutation.start_pos[0]}"
                 print(
                     f"{package.name} {number}/{min(most, len(order))} {said}: {where} {mutation.operator_name}",
@@ -102,14 +114,39 @@ def try_package(package: Package, tree: Path, most: int, seed: int) -> tuple[lis
         return [done[item.job_id] for item in order[:most]], places
 
 
+def try_mutant(mutation: Any, tree: Path, trials: Trials) -> WorkResult:
+    """Whether a test fails while the mutant stands in the tree."""
+    path = tree / mutation.module_path
+    source, times = path.read_text(), path.stat()
+    operator = get_operator(mutation.operator_name)(**getattr(mutation, "operator_args", {}))
+    code = mutate_code(source, operator, mutation.occurrence)
+    if code is None:
+        return WorkResult(worker_outcome=WorkerOutcome.NO_TEST)
+    tests = trials.tests_for(Path(mutation.module_path), mutation.start_pos[0])
+    try:
+        path.write_text(code)
+        killed, output = trials.killed(tests)
+    finally:
+        path.write_text(source)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    names = str(mutation.module_path), mutation.operator_name
+    diff = difflib.unified_diff(source.splitlines(), code.splitlines(), *names, lineterm="", n=2)
+    outcome = TestOutcome.KILLED if killed else TestOutcome.SURVIVED
+    return WorkResult(output=output, diff="\n".join(diff), test_outcome=outcome, worker_outcome=WorkerOutcome.NORMAL)
+
+
 @contextmanager
-def session(package: Package, tree: Path, modules: list[Path]) -> Iterator[WorkDB]:
-    """What has been tried of this very code: all of it against these very tests, or killed by earlier ones."""
+def session(package: Package, tree: Path, modules: list[Path]) -> Iterator[tuple[WorkDB, Path]]:
+    """What has been tried of this very code: all of it against these very tests, or killed by earlier ones; and where
+    it is kept which tests execute what."""
     code = fingerprint(tree / module for module in modules)
-    tests = fingerprint(path for place in package.tests for path in python_files(tree / place))
+    tests = fingerprint(path for place in package.tests for path in python_files(tree / place.partition("::")[0]))
     path = PLACE / f"{package.name}-{code}.sqlite"
     for other in PLACE.glob(f"{package.name}-*.sqlite"):
         if other != path:
+            other.unlink()
+    for other in PLACE.glob(f"{package.name}-*.json"):
+        if other.stem != f"{package.name}-{code}-{tests}":
             other.unlink()
     database = WorkDB(path, WorkDB.Mode.create)
     if database.num_work_items == 0:
@@ -120,7 +157,7 @@ def session(package: Package, tree: Path, modules: list[Path]) -> Iterator[WorkD
         forget_survivors(path)
     known.write_text(tests)
     try:
-        yield database
+        yield database, PLACE / f"{package.name}-{code}-{tests}.json"
     finally:
         database.close()
 
@@ -130,10 +167,6 @@ def forget_survivors(path: Path) -> None:
 
     with sqlite3.connect(path) as connection:
         connection.execute("DELETE FROM work_results WHERE test_outcome = 'SURVIVED'")
-
-
-def python_files(place: Path) -> list[Path]:
-    return [place] if place.is_file() else sorted(place.rglob("*.py"))
 
 
 def fingerprint(paths: Iterable[Path]) -> str:
@@ -159,21 +192,6 @@ def inside(tree: Path, package: Package) -> Iterator[None]:
         os.chdir(home)
         for name, value in before.items():
             os.environ.pop(name) if value is None else os.environ.update({name: value})
-
-
-def test_command(package: Package, tree: Path, module: Path) -> list[str]:
-    """Without shrinking: that something fails is enough."""
-    options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--hypothesis-profile=mutants", "--tb=line"]
-    return [sys.executable, "-m", "pytest", *options, *package.test_words(tree, module)]
-
-
-def healthy_seconds(package: Package, tree: Path, modules: list[Path]) -> float:
-    """How long the tests take on code as it is; SystemExit where they fail, for then nothing can be learned."""
-    began = time.monotonic()
-    done = subprocess.run(test_command(package, tree, modules[-1]), capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(f"{package.name}: its tests fail on code without a mutant\n{done.stdout[-3000:]}{done.stderr[-1000:]}")
-    return time.monotonic() - began
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What is mutated, and which tests have to find it: six rooms of pure code, each with the tests that mirror it."""
+"""What is mutated, and which tests have to find it: rooms of pure code and the judging of every workload."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pathlib import Path
 
 @dataclass(frozen=True, kw_only=True)
 class Package:
-    """A folder of the project to mutate.
+    """Code of the project to mutate.
 
-    ``left_out``: files and folders of it that stay as they are, with the reason. ``tests``: where the tests lie; those
-    that mirror the mutated module's folder run first. ``deselect``: words of tests (pytest's -k) that are too slow to
-    run once a mutant. ``interpret``: run numba's functions as plain Python, so that a mutant of a kernel is not
-    compiled anew.
+    ``places``: its folders and files. ``left_out``: files and folders of them that stay as they are, with the reason.
+    ``tests``: where the tests lie, or one function or case of a file (``FILE::NAME``); of a mutant run those that
+    execute it. ``deselect``: pytest's -k, for what is too slow to be run once a mutant. ``interpret``: run numba's
+    functions as plain Python, so that a mutant of a kernel is not compiled anew.
     """
 
     name: str
-    folder: str
+    places: tuple[str, ...]
     tests: tuple[str, ...]
     left_out: tuple[tuple[str, str], ...] = ()
     deselect: str = ""
@@ -25,36 +25,71 @@ class Package:
 
     def modules(self, root: Path) -> list[Path]:
         """The package's modules below ``root`` that are mutated, relative to it, in order."""
-        spared = [root / self.folder / place for place, _ in self.left_out]
-        found = sorted((root / self.folder).rglob("*.py"))
+        spared = [root / place for place, _ in self.left_out]
+        found = [file for place in self.places for file in python_files(root / place)]
         return [m.relative_to(root) for m in found if not any(m == s or s in m.parents for s in spared)]
 
-    def test_words(self, root: Path, module: Path) -> list[str]:
-        """pytest's arguments for a mutant of the module: the mirrored folder's tests first, then all of the package."""
-        mirror = Path("tests") / module.parent
-        near = [str(mirror)] if (root / mirror).is_dir() else []
-        chosen = "not emulation" if not self.deselect else self.deselect
-        return [*near, *self.tests, "-m", "not emulation", *(["-k", chosen] if self.deselect else [])]
 
+def python_files(place: Path) -> list[Path]:
+    """The file, or all below the folder, in order."""
+    return [place] if place.is_file() else sorted(place.rglob("*.py"))
+
+
+RECORDED = "tests/recorded/test_recorded.py"
+
+
+def documents(*names: str) -> tuple[str, ...]:
+    """Recorded commands by name."""
+    return tuple(f"{RECORDED}::test_exit_code_and_json_are_as_recorded[{name}]" for name in names)
+
+
+def computed(*names: str) -> tuple[str, ...]:
+    """Recorded values of rooms and judges by name."""
+    return tuple(f"{RECORDED}::test_what_is_computed_and_judged_is_as_recorded[{name}]" for name in names)
+
+
+def examples(*modules: str) -> tuple[str, ...]:
+    """Examples in docstrings of the modules."""
+    return tuple(f"tests/test_doctests.py::test_a_modules_examples_are_true[{name}]" for name in modules)
+
+
+STREAMS = tuple(
+    f"stream-{name}" for name in ("each-link", "blackhole", "loss", "poisson", "file", "none", "two", "ecmp")
+)
+
+JUDGED = ("streams", "impaired-streams", "invalid-streams", "streams-elsewhere")
 
 PACKAGES = (
-    Package(name="capillary", folder="testbed/routing/capillary", tests=("tests/testbed/routing/capillary",)),
+    Package(
+        name="capillary",
+        places=("testbed/routing/capillary",),
+        tests=(
+            "tests/testbed/routing/capillary",
+            *computed("capillary"),
+            *documents("route-capillary", "route-layers", "ror-methods"),
+        ),
+    ),
     Package(
         name="fec",
-        folder="fec",
-        tests=("tests/fec",),
-        left_out=(("adapters", "libraries and sockets of the outside world: tried on real switches"),),
+        places=("fec",),
+        tests=(
+            "tests/fec",
+            "tests/testbed/stream/test_parity_in_time.py",
+            *computed("fec-redundancy", "fec-adaptation"),
+            *documents(*STREAMS, "download"),
+        ),
+        left_out=(("fec/adapters", "libraries and sockets of the outside world: tried on real switches"),),
         interpret=False,  # its search of label orders takes minutes as plain Python
     ),
     Package(
         name="fast",
-        folder="testbed/scheduling/fast",
-        tests=("tests/testbed/scheduling/fast",),
+        places=("testbed/scheduling/fast",),
+        tests=("tests/testbed/scheduling/fast", *documents("schedule-pairs", "schedule-liquid", "bulk-circuit")),
         deselect="not smallest_traffic_without_a_liquid_schedule",
     ),
     Package(
         name="judgement",
-        folder="testbed/stream/judgement",
+        places=("testbed/stream/judgement",),
         tests=(
             "tests/testbed/stream/judgement",
             "tests/testbed/stream/test_impaired_streams.py",
@@ -62,14 +97,84 @@ PACKAGES = (
                 f"tests/testbed/stream/prediction/test_{name}.py"
                 for name in ("loss_by_path", "epochs", "diagnosing_sender")
             ),
+            *computed(
+                "judged-streams", "judged-impaired-streams", "judged-invalid-streams", "judged-streams-elsewhere"
+            ),
+            *documents("stream-poisson", "stream-file", "mobility"),
         ),
+        deselect="not a_wrong_sender_fails",  # thirty long runs, which other tests find out sooner
         interpret=False,  # it has no kernel of its own, and those that its tests call are slow as plain Python
     ),
     Package(
         name="striping",
-        folder="sfio_emu/layout",
-        tests=("tests/sfio_emu/layout",),
+        places=("sfio_emu/layout",),
+        tests=(
+            "tests/sfio_emu/layout",
+            *computed("striped-layout"),
+            *documents("sfio-write", "sfio-both", "sfio-strided"),
+        ),
         interpret=False,  # its kernel reads memory through numba's intrinsics, which plain Python has not
     ),
-    Package(name="faults", folder="testbed/faults", tests=("tests/testbed/faults",)),
+    Package(
+        name="faults",
+        places=("testbed/faults",),
+        tests=(
+            "tests/testbed/faults",
+            "tests/testbed/stream/test_impaired_streams.py",
+            *computed("faults-grammar", "faults-in-time", "faults-traces", "faults-impaired"),
+            *examples(*(f"testbed.faults.{name}" for name in ("cable_faults", "fault", "grammar", "schedules"))),
+            *documents("stream-poisson", "stream-file", "simulate-ft-drb"),
+        ),
+        interpret=False,
+    ),
+    Package(
+        name="bulk",
+        places=tuple(f"testbed/bulk/{name}.py" for name in ("judgement", "prediction", "calibration", "measurements")),
+        tests=(
+            *(f"tests/testbed/bulk/test_{name}.py" for name in ("bulk_judgement", "calibration", "bulk_in_parts")),
+            *computed("judged-bulk"),
+            *documents("bulk-circuit", "bulk-packet", "bulk-pattern", "bulk-faults"),
+        ),
+        interpret=False,
+    ),
+    Package(
+        name="sfio",
+        places=tuple(
+            f"testbed/striping/{name}.py" for name in ("judgement", "prediction", "oracle", "overload", "measurements")
+        ),
+        tests=(
+            *(f"tests/testbed/striping/test_{name}.py" for name in ("striping_plans", "striping_keeps_up")),
+            *computed("judged-striping"),
+            *documents("sfio-write", "sfio-both", "sfio-strided"),
+            *examples("testbed.striping.oracle"),
+        ),
+        interpret=False,
+    ),
+    Package(
+        name="download",
+        places=tuple(f"testbed/download/{name}.py" for name in ("judgement", "prediction")),
+        tests=(
+            "tests/testbed/download/test_download_verdict.py",
+            "tests/testbed/stream/judgement/test_foresight.py",
+            *computed("judged-downloads"),
+            *documents("download", "download-reed-solomon", "download-constant-rate"),
+        ),
+        interpret=False,
+    ),
+    Package(
+        name="metapath",
+        places=tuple(
+            f"testbed/metapath/{name}.py"
+            for name in ("judgement", "analysis", "escape_check", "cable_states", "coded_deliveries")
+        ),
+        tests=(
+            *(
+                f"tests/testbed/metapath/test_{name}.py"
+                for name in ("metapath_verdict", "metapath_timing", "cable_states", "escape_rules", "escapes_hold")
+            ),
+            *computed("judged-metapaths"),
+            *examples("testbed.metapath.analysis"),
+        ),
+        interpret=False,
+    ),
 )

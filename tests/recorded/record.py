@@ -18,9 +18,15 @@ from typing import Any
 
 import testbed
 from testbed.cli import main
+from tests.recorded.computed import COMPUTED as FAULTS
+from tests.recorded.computed import plain
+from tests.recorded.computed_libraries import LIBRARIES
 from tests.recorded.invocations import JSON, TEXT, TWINS, write_files
+from tests.recorded.judged import JUDGED
 
 HERE = Path(__file__).parent
+COMPUTED = FAULTS | LIBRARIES
+"""What pure rooms compute, by name."""
 MASKED = frozenset({"seconds", "solve_s", "results", "version", "testbed_version", "page", "directory"})
 """Keys whose values are this machine's or this run's, wherever they stand, but in virtual time (``VIRTUAL``)."""
 VIRTUAL = ("stream", "mobility", "download", "bulk", "sfio", "simulate")
@@ -50,6 +56,23 @@ def twin(name: str) -> dict[str, Any]:
     """The document of the library's way to the same."""
     outcome = testbed.run(TWINS[name](), "simulator")
     return {"passed": outcome.passed, "json": masked(name, json.loads(json.dumps(outcome.document)))}
+
+
+def computed(name: str) -> dict[str, Any]:
+    """What a room computes or a judge says, as JSON reads it back; of a run's document what differs from that of the
+    first."""
+    if name in COMPUTED:
+        found = COMPUTED[name]()
+    else:
+        found, first = dict(JUDGED[name]()), dict[str, Any]()
+        for one in found.values():
+            for part in one if isinstance(one, list) else [one]:
+                if isinstance(part, dict) and isinstance(part.get("document"), dict):
+                    first = first or part["document"]
+                    known = {} if part["document"] is first else first
+                    part["document"] = {k: v for k, v in part["document"].items() if k not in known or known[k] != v}
+    value: dict[str, Any] = json.loads(json.dumps(plain(found)))
+    return value
 
 
 def masked(name: str, value: Any) -> Any:
@@ -85,6 +108,36 @@ def record(names: list[str]) -> None:
             if not names or name in names:
                 path_of(kind, name).parent.mkdir(exist_ok=True)
                 path_of(kind, name).write_text(json.dumps(measure(name), indent=1, ensure_ascii=False) + "\n")
+    for name in (*COMPUTED, *JUDGED):
+        if not names or name in names:
+            path_of("computed", name).parent.mkdir(exist_ok=True)
+            path_of("computed", name).write_text(lines_of(computed(name)) + "\n")
+
+
+def lines_of(value: dict[str, Any]) -> str:
+    """JSON with a line for each value of the second level."""
+    parts = []
+    for key, inner in value.items():
+        entries = (
+            inner.items()
+            if isinstance(inner, dict)
+            else [("", one) for one in inner]
+            if isinstance(inner, list)
+            else []
+        )
+        lines = [
+            (f"{json.dumps(name, ensure_ascii=False)}: " if isinstance(inner, dict) else "")
+            + json.dumps(one, ensure_ascii=False)
+            for name, one in entries
+        ]
+        marks = "{}" if isinstance(inner, dict) else "[]"
+        whole = (
+            f"{marks[0]}\n  " + ",\n  ".join(lines) + f"\n {marks[1]}"
+            if lines
+            else json.dumps(inner, ensure_ascii=False)
+        )
+        parts.append(f" {json.dumps(key, ensure_ascii=False)}: {whole}")
+    return "{\n" + ",\n".join(parts) + "\n}"
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 
 from tests.recorded.invocations import JSON, TEXT, TWINS
-from tests.recorded.record import kept, run, twin
+from tests.recorded.judged import JUDGED
+from tests.recorded.record import COMPUTED, computed, kept, run, twin
 
 
 @pytest.mark.parametrize("name", JSON)
@@ -23,3 +24,12 @@ def test_document_of_the_library_is_as_recorded(name: str) -> None:
 def test_help_and_refusals_are_as_recorded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     assert run(name) == kept("text", name)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", [*COMPUTED, *JUDGED])
+def test_what_is_computed_and_judged_is_as_recorded(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    found, known = computed(name), kept("computed", name)
+    for part in {**known, **found}:
+        assert found.get(part) == known.get(part), part

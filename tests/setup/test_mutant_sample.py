@@ -11,6 +11,7 @@ import pytest
 from tests.helpers.paths import ROOT
 from tests.mutants.packages import PACKAGES, Package
 from tests.mutants.sample import idle_ranges, sample_order
+from tests.mutants.trials import statement_lines
 
 SOURCE = """from typing import TYPE_CHECKING
 
@@ -59,10 +60,28 @@ def test_annotations_decorators_and_imports_of_the_type_checker_are_passed_over(
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
 def test_every_mutated_module_and_its_tests_are_there(package: Package) -> None:
     modules = package.modules(ROOT)
-    assert len(modules) >= 5
+    assert all((ROOT / place).exists() for place in package.places) and len(modules) >= 2
     for place, _ in package.left_out:
-        assert (ROOT / package.folder / place).exists()
-        assert not any(place in str(module.relative_to(package.folder)) for module in modules)
-    for module in modules:
-        words = package.test_words(ROOT, module)
-        assert all((ROOT / word).exists() for word in words if word.startswith("tests/"))
+        assert (ROOT / place).exists()
+        assert not any(str(module).startswith(place) for module in modules)
+    for words in package.tests:
+        file, _, name = words.partition("::")
+        assert (ROOT / file).exists() and (not name or f"def {name.partition('[')[0]}(" in (ROOT / file).read_text())
+
+
+SEVERAL_LINES = """X = (
+    1 +
+    2)
+
+def f(a):
+    if (a and
+            X):
+        return [
+            a]
+    return 0
+"""
+
+
+@pytest.mark.parametrize(("line", "lines"), [(2, [1, 2, 3]), (6, [6, 7]), (8, [8, 9]), (10, [10]), (5, [5])])
+def test_a_statement_is_all_of_its_lines_but_none_of_those_that_it_holds(line: int, lines: list[int]) -> None:
+    assert list(statement_lines(SEVERAL_LINES, line)) == lines

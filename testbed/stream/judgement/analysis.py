@@ -98,7 +98,7 @@ def analyse(plan: StreamPlan, run: StreamMeasurements) -> SessionAnalysis:
         everything = [replace(result, sent_per_source=result.sent_per_source_misled) for result in results]
         ror_spurious = _ror_terms(plan, everything, policy.base, _at_rest(plan, run, calm, base)).measured
         ror_spurious -= terms.measured
-        if at_rest.blocks == 0 or any(_only_spurious(result) for result in results):
+        if at_rest.blocks == 0 or any(r.sent_per_source is None is not r.sent_per_source_misled for r in results):
             ror_spurious = math.inf
     return SessionAnalysis(
         policy=policy,
@@ -187,10 +187,6 @@ class _AtRest(NamedTuple):
 def _at_rest(plan: StreamPlan, run: StreamMeasurements, blocks: BoolArray, base: float) -> _AtRest:
     ratio, error = sent_per_source(plan, run, blocks)
     return _AtRest(ratio or base / plan.stream.source_packets, error, int(blocks.sum()))
-
-
-def _only_spurious(result: FaultResult) -> bool:
-    return result.sent_per_source is None and result.sent_per_source_misled is not None
 
 
 class _RorTerms(NamedTuple):

@@ -97,7 +97,6 @@ def _changes(plan: StreamPlan, result: EpochsResult) -> Check:
     return Check(
         name="longest change of the plan, s",
         key="longest-change",
-        predicted=None,
         measured=longest,
         tolerance=MAX_CHANGE_S,
         passed=made and longest <= MAX_CHANGE_S,

@@ -37,6 +37,7 @@ def session_records(
         duration_s=plan.duration_s,
     )
     *_, infinite = whole_route_rors(plan, analysis.policy)
+    per_path = [path.to_json() for path in analysis.paths]
     ending = SummaryRecord(
         session=index,
         verdict=verdict,
@@ -44,7 +45,7 @@ def session_records(
         ror_measured=analysis.ror_measured,
         infinite_links=infinite,
         base_block_size=analysis.base_block_size,
-        figures=summary_figures(plan, run, analysis) | {"per_path": _per_path(analysis)},
+        figures=summary_figures(plan, run, analysis) | {"per_path": per_path},
     )
     faults = [fault_record(index, fault, verdict) for fault in analysis.faults]
     return [session, *faults, timeline(plan, run, index), ending]
@@ -70,7 +71,7 @@ def stream_document(
         "method": plan.method,
         "seed": plan.seed,
         "per_fault": [fault.to_json() | {"passed": verdict.passed_about(fault.about)} for fault in analysis.faults],
-        "per_path": _per_path(analysis),
+        "per_path": [path.to_json() for path in analysis.paths],
         "ror": {
             **_ror(plan, analysis),
             "links": len(analysis.faults),
@@ -136,7 +137,3 @@ def _layout(plan: StreamPlan) -> dict[str, Any]:
     stream = plan.stream
     layout = label_layout(interval_groups(plan.forward), stream.source_packets, stream.tolerance, stream.label_rule)
     return {"label_layout": asdict(layout)}
-
-
-def _per_path(analysis: SessionAnalysis) -> list[dict[str, Any]]:
-    return [path.to_json() for path in analysis.paths]

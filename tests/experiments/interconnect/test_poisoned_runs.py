@@ -170,7 +170,6 @@ CASES: list[tuple[str, str, Spoil]] = [
         slower(1.2, lambda row: row["fault_kind"] == "intermittent"),
     ),
     ("paths", "no second path at a tenth", no_path_more),
-    ("paths", "mean performance", slower(1.3)),
     ("paths", "of all numbers of paths", few_paths_slow),
     ("saturation", "90 % of saturation", slower(1.5)),
     ("saturation", "when the time is doubled", slower(1.3, shorter)),

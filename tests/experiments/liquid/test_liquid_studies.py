@@ -84,8 +84,7 @@ def test_verdict_holds_on_what_is_measured_but_for_what_contradicts_the_thesis(s
     contradicted = AGAINST_THE_THESIS.get(study, {})
     assert [c.name for c in verdict.checks if not c.passed and not any(words in c.name for words in contradicted)] == []
     for words in contradicted:
-        (check,) = [c for c in verdict.checks if words in c.name]
-        assert check.outcome == "fails"
+        assert [c.outcome for c in verdict.checks if words in c.name].count("fails") == 1
 
 
 @pytest.mark.parametrize(
@@ -98,6 +97,7 @@ def test_verdict_holds_on_what_is_measured_but_for_what_contradicts_the_thesis(s
         (liquid_dsatur, None, lambda row: {"dsatur": row["liquid"] + 1}, "lose 9 % or less"),
         (liquid_gain, None, lambda row: {"round-robin": row["liquid"]}, "median gain"),
         (liquid_gain, None, lambda row: {"liquid": row["round-robin"]}, "throughput of liquid schedules"),
+        (liquid_gain, None, lambda row: {"round-robin-blocks": row["liquid"]}, "whose messages go a quarter a turn"),
         (
             liquid_gain,
             None,

@@ -183,9 +183,14 @@ def test_links_that_carry_everything_are_named_and_not_failed(
 @pytest.mark.parametrize("labels", ["random", "stratified"])
 def test_probe_agrees_with_theory(capsys: pytest.CaptureFixture[str], tmp_path: Path, labels: str) -> None:
     words = [*STREAM, "--label-order", labels, "--m", "5", "--symbol-size", "16", "--packet-rate", "2000"]
-    code, out, _ = run(capsys, [*words, "--probe-block-size", "--probe-blocks", "1000", "--json"], tmp_path)
+    code, out, err = run(capsys, [*words, "--probe-block-size", "--probe-blocks", "1000", "--json"], tmp_path)
     document = json.loads(out)
-    assert code == 0 and document["verdict"]["passed"]
+    asked = [line for line in err.splitlines() if "this run cannot tell" in line and "--probe-blocks" in line]
+    outcomes = {check["outcome"] for check in document["verdict"]["checks"]}
+    if labels == "random":  # a thousand blocks leave open on which side of the error rate N - 1 lies
+        assert code == 5 and asked and outcomes == {"holds", "cannot-tell"}
+    else:
+        assert code == 0 and not asked and outcomes == {"holds"}
     larger, smaller = document["steps"]
     assert larger["block_size"] == smaller["block_size"] + 1
     assert smaller["failures"] > larger["failures"]

@@ -1,0 +1,26 @@
+"""What is published is what today's studies say of the rows that are stored: no stored outcome, rival or bar is one
+that its study would not give any more."""
+
+from __future__ import annotations
+
+import pytest
+
+from testbed.commands.studies.experiment import find_experiments, known_experiment
+from testbed.model.verdict import Verdict
+from testbed.results.study_store import STORED, is_study, load_study, stored_runs
+from tests.helpers.paths import ROOT
+
+RUNS = [run for run in stored_runs(ROOT / STORED) if is_study(run.directory) and run.verdict is not None]
+NAMES = sorted({run.manifest.name for run in RUNS} & find_experiments().keys())
+
+
+def said(verdict: Verdict) -> dict[str, tuple[object, ...]]:
+    return {c.name: (c.outcome, c.relation, c.rival, c.rival_note) for c in verdict.checks}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_stored_verdicts_are_those_of_today(name: str) -> None:
+    for run in RUNS:
+        if run.manifest.name == name:
+            _, _, rows, verdict = load_study(run.directory)
+            assert verdict is not None and said(verdict) == said(known_experiment(name).judge(rows)), run.directory.name

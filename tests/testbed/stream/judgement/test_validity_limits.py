@@ -1,0 +1,159 @@
+"""Where a run ceases to count: each limit is found by halving, in runs that are spoilt more and more in one respect,
+and held against the figure that docs/workloads/stream.md states."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from testbed.stream.judgement.analysis import analyse
+from testbed.stream.judgement.verdict import judge
+from testbed.stream.measurements import LossReportLog, StreamClocks, StreamMeasurements
+from testbed.stream.plan import StreamPlan
+from tests.testbed.stream.judgement.test_independent_judge import finished, impaired
+
+PLAYBACK_S, GUARD_S, LATE_S, CUT_SHORT = 0.4, 0.02, 0.005, 0.75
+"""Usual buffer; around a fault; at a relay, or in switches; of a fault's planned time."""
+
+
+def why_invalid(plan: StreamPlan, run: StreamMeasurements) -> str | None:
+    return judge(plan, run, analyse(plan, run)).invalid
+
+
+def limit_of(
+    plan: StreamPlan, spoilt: Callable[[float], StreamMeasurements], says: str, counts: float, fails: float
+) -> float:
+    """Between an amount with which the run counts and one with which it does not (it ``says`` so), to a millionth."""
+    assert why_invalid(plan, spoilt(counts)) is None and says in str(why_invalid(plan, spoilt(fails)))
+    for _ in range(20):
+        middle = (counts + fails) / 2
+        if says in str(why_invalid(plan, spoilt(middle))):
+            fails = middle
+        else:
+            counts = middle
+    return (counts + fails) / 2
+
+
+def base() -> tuple[StreamPlan, StreamMeasurements]:
+    plan, run = finished(("down", "blackhole"), "one after the other", "stratified", "")
+    return plan, replace(run, fabric="emulation")
+
+
+def with_counters(run: StreamMeasurements, **more: Any) -> StreamMeasurements:
+    return replace(run, counters={**run.counters, **more})
+
+
+def relayed(run: StreamMeasurements, **report: float) -> StreamMeasurements:
+    return with_counters(run, impaired_links={"a->b x": {"late_s": 0.0, "latest_s": 0.0, **report}})
+
+
+SPOILT: dict[str, tuple[Callable[[StreamMeasurements, float], StreamMeasurements], str, float]] = {
+    "a sender behind its schedule": (
+        lambda run, s: replace(run, health=replace(run.health, sender_lag_s=s)), "the sender lagged", PLAYBACK_S / 4),
+    "a receiver that takes packets late": (
+        lambda run, s: with_counters(run, worst_receive_lag_s=s), "lay", PLAYBACK_S / 4),
+    "clocks of faults and sender apart": (
+        lambda run, s: replace(run, clocks=StreamClocks(sender_s=s / 2, faults_s=s / 2)), "of each other", GUARD_S),
+    "clocks of sender and receiver apart": (
+        lambda run, s: replace(run, clocks=StreamClocks(sender_s=GUARD_S / 2, receiver_s=s)), "playback buffer",
+        PLAYBACK_S / 4 - GUARD_S / 2),
+    "a relay that is late": (lambda run, s: relayed(run, late_s=s), "sent on", LATE_S),
+    "a relay that is late for a short delay": (lambda run, s: relayed(run, late_s=s, delay_s=0.001), "sent on", 0.002),
+    "a relay that is late for a delay": (lambda run, s: relayed(run, late_s=s, delay_s=0.012), "sent on", 0.003),
+    "a relay that is late for a long delay": (lambda run, s: relayed(run, late_s=s, delay_s=1.0), "sent on", LATE_S),
+    "packets that lie in switches": (
+        lambda run, s: replace(run, received=replace(run.received, time_s=run.received.time_s + s * _one(run))),
+        "switches", PLAYBACK_S / 4),
+}  # fmt: skip
+
+
+def _one(run: StreamMeasurements) -> Any:
+    """The packet over the longest way that came last: later it overtakes nobody."""
+    longest = np.argmax(run.deliveries.transit_s[~np.isnan(run.deliveries.transit_s)])
+    return np.arange(len(run.received.time_s)) == max(int(longest), len(run.received.time_s) - 1)
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_a_run_counts_up_to_the_limit_that_is_stated(name: str) -> None:
+    plan, run = base()
+    spoil, says, stated = SPOILT[name]
+    slack = 0.004 if "switches" in name else 1e-5  # that packet's own way is a part of the longest one
+    assert limit_of(plan, lambda s: spoil(run, s), says, 0.0, 8 * stated) == pytest.approx(stated, abs=slack)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_fault_counts_that_was_in_force_for_three_quarters_of_its_time(number: int) -> None:
+    plan, run = base()
+
+    def shorter(by: float) -> StreamMeasurements:
+        times = run.faults[number]
+        stop_s = times.stop_s - by * (times.fault.stop_s - times.fault.start_s)
+        return replace(run, faults=tuple(replace(t, stop_s=stop_s) if t is times else t for t in run.faults))
+
+    assert limit_of(plan, shorter, "was in force for", 0.0, 0.9) == pytest.approx(1 - CUT_SHORT, abs=1e-4)
+    assert "0.00 of" in str(why_invalid(plan, replace(run, faults=run.faults[:1])))
+    virtual = replace(shorter(0.9), fabric="simulator")
+    assert "in force" not in str(why_invalid(plan, virtual)), "in virtual time every fault lasts as long as planned"
+
+
+def test_a_loss_report_may_be_as_old_as_an_answer_can_wait_for() -> None:
+    plan, run = base()
+    told = np.array([0.5, 0.9, 1.3])
+    nothing = np.empty(0)
+
+    def older(age_s: float) -> StreamMeasurements:
+        none = nothing.astype(np.int64)
+        news = LossReportLog(
+            told_s=told, newest_s=told - [0.01, age_s, 0.02], block=none, symbol=none, lost_s=nothing, came_s=nothing
+        )
+        return replace(run, news=news)
+
+    found = limit_of(plan, older, "told the sender of packets sent", 0.0, 3.0)
+    longest_s = max(sum(plan.network.links[i].delay_s for i in path.links) for path in plan.forward.paths)
+    answer_s = 0.45 - plan.stream.report_interval_s - plan.stream.block_s
+    assert answer_s - 0.2 < found - 2 * longest_s <= answer_s + 1e-3
+
+
+@pytest.mark.parametrize(("field", "least"), [("unplanned_drops", 1)])
+def test_one_packet_dropped_at_a_full_queue_is_too_many(field: str, least: int) -> None:
+    plan, run = base()
+    assert why_invalid(plan, replace(run, health=replace(run.health, **{field: 0}))) is None
+    said = why_invalid(plan, replace(run, health=replace(run.health, **{field: least})))
+    assert f"{least} packets were dropped" in str(said)
+
+
+@pytest.mark.parametrize(("overlapping", "share"), [(False, 1e-4), (True, 1e-3)])
+def test_packets_lost_in_no_fault_are_a_ten_thousandth_at_most(overlapping: bool, share: float) -> None:
+    spans = "overlapping" if overlapping else "one after the other"
+    plan, run = finished(("down", "down"), spans, "fixed N", "")
+    calm = np.flatnonzero(run.received.time_s < 0.4)
+    allowed = int(share * len(run.sent.time_s))
+
+    def losing(count: int) -> str | None:
+        kept = np.delete(np.arange(len(run.received.time_s)), calm[:count])
+        received = replace(run.received, **{n: getattr(run.received, n)[kept] for n in ("time_s", "block", "symbol")})
+        return why_invalid(plan, replace(run, received=received))
+
+    assert losing(allowed) is None and f"{allowed + 1} of {len(run.sent.time_s)}" in str(losing(allowed + 1))
+
+
+def test_times_of_packets_that_met_no_impairment_are_held_against_the_machine() -> None:
+    """99 of 100 of them, and only where something is claimed of times."""
+    for words, timed in (("delay:0.02,jitter=0.01", True), ("loss:0.2", False)):
+        plan, run = impaired(words, "alone")
+        emulated = replace(run, fabric="emulation")
+        calm = run.received.time_s < 0.15
+
+        def slower(s: float, of: StreamMeasurements = emulated, which: Any = calm) -> StreamMeasurements:
+            return replace(of, received=replace(of.received, time_s=of.received.time_s + s * which))
+
+        if timed:
+            late = why_invalid(plan, slower(0.1))
+            assert "packets that met no impairment" in str(late) and "limit 5 ms" in str(late)
+        else:
+            assert "met no impairment" not in str(why_invalid(plan, slower(0.1)))
+        assert why_invalid(plan, slower(0.0)) is None
