@@ -27,6 +27,7 @@ from testbed.stream.path_delays import allowed_reaction_s, delay_to_fault_s, lon
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.prediction.active_faults import faulty_links, is_campaign
 from testbed.stream.prediction.block_size_policy import block_size_policy
+from topologies.impairments import mean_loss
 from topologies.network import Network, label_of
 
 WARM_UP_S = 1.6
@@ -78,7 +79,6 @@ def build_stream(requested: StreamOptions) -> StreamPlan:
     length_s = duration_s or max(ends, default=without) + parameters.playback_s + 0.4
     plan = replace(plan, faults=outlasting(scheduled, length_s), duration_s=length_s, route=route)
     check_plan(plan)
-    check_parity_comes(plan)
     return plan
 
 
@@ -117,7 +117,7 @@ def build_together(requests: Sequence[StreamOptions]) -> tuple[StreamPlan, ...]:
 
 def check_plan(plan: StreamPlan) -> None:
     """InputError for a plan that no stream can carry out."""
-    for check in (check_duration, check_faults_in_duration, check_rates, check_delays):
+    for check in (check_duration, check_faults_in_duration, check_rates, check_delays, check_parity_comes):
         check(plan)
 
 
@@ -328,15 +328,22 @@ def check_delays(plan: StreamPlan) -> None:
 
 
 def check_parity_comes(plan: StreamPlan) -> None:
-    """Raise InputError where a fault takes a share of the packets and a block's parity, sent next to the next block,
-    comes too late."""
+    """Raise InputError where a fault, an impaired link or a link that vanishes takes a share of the packets and a
+    block's parity, sent next to the next block, comes too late."""
     stream, least_s = plan.stream, 2 * plan.stream.block_s + longest_path_delay_s(plan)
-    hit = next((fault for fault in plan.faults if 0 < predicted_loss(plan, fault) < 1), None)
-    if hit is not None and stream.block_size is None and stream.playback_s < least_s - 1e-9:
+    if stream.block_size is not None or stream.playback_s >= least_s - 1e-9:
+        return
+    hit = [f"{label_of(fault.link)} fails" for fault in plan.faults if 0 < predicted_loss(plan, fault) < 1]
+    used = {plan.network.links[i].id: plan.network.links[i] for split in plan.splits for i in split.loaded}
+    hit += [f"{link.label} loses packets" for link in used.values() if mean_loss(link.impaired_by) > 0]
+    if plan.handover == "after":
+        hit += [f"{label_of(link)} vanishes" for change in plan.changes for link in change.vanished if link in used]
+    if hit:
         raise InputError(
-            f"{label_of(hit.link)} fails under a playback buffer of {stream.playback_s:g} s; a block of "
-            f"{stream.source_packets} packets takes {stream.block_s:g} s, and its parity as long again, so that the "
-            f"code could repair nothing in time: give a buffer of {least_s:g} {_OR_MORE}"
+            f"{hit[0]} under a playback buffer of {stream.playback_s:g} s; a block of "
+            f"{stream.source_packets} packets at {stream.rate_pps:g} packets/s takes {stream.block_s:g} s, and its "
+            f"parity as long again, so that the code could repair nothing in time: give a buffer of {least_s:g} "
+            f"{_OR_MORE}"
         )
 
 

@@ -48,6 +48,12 @@ def test_what_does_not_fit_together_is_refused(options: dict[str, object], words
         build_tunnel("ring:4", "s0", "s2", **options)  # type: ignore[arg-type]
 
 
+def test_a_flush_after_which_parity_comes_too_late_is_refused() -> None:
+    words = r"4 times the flush, and its parity takes 0\.1 s .* at most 0\.075 s, or a playback of 0\.5 s"
+    with pytest.raises(InputError, match=words):
+        build_tunnel("ring:4,delay_s=0.05", "s0", "s2", flush_s=0.1)
+
+
 def test_fragments_of_a_packet_are_one_flow_and_other_ports_another() -> None:
     assert flow_of_packet(udp(5)) != flow_of_packet(udp(6))
     assert flow_of_packet(udp(5, fragment=0x2000)) == flow_of_packet(udp(6, fragment=0x00B9))
