@@ -63,7 +63,9 @@ class TrialPlan:
 class RivalRun:
     """``source``, ``sink``: what the ends of the tunnel there counted and logged (none of direct): ``counters``,
     ``offered``, ``delivered`` as of ``testbed.api.tunnel``.
-    ``programs``: workload -> what it measured. ``lag_s``: by which the machine was late at worst."""
+    ``programs``: workload -> what it measured. ``lag_s``: by which the ends and the voice were late at worst;
+    ``queue_drops``: frames that found a queue of a link full, ``machine_drops``: of a switch, a socket or a device that
+    waited for a processor."""
 
     rival: str
     source: Any = None
@@ -71,6 +73,8 @@ class RivalRun:
     programs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     faults: tuple[FaultTimes, ...] = ()
     lag_s: float = 0.0
+    queue_drops: int = 0
+    machine_drops: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

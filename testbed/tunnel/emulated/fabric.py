@@ -68,23 +68,35 @@ class _Trial:
         """These workloads at once over one rival."""
         source, sink = self._hosts
         with ExitStack() as stack:
+            dropped = self._drops()
             tunnel = self._tunnel(stack, rival)
             address = sink.ip if tunnel is None else tunnel.addresses[self._plan.sink]
             place = programs.Place(
                 net=self._platform.network, source=source, sink=sink, address=address, folder=self._folder
             )
-            measured, faults, lag_s = self._measured(place, rival, workloads, command)
-            if tunnel is None:
-                return RivalRun(rival=rival, programs=measured, faults=faults, lag_s=lag_s)
-            ends = tunnel.results()
+            measured, start_s, faults, lag_s = self._measured(place, rival, workloads, command)
+            ends = {} if tunnel is None else tunnel.results()
+            queue_drops, machine_drops = (now - before for now, before in zip(self._drops(), dropped, strict=True))
+        for end in ends.values():
+            for log in (end["offered"], end["delivered"]):
+                log["at_s"] -= start_s - tunnel.start_s  # the clock of programs and faults
+                log["came_s"] -= start_s - tunnel.start_s
+        counted = [end["counters"] for end in ends.values()]
         return RivalRun(
             rival=rival,
-            source=ends[self._plan.source],
-            sink=ends[self._plan.sink],
+            source=ends.get(self._plan.source),
+            sink=ends.get(self._plan.sink),
             programs=measured,
             faults=faults,
-            lag_s=max(lag_s, *(end["counters"]["worst_receive_lag_s"] for end in ends.values())),
+            lag_s=max(lag_s, *(one["worst_receive_lag_s"] for one in counted)) if counted else lag_s,
+            queue_drops=queue_drops,
+            machine_drops=machine_drops + sum(one["socket_drops"] + one["device_drops"] for one in counted),
         )
+
+    def _drops(self) -> tuple[int, int]:
+        """Frames that found a queue of a link full so far, and the socket of a switch."""
+        queues = self._platform.network.link_counters().values()
+        return sum(drops for _, _, drops in queues), sum(self._platform.switch_drops())
 
     def _tunnel(self, stack: ExitStack, rival: str) -> RunningTunnel | None:
         if rival == "direct":
@@ -109,8 +121,9 @@ class _Trial:
 
     def _measured(
         self, place: programs.Place, rival: str, workloads: tuple[str, ...], command: tuple[str, ...]
-    ) -> tuple[dict[str, Any], Any, float]:
-        """What each program measured, when faults were in force, and how late the voice was sent at worst."""
+    ) -> tuple[dict[str, Any], float, Any, float]:
+        """What each program measured, time zero, when faults were in force since, and how late the voice was sent at
+        worst."""
         plan = self._plan
         with ExitStack() as stack:
             voice = None
@@ -143,7 +156,7 @@ class _Trial:
                 found["command"] = {"exit_code": own.poll()}
             lag_s = self._voice(voice, found)
             schedule.join()
-            return found, schedule.times(), lag_s
+            return found, start_s, schedule.times(), lag_s
 
     def _voice(self, voice: EndpointProcess | None, found: dict[str, Any]) -> float:
         if voice is None:

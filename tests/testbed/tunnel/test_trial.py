@@ -31,6 +31,12 @@ def log(times: np.ndarray, keep: slice = slice(None)) -> Any:
     return found[keep]
 
 
+def under_faults(plan: TrialPlan) -> Any:
+    """Numbers of the packets that are sent while something is broken."""
+    at_s = np.arange(500) * 0.02
+    return np.flatnonzero(np.any([(at_s >= f.start_s) & (at_s < f.ends_s) for f in plan.faults], axis=0))
+
+
 def run_of(plan: TrialPlan, rival: str, *, lost: int = 0, mos_delay_s: float = 0.01) -> RivalRun:
     """A run as it is predicted, but for so many packets lost after the code, and voice that late."""
     faults = tuple(FaultTimes(fault=f, start_s=f.start_s, stop_s=f.stop_s) for f in plan.faults)
@@ -41,7 +47,8 @@ def run_of(plan: TrialPlan, rival: str, *, lost: int = 0, mos_delay_s: float = 0
         voice["delay_s"][:missed] = [float("inf")] * missed
         return RivalRun(rival=rival, programs={"voip": voice}, faults=faults)
     offered = log(np.arange(500) * 0.02)
-    delivered = log(np.arange(500) * 0.02 + 0.001, slice(lost, None))
+    delivered = np.delete(log(np.arange(500) * 0.02 + 0.001), under_faults(plan)[:lost])
+    delivered["came_s"] = delivered["at_s"]
     counters = {"wire_bytes": prediction.wire_bytes(plan, offered), "processor_share": 0.1}
     came = {"wire_bytes": 30_000, "recovered": max(0, missed - lost), "report_bytes": 0}
     programs = {"voip": voice, "ping": {"sent": 500, "lost": lost}}
@@ -88,6 +95,59 @@ def test_faults_that_did_not_come_and_bytes_that_nobody_predicted_fail(plan: Tri
     assert {"faults-came", "wire-bytes"} <= {check.key for check in verdict.checks if check.outcome == "fails"}
     late = judge_trial(plan, TrialMeasurements(runs=(replace(good, lag_s=1.0),))).verdict
     assert late.invalid is not None and late.exit_code == 4
+
+
+def spoilt(plan: TrialPlan, run: RivalRun, as_rival: str) -> RivalRun:
+    """What a run sent and lost, as the other rival would have."""
+    other = predict_rival(plan, as_rival)
+    counters = {**run.source["counters"], "wire_bytes": other.wire_bytes(plan, run.source["offered"])}
+    missed = round(500 * other.original_loss)
+    log = (
+        run.sink["delivered"] if as_rival == "static" else np.delete(run.sink["delivered"], under_faults(plan)[:missed])
+    )
+    source, sink = {**run.source, "counters": counters}, {**run.sink, "delivered": log}
+    return replace(run, source=source, sink={**sink, "counters": {**run.sink["counters"], "recovered": 0}})
+
+
+@pytest.mark.parametrize(
+    ("rival", "as_rival", "keys"),
+    [
+        ("static", "none", {"wire-bytes", "lost"}),
+        ("adaptive", "none", {"wire-bytes", "lost"}),
+        ("none", "static", {"wire-bytes"}),
+    ],
+)
+def test_a_run_as_of_its_rival_fails(plan: TrialPlan, rival: str, as_rival: str, keys: set[str]) -> None:
+    lost = round(500 * predict_rival(plan, rival).most_loss)
+    good = run_of(plan, rival, lost=lost)
+    checks = judge_trial(plan, TrialMeasurements(runs=(good,))).verdict.checks
+    assert not keys & {check.key for check in checks if check.outcome == "fails"}
+    assert all(check.rival is not None for check in checks if check.key in keys)
+    checks = judge_trial(plan, TrialMeasurements(runs=(spoilt(plan, good, as_rival),))).verdict.checks
+    assert keys <= {check.key for check in checks if check.outcome == "fails"}
+
+
+def test_a_machine_that_dropped_or_held_packets_leaves_nothing_to_judge(plan: TrialPlan) -> None:
+    good = run_of(plan, "adaptive")
+    log = good.sink["delivered"]
+    held, gone = log.copy(), np.delete(log, 20)
+    held["came_s"][100] += 0.2
+    lost = {**good.sink["counters"], "recovered": good.sink["counters"]["recovered"] - 1}
+    cases = {
+        "": good,
+        "3 packets were dropped by a switch": replace(good, machine_drops=3),
+        "7 packets were dropped at a full queue": replace(good, queue_drops=7),
+        "packets lay 201 ms in the switches": replace(good, sink={**good.sink, "delivered": held}),
+        "1 packets were dropped in no planned fault": replace(
+            good, sink={**good.sink, "delivered": gone, "counters": lost}
+        ),
+    }
+    for words, run in cases.items():
+        verdict = judge_trial(plan, TrialMeasurements(runs=(run,))).verdict
+        assert (words in (verdict.invalid or "")) and (verdict.exit_code == 4) == bool(words), verdict.invalid
+    own = replace(plan, command=("iperf3",))
+    assert judge_trial(own, TrialMeasurements(runs=(cases["7 packets were dropped at a full queue"],))).verdict.passed
+    assert judge_trial(own, TrialMeasurements(runs=(replace(good, machine_drops=3),))).verdict.exit_code == 4
 
 
 def test_a_missing_program_leaves_its_check_open_and_says_what_to_install(plan: TrialPlan) -> None:
