@@ -23,6 +23,7 @@ from topologies.text.json_types import JsonObject
 MAX_LAG_S = 0.1
 MAX_UNPLANNED, _GUARD_S = 1e-4, 0.1
 """Share of packets that may be lost in no planned fault; what was sent so near to one is not counted."""
+_PICTURE_KEYS = {"identical": "frames", "ssim": "ssim"}
 _HINT = "leave the machine to this run, or take fewer workloads or a lower --udp-rate"
 _STEP_S = 1.0
 _LOSS_TOLERANCE, _WIRE_TOLERANCE = 0.03, 0.12
@@ -252,13 +253,16 @@ def _program_checks(row: JsonObject, uncoded: JsonObject, about: str) -> Iterato
                 rival_is="split, without code" if rival else "none: nothing was lost without code, or it did not run",
                 key=f"{name}-lost", about=about,
             ).of(row[name]["sent"])  # fmt: skip
-    if "video" in row:
-        rival = uncoded.get("video", {}).get("identical")
-        yield Check.at_least(
-            "frames of the picture that came as they were sent, adaptive", row["video"]["frames"],
-            row["video"]["identical"], rival=rival, rival_is="split, without code" if rival else "none: it did not run",
-            key="frames", about=about,
-        ).of(row["video"]["frames"])  # fmt: skip
+    for name, what, least in (
+        ("identical", "frames of the picture that came as they were sent", row.get("video", {}).get("frames")),
+        ("ssim", "structural similarity (SSIM) of the picture", 1.0),
+    ):
+        if "video" in row and row["video"].get(name) is not None:
+            rival = uncoded.get("video", {}).get(name)
+            yield Check.at_least(
+                f"{what}, adaptive", least, row["video"][name], rival=rival, key=_PICTURE_KEYS[name], about=about,
+                rival_is="split, without code" if rival is not None else "none: it did not run",
+            ).of(row["video"]["frames"])  # fmt: skip
 
 
 def _document(plan: TrialPlan, run: TrialMeasurements, modes: Sequence[JsonObject], verdict: Verdict) -> JsonObject:
@@ -282,10 +286,15 @@ def _document(plan: TrialPlan, run: TrialMeasurements, modes: Sequence[JsonObjec
 
 
 def _stored(run: TrialMeasurements, document: JsonObject) -> JsonObject:
-    """What is kept: the document, and the opinion of voice over time, for its figure."""
+    """What is kept: the document, and the opinion of voice and the picture's quality over time, for their figures."""
     opinions = {
         one.rival: opinions_over_time(one.programs["voip"]["sent_s"], one.programs["voip"]["delay_s"], _STEP_S)
         for one in run.runs
         if one.programs.get("voip", {}).get("sent_s")
     }
-    return {k: v for k, v in document.items() if k != "verdict"} | {"opinions": opinions}
+    pictures = {
+        one.rival: video["psnr_db_over_time"]
+        for one in run.runs
+        if (video := one.programs.get("video", {})).get("psnr_db_over_time")
+    }
+    return {k: v for k, v in document.items() if k != "verdict"} | {"opinions": opinions, "pictures": pictures}

@@ -60,7 +60,9 @@ class _Trial:
         found = self._over(rival, together, self._plan.command) if together or self._plan.command else None
         if "tcp" in self._plan.workloads:
             alone = self._over(rival, ("tcp",), ())
-            found = alone if found is None else replace(found, programs={**found.programs, **alone.programs})
+            other = programs.without_bbr() or self._over(rival, (programs.BBR,), ()).programs[programs.BBR]
+            tcp = {"tcp": {**alone.programs["tcp"], "bbr": other}}
+            found = replace(alone if found is None else found, programs={**(found or alone).programs, **tcp})
         assert found is not None
         return found
 
@@ -75,12 +77,8 @@ class _Trial:
                 net=self._platform.network, source=source, sink=sink, address=address, folder=self._folder
             )
             measured, start_s, faults, lag_s = self._measured(place, rival, workloads, command)
-            ends = {} if tunnel is None else tunnel.results()
+            ends = {} if tunnel is None else tunnel.results(start_s)
             queue_drops, machine_drops = (now - before for now, before in zip(self._drops(), dropped, strict=True))
-        for end in ends.values():
-            for log in (end["offered"], end["delivered"]):
-                log["at_s"] -= start_s - tunnel.start_s  # the clock of programs and faults
-                log["came_s"] -= start_s - tunnel.start_s
         counted = [end["counters"] for end in ends.values()]
         return RivalRun(
             rival=rival,

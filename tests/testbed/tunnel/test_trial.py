@@ -37,7 +37,15 @@ def under_faults(plan: TrialPlan) -> Any:
     return np.flatnonzero(np.any([(at_s >= f.start_s) & (at_s < f.ends_s) for f in plan.faults], axis=0))
 
 
-def run_of(plan: TrialPlan, rival: str, *, lost: int = 0, mos_delay_s: float = 0.01) -> RivalRun:
+def run_of(
+    plan: TrialPlan,
+    rival: str,
+    *,
+    lost: int = 0,
+    mos_delay_s: float = 0.01,
+    same_frames: int = 250,
+    ssim: float = 1.0,
+) -> RivalRun:
     """A run as it is predicted, but for so many packets lost after the code, and voice that late."""
     faults = tuple(FaultTimes(fault=f, start_s=f.start_s, stop_s=f.stop_s) for f in plan.faults)
     voice = {"sent_s": [0.02 * k for k in range(500)], "delay_s": [mos_delay_s] * 500}
@@ -51,7 +59,8 @@ def run_of(plan: TrialPlan, rival: str, *, lost: int = 0, mos_delay_s: float = 0
     delivered["came_s"] = delivered["at_s"]
     counters = {"wire_bytes": prediction.wire_bytes(plan, offered), "processor_share": 0.1}
     came = {"wire_bytes": 30_000, "recovered": max(0, missed - lost), "report_bytes": 0}
-    programs = {"voip": voice, "ping": {"sent": 500, "lost": lost}}
+    video = {"frames": 250, "identical": same_frames, "ssim": ssim}
+    programs = {"voip": voice, "ping": {"sent": 500, "lost": lost}, "video": video}
     source = {"counters": counters, "offered": offered, "delivered": offered[:100]}
     sink = {"counters": came, "offered": offered[:100], "delivered": delivered}
     return RivalRun(rival=rival, source=source, sink=sink, programs=programs, faults=faults)
@@ -60,7 +69,8 @@ def run_of(plan: TrialPlan, rival: str, *, lost: int = 0, mos_delay_s: float = 0
 def measured(plan: TrialPlan, **adaptive: Any) -> TrialMeasurements:
     lost = {rival: round(500 * predict_rival(plan, rival).most_loss) for rival in plan.rivals}
     runs = [run_of(plan, rival, lost=lost[rival]) for rival in plan.rivals[:-1]]
-    runs[1] = replace(runs[1], programs={**runs[1].programs, "voip": {"sent_s": [0.0], "delay_s": [1.0]}})
+    worse = {"voip": {"sent_s": [0.0], "delay_s": [1.0]}, "video": {"frames": 250, "identical": 90, "ssim": 0.8}}
+    runs[1] = replace(runs[1], programs={**runs[1].programs, **worse})
     return TrialMeasurements(runs=(*runs, run_of(plan, "adaptive", **adaptive)))
 
 
@@ -71,7 +81,7 @@ def test_a_run_as_predicted_passes_and_tells_every_rival(plan: TrialPlan) -> Non
     assert judged.rows[3]["lost"] == 0 < judged.rows[1]["lost"]
     direct, none, _, adaptive = judged.document["modes"]
     assert adaptive["packets"] == 600 and none["lost"] == judged.rows[1]["lost"] and set(adaptive["workloads"]) == {
-        "voip", "ping"
+        "voip", "ping", "video"
     }  # fmt: skip
     assert adaptive["wire_ratio"] == pytest.approx((adaptive["wire_ratio_predicted"] * 60_000) / 60_000, rel=0.5)
     assert direct["packets"] == 500 and direct["originals_lost_fraction"] == pytest.approx(0.3)
@@ -79,7 +89,14 @@ def test_a_run_as_predicted_passes_and_tells_every_rival(plan: TrialPlan) -> Non
 
 
 @pytest.mark.parametrize(
-    ("wrong", "key"), [({"lost": 3}, "lost"), ({"lost": 3}, "ping-lost"), ({"mos_delay_s": 0.5}, "mos")]
+    ("wrong", "key"),
+    [
+        ({"lost": 3}, "lost"),
+        ({"lost": 3}, "ping-lost"),
+        ({"mos_delay_s": 0.5}, "mos"),
+        ({"same_frames": 249}, "frames"),
+        ({"ssim": 0.99}, "ssim"),
+    ],
 )
 def test_what_went_wrong_under_the_code_fails_its_check(plan: TrialPlan, wrong: dict[str, Any], key: str) -> None:
     verdict = judge_trial(plan, measured(plan, **wrong)).verdict
