@@ -135,7 +135,7 @@ def outcome(plan: TrialPlan, place: Place, workload: str) -> Mapping[str, Any]:
     if workload == "udp":
         total = end["sum"]
         return {"sent": total["packets"], "lost": total["lost_packets"], "jitter_ms": round(total["jitter_ms"], 3)}
-    rates = [one["sum"]["bits_per_second"] for one in document["intervals"]]
+    rates: list[float] = [one["sum"]["bits_per_second"] for one in document["intervals"]]
 
     def mean_bps(start_s: float, stop_s: float) -> int:
         part = rates[round(start_s / _RATE_EVERY_S) : round(stop_s / _RATE_EVERY_S)]
