@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -74,7 +75,7 @@ def _overload(plan: TrialPlan, run: RivalRun) -> str | None:
         first_exceeded(late[:1], _HINT),
         _dropped(run.machine_drops, "by a switch, a socket or a device that waited for a processor"),
     ]
-    if not plan.command:
+    if not plan.command and not plan.only_tcp:
         reasons += [
             first_exceeded(late, _HINT),
             _dropped(run.queue_drops, "at a full queue of a link"),
@@ -197,6 +198,10 @@ def _checks(
     if run.source is None:
         yield from _direct_checks(plan, row, about)
         return
+    if rival == "adaptive" and prediction.most_loss == 0:
+        yield from _tcp_checks(row.get("tcp", {}), rows.get("direct", {}).get("tcp", {}), prediction, about)
+    if plan.only_tcp:
+        return
     packets = row["packets"]
     if plan.faults:
         yield Check.equal(
@@ -235,6 +240,24 @@ def _direct_checks(plan: TrialPlan, row: JsonObject, about: str) -> Iterator[Che
             tolerance=_LOSS_TOLERANCE, rival=0.0 if predicted > _LOSS_TOLERANCE else None, rival_is="no failure",
             key="original-loss", about=about,
         ).of(voice["sent"])  # fmt: skip
+
+
+def _tcp_checks(
+    tcp: Mapping[str, Any], direct: Mapping[str, Any], prediction: RivalPrediction, about: str
+) -> Iterator[Check]:
+    """TCP goes on in the longest failure, at half of the rate at least that N leaves it."""
+
+    def share(found: Mapping[str, Any]) -> float | None:
+        longest = max(found.get("failures", ()), key=lambda one: one["lasts_s"], default=None)
+        return longest and round(longest["bps"] / max(1, found["goodput_bps"]), 3)
+
+    if (measured := share(tcp)) is not None:
+        start_s = max(tcp["failures"], key=lambda one: one["lasts_s"])["start_s"]
+        least, rival = prediction.block_size(0.0) / prediction.block_size(start_s) / 2, share(direct)
+        yield Check.at_least(
+            "rate of TCP in the longest failure over its mean, adaptive", round(least, 3), measured,
+            rival=rival, rival_is="one path" if rival is not None else "none: it did not run", key="tcp", about=about,
+        ).of(tcp["goodput_bps"])  # fmt: skip
 
 
 def _program_checks(row: JsonObject, uncoded: JsonObject, about: str) -> Iterator[Check]:

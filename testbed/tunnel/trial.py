@@ -54,6 +54,11 @@ class TrialPlan:
     def sink(self) -> str:
         return self.tunnel.there.sink
 
+    @property
+    def only_tcp(self) -> bool:
+        """Whether nothing goes but what fills every link, so that packets are lost to queues on purpose."""
+        return self.workloads == ("tcp",) and not self.command
+
     def epochs(self) -> tuple[Epoch, ...]:
         """Times between which links fail and are repaired, of the split way there."""
         return planned_epochs(replace(self.tunnel.there, faults=self.faults, duration_s=self.duration_s))

@@ -167,6 +167,20 @@ def test_a_machine_that_dropped_or_held_packets_leaves_nothing_to_judge(plan: Tr
     assert judge_trial(own, TrialMeasurements(runs=(replace(good, machine_drops=3),))).verdict.exit_code == 4
 
 
+def test_tcp_alone_is_judged_by_its_rate_in_failures_not_by_packets_of_full_queues(plan: TrialPlan) -> None:
+    alone = replace(plan, workloads=("tcp",))
+
+    def run(rival: str, bps: int) -> RivalRun:
+        tcp = {"goodput_bps": 10_000_000, "failures": [{"start_s": 7.0, "lasts_s": 1.5, "bps": bps}]}
+        return replace(run_of(plan, rival), queue_drops=0 if rival == "direct" else 9, programs={"tcp": tcp})
+
+    runs = (run("direct", 0), run("adaptive", 9_000_000))
+    assert judge_trial(alone, TrialMeasurements(runs=runs)).verdict.passed
+    stalled = judge_trial(alone, TrialMeasurements(runs=(runs[0], run("adaptive", 1_000_000)))).verdict
+    assert [check.key for check in stalled.checks if check.outcome == "fails"] == ["tcp"]
+    assert stalled.checks[-1].rival == 0 and stalled.invalid is None
+
+
 def test_a_missing_program_leaves_its_check_open_and_says_what_to_install(plan: TrialPlan) -> None:
     run = replace(measured(plan), missing={"tcp": "iperf3"})
     verdict = judge_trial(plan, run).verdict
