@@ -238,17 +238,22 @@ def random_faults(plan: StreamPlan, faults: PoissonFaults) -> tuple[Fault, ...]:
     return poisson_faults(loaded, faults, until_s=until, seed=plan.seed)
 
 
-def check_rates(plan: StreamPlan) -> None:
-    """Raise InputError where the coded stream, at the largest N that its faults call for, fills a link past 90 %."""
-    parameters, wire_bps = plan.stream, _largest_wire_bps(plan)
-    heaviest = {i: max(float(split.load(i)) for split in plan.splits) for split in plan.splits for i in split.loaded}
-    for i in sorted(heaviest):
-        link, need = plan.network.links[i], wire_bps * heaviest[i]
+def check_rates(*plans: StreamPlan) -> None:
+    """Raise InputError where the coded streams of one network, at the largest N that their faults call for, fill a link
+    past 90 %."""
+    needed: dict[int, float] = {}
+    for plan in plans:
+        wire_bps = _wire_bps(plan, _largest_planned(plan))
+        loaded = {i: max(float(one.load(i)) for one in plan.splits) for split in plan.splits for i in split.loaded}
+        needed |= {i: needed.get(i, 0.0) + wire_bps * load for i, load in loaded.items()}
+    who = f"stream at {plans[0].stream.rate_pps:g} packets/s and its largest N puts"
+    who = who if len(plans) == 1 else "streams at once: they put"
+    for i, need in sorted(needed.items()):
+        link = plans[0].network.links[i]
         if need > _FULL * link.capacity_bps:
             raise InputError(
-                f"stream at {parameters.rate_pps:g} packets/s and its largest N puts {need / 1e6:.2f} Mbit/s on "
-                f"{link.label}, which carries {link.capacity_bps / 1e6:g}; lower the rate or the symbol size, or raise "
-                "the capacity"
+                f"{who} {need / 1e6:.2f} Mbit/s on {link.label}, which carries {link.capacity_bps / 1e6:g}; lower the "
+                "rate or the symbol size, or raise the capacity"
             )
 
 
@@ -282,18 +287,7 @@ def check_concurrent(plans: Sequence[StreamPlan]) -> None:
     for holds, wrong in checks:
         if not holds:
             raise InputError(f"streams at once: {wrong}")
-    for number, link in enumerate(first.network.links):
-        need = sum(_largest_wire_bps(plan) * float(plan.forward.load(number)) for plan in plans)
-        if need > _FULL * link.capacity_bps:
-            raise InputError(
-                f"streams at once: they put {need / 1e6:.2f} Mbit/s on {link.label}, which carries "
-                f"{link.capacity_bps / 1e6:g}; lower their rates or raise the capacity"
-            )
-
-
-def _largest_wire_bps(plan: StreamPlan) -> float:
-    """Bits a second that the sender puts on the wire at the largest N that its plan's faults call for."""
-    return _wire_bps(plan, _largest_planned(plan))
+    check_rates(*plans)
 
 
 def _largest_planned(plan: StreamPlan) -> int:

@@ -24,7 +24,7 @@ from topologies.text.json_types import JsonObject
 MAX_LAG_S = 0.1
 MAX_UNPLANNED, _GUARD_S = 1e-4, 0.1
 """Share of packets that may be lost in no planned fault; what was sent so near to one is not counted."""
-_PICTURE_KEYS = {"identical": "frames", "ssim": "ssim"}
+_KEYS = {"mos": "mos", "identical": "frames", "ssim": "ssim"}
 _HINT = "leave the machine to this run, or take fewer workloads or a lower --udp-rate"
 _STEP_S = 1.0
 _LOSS_TOLERANCE, _WIRE_TOLERANCE = 0.03, 0.12
@@ -57,20 +57,12 @@ def _overload(plan: TrialPlan, run: RivalRun) -> str | None:
     """Why a rival's run says nothing, or None: an end was late, packets lay in switches, or were dropped there, in
     queues or in no planned fault. A program of the user's may fill the links on purpose."""
     waited_s, outside = _unplanned(plan, run)
-    late = (
-        TimingError(
-            name="ends",
-            description="an end of the tunnel or the voice was {was} late",
-            measured=run.lag_s,
-            limit=MAX_LAG_S,
-        ),
-        TimingError(
-            name="switches",
-            description="packets lay {was} in the switches, which hold none in theory",
-            measured=waited_s,
-            limit=MAX_LAG * plan.tunnel.there.stream.playback_s,
-        ),
+    held_s = MAX_LAG * plan.tunnel.there.stream.playback_s
+    lateness = (
+        ("ends", "an end of the tunnel or the voice was {was} late", run.lag_s, MAX_LAG_S),
+        ("switches", "packets lay {was} in the switches, which hold none in theory", waited_s, held_s),
     )
+    late = [TimingError(name=name, description=words, measured=was, limit=most) for name, words, was, most in lateness]
     reasons = [
         first_exceeded(late[:1], _HINT),
         _dropped(run.machine_drops, "by a switch, a socket or a device that waited for a processor"),
@@ -94,9 +86,7 @@ def _unplanned(plan: TrialPlan, run: RivalRun) -> tuple[float, int]:
     code seems to have recovered.)"""
     if run.source is None or any(link.impairments for link in plan.network.links):
         return 0.0, 0
-    sent, came = run.source["offered"], run.sink["delivered"]
-    names = ["flow", "number"]
-    _, at, place = np.intersect1d(sent[names], came[names], return_indices=True)
+    sent, came, at, place = _matched(run)
     own = ~came["recovered"][place]
     waited_s = float((came["came_s"][place] - sent["at_s"][at])[own].max(initial=0.0))
     missing = np.ones(len(sent), dtype=np.bool_)
@@ -105,6 +95,12 @@ def _unplanned(plan: TrialPlan, run: RivalRun) -> tuple[float, int]:
         missing &= (sent["at_s"] < one.start_s - _GUARD_S) | (sent["at_s"] > one.stop_s + _GUARD_S)
     outside = int(missing.sum()) - int(run.sink["counters"].get("unused_sources", 0))
     return waited_s - longest_path_delay_s(plan.tunnel.there), max(0, outside - int(MAX_UNPLANNED * len(sent)))
+
+
+def _matched(run: RivalRun) -> tuple[Any, Any, Any, Any]:
+    """Packets offered at the source and delivered at the sink, and the places in either of those that came."""
+    sent, came, names = run.source["offered"], run.sink["delivered"], ["flow", "number"]
+    return sent, came, *np.intersect1d(sent[names], came[names], return_indices=True)[1:]
 
 
 def _row(plan: TrialPlan, run: RivalRun, prediction: RivalPrediction) -> JsonObject:
@@ -175,14 +171,10 @@ def _mode(plan: TrialPlan, run: RivalRun, row: JsonObject, prediction: RivalPred
 
 def _delays_s(run: RivalRun) -> JsonObject:
     """From the program that sent a packet to the one that gets it, by percentile."""
-    sent, came = (
-        {(flow, number): at_s for flow, number, at_s in log[["flow", "number", "at_s"]].tolist()}
-        for log in (run.source["offered"], run.sink["delivered"])
-    )
-    delays = [at_s - sent[key] for key, at_s in came.items() if key in sent]
-    if not delays:
+    sent, came, at, place = _matched(run)
+    if not len(at):
         return {}
-    found = np.percentile(delays, [50, 95, 99, 100])
+    found = np.percentile(came["at_s"][place] - sent["at_s"][at], [50, 95, 99, 100])
     return dict(zip(("median", "p95", "p99", "worst"), np.round(found, 5).tolist(), strict=True))
 
 
@@ -196,7 +188,10 @@ def _checks(
             key="faults-came", about=about,
         )  # fmt: skip
     if run.source is None:
-        yield from _direct_checks(plan, row, about)
+        if plan.faults and "voip" in row:
+            voice = row["voip"]
+            share = voice["lost"] / max(1, voice["sent"])
+            yield _loss_check("voice packets lost, direct", prediction, share, about).of(voice["sent"])
         return
     if rival == "adaptive" and prediction.most_loss == 0:
         yield from _tcp_checks(row.get("tcp", {}), rows.get("direct", {}).get("tcp", {}), prediction, about)
@@ -204,20 +199,12 @@ def _checks(
         return
     packets = row["packets"]
     if plan.faults:
-        yield Check.equal(
-            f"share of packets that the network lost, {rival}", prediction.original_loss, row["original_loss"],
-            tolerance=_LOSS_TOLERANCE, rival=0.0 if prediction.original_loss > _LOSS_TOLERANCE else None,
-            rival_is="no failure", key="original-loss", about=about,
-        ).of(packets)  # fmt: skip
-    if prediction.most_loss == 0:
-        without = round(prediction.original_loss * packets)
-        yield Check.equal(
-            f"packets lost after the code, {rival}", 0, row["lost"], rival=without if without else None,
-            rival_is="no code" if without else "no failure, so that nothing was to be lost", key="lost", about=about,
-        ).of(packets)  # fmt: skip
-    elif rival == "static":
-        most, without = row["predicted_most_lost"] + _LOSS_TOLERANCE * packets, prediction.original_loss * packets
-        yield Check.at_most(
+        words = f"packets that the network lost, {rival}"
+        yield _loss_check(words, prediction, row["original_loss"], about).of(packets)
+    if prediction.most_loss == 0 or rival == "static":
+        most = row["predicted_most_lost"] + _LOSS_TOLERANCE * packets if prediction.most_loss else 0
+        without, made = round(prediction.original_loss * packets), Check.at_most if most else Check.equal
+        yield made(
             f"packets lost after the code, {rival}", most, row["lost"], rival=without if without > most else None,
             rival_is="no code" if without > most else "none: no code would lose no more", key="lost", about=about,
         ).of(packets)  # fmt: skip
@@ -231,15 +218,12 @@ def _checks(
         yield from _program_checks(row, rows.get("none", {}), about)
 
 
-def _direct_checks(plan: TrialPlan, row: JsonObject, about: str) -> Iterator[Check]:
-    """Voice over the one path is lost while it is cut."""
-    if plan.faults and "voip" in row:
-        voice, predicted = row["voip"], row["predicted_original_loss"]
-        yield Check.equal(
-            "share of voice packets lost, direct", predicted, voice["lost"] / max(1, voice["sent"]),
-            tolerance=_LOSS_TOLERANCE, rival=0.0 if predicted > _LOSS_TOLERANCE else None, rival_is="no failure",
-            key="original-loss", about=about,
-        ).of(voice["sent"])  # fmt: skip
+def _loss_check(what: str, prediction: RivalPrediction, measured: float, about: str) -> Check:
+    told = prediction.original_loss > _LOSS_TOLERANCE
+    return Check.equal(
+        f"share of {what}", prediction.original_loss, measured, tolerance=_LOSS_TOLERANCE, rival=0.0 if told else None,
+        rival_is="no failure", key="original-loss", about=about,
+    )  # fmt: skip
 
 
 def _tcp_checks(
@@ -262,30 +246,25 @@ def _tcp_checks(
 
 def _program_checks(row: JsonObject, uncoded: JsonObject, about: str) -> Iterator[Check]:
     """What programs make of the coded tunnel, held against the same without code."""
-    if "voip" in row:
-        rival = uncoded.get("voip", {}).get("mos")
-        yield Check.at_least(
-            "mean opinion score of voice, adaptive", SATISFIED_MOS, row["voip"]["mos"], rival=rival,
-            rival_is="split, without code" if rival else "none: that rival did not run", key="mos", about=about,
-        ).of(row["voip"]["sent"])  # fmt: skip
-    for name, what in (("ping", "echoes lost"), ("udp", "datagrams of iperf3 lost")):
-        if name in row and "sent" in row[name]:
-            rival = uncoded.get(name, {}).get("lost")
-            yield Check.equal(
-                f"{what}, adaptive", 0, row[name]["lost"], rival=rival or None,
-                rival_is="split, without code" if rival else "none: nothing was lost without code, or it did not run",
-                key=f"{name}-lost", about=about,
-            ).of(row[name]["sent"])  # fmt: skip
-    for name, what, least in (
-        ("identical", "frames of the picture that came as they were sent", row.get("video", {}).get("frames")),
-        ("ssim", "structural similarity (SSIM) of the picture", 1.0),
+    frames = row.get("video", {}).get("frames")
+    for workload, figure, what, least in (
+        ("voip", "mos", "mean opinion score of voice", SATISFIED_MOS),
+        ("ping", "lost", "echoes lost", 0),
+        ("udp", "lost", "datagrams of iperf3 lost", 0),
+        ("video", "identical", "frames of the picture that came as they were sent", frames),
+        ("video", "ssim", "structural similarity (SSIM) of the picture", 1.0),
     ):
-        if "video" in row and row["video"].get(name) is not None:
-            rival = uncoded.get("video", {}).get(name)
-            yield Check.at_least(
-                f"{what}, adaptive", least, row["video"][name], rival=rival, key=_PICTURE_KEYS[name], about=about,
-                rival_is="split, without code" if rival is not None else "none: it did not run",
-            ).of(row["video"]["frames"])  # fmt: skip
+        found = row.get(workload, {})
+        if found.get(figure) is None:
+            continue
+        made = Check.equal if figure == "lost" else Check.at_least
+        rival = uncoded.get(workload, {}).get(figure)
+        rival = None if figure == "lost" and not rival else rival
+        yield made(
+            f"{what}, adaptive", least, found[figure], rival=rival, key=_KEYS.get(figure, f"{workload}-{figure}"),
+            rival_is="none: no loss without code, or it did not run" if rival is None else "split, without code",
+            about=about,
+        ).of(found["frames" if workload == "video" else "sent"])  # fmt: skip
 
 
 def _document(plan: TrialPlan, run: TrialMeasurements, modes: Sequence[JsonObject], verdict: Verdict) -> JsonObject:
@@ -310,14 +289,10 @@ def _document(plan: TrialPlan, run: TrialMeasurements, modes: Sequence[JsonObjec
 
 def _stored(run: TrialMeasurements, document: JsonObject) -> JsonObject:
     """What is kept: the document, and the opinion of voice and the picture's quality over time, for their figures."""
-    opinions = {
-        one.rival: opinions_over_time(one.programs["voip"]["sent_s"], one.programs["voip"]["delay_s"], _STEP_S)
-        for one in run.runs
-        if one.programs.get("voip", {}).get("sent_s")
-    }
-    pictures = {
-        one.rival: video["psnr_db_over_time"]
-        for one in run.runs
-        if (video := one.programs.get("video", {})).get("psnr_db_over_time")
-    }
-    return {k: v for k, v in document.items() if k != "verdict"} | {"opinions": opinions, "pictures": pictures}
+    curves: dict[str, JsonObject] = {"opinions": {}, "pictures": {}}
+    for one in run.runs:
+        if (voice := one.programs.get("voip", {})).get("sent_s"):
+            curves["opinions"][one.rival] = opinions_over_time(voice["sent_s"], voice["delay_s"], _STEP_S)
+        if picture := one.programs.get("video", {}).get("psnr_db_over_time"):
+            curves["pictures"][one.rival] = picture
+    return {k: v for k, v in document.items() if k != "verdict"} | curves

@@ -17,18 +17,17 @@ from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.errors import CapabilityError
 from testbed.machines.adapters.platform import Here, here, timely
-from testbed.model.progress import CounterReading, Progress, ReportProgress
+from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import wire
 from testbed.openflow.rules import stream_rules
 from testbed.stream.emulated.endpoints import EndpointProcess
+from testbed.stream.emulated.watching import watch_run
 from testbed.tunnel.emulated import programs
 from testbed.tunnel.emulated.tunnel import Rules, RunningTunnel, running_tunnel
 from testbed.tunnel.emulated.voice import voice_process
 from testbed.tunnel.trial import RivalRun, TrialMeasurements, TrialPlan
 
 _LEAD_S, _REST_S = 0.5, 1.5
-_VIDEO_ENDS_S = 1.5
-"""Before a run's end: ffmpeg takes its time to begin."""
 
 
 def emulate_trial(plan: TrialPlan, report_progress: ReportProgress | None = None) -> TrialMeasurements:
@@ -43,7 +42,7 @@ def emulate_trial(plan: TrialPlan, report_progress: ReportProgress | None = None
         folder = Path(name)
         if "video" in plan.workloads:
             report(Progress(done_s=0, total_s=1, doing="making the clip"))
-            programs.make_clip(folder, plan.duration_s - _VIDEO_ENDS_S)
+            programs.make_clip(folder, plan.duration_s - programs.VIDEO_ENDS_S)
         trial = _Trial(plan, platform, folder, report)
         return TrialMeasurements(runs=tuple(trial.run(rival) for rival in plan.rivals), missing=missing)
 
@@ -147,7 +146,10 @@ class _Trial:
                 if name in programs.PROGRAMS
             ]
             own = self._command(stack, place, command) if command else None
-            self._wait(start_s, rival, schedule, own)
+            watch_run(start_s, plan.duration_s, schedule, self._report, doing=f"running {rival}")
+            if own is not None and own.poll() is None:  # the run's time is over
+                own.terminate()
+                own.wait(_REST_S)
             programs.wait_for(started, start_s + plan.duration_s + _REST_S)
             found = {name: programs.outcome(plan, place, name) for name in workloads if name in programs.PROGRAMS}
             if own is not None:
@@ -170,14 +172,3 @@ class _Trial:
         stack.callback(program.wait)
         stack.callback(program.kill)
         return program
-
-    def _wait(self, start_s: float, rival: str, schedule: FaultSchedule, own: subprocess.Popen[bytes] | None) -> None:
-        """Until the run's time is over; a user's program that is still there then is ended."""
-        total_s = self._plan.duration_s
-        while (now := time.monotonic() - start_s) < total_s:
-            reading = CounterReading(at_s=now, faults=schedule.in_force())
-            self._report(Progress(done_s=now, total_s=total_s, doing=f"running {rival}", reading=reading))
-            time.sleep(min(0.1, total_s - now))
-        if own is not None and own.poll() is None:
-            own.terminate()
-            own.wait(_REST_S)

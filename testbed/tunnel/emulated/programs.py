@@ -29,6 +29,8 @@ _UNDER_WAY = 50
 """The last echoes, which may be under way when the run ends, are not counted."""
 UDP_PAYLOAD_BYTES = 1200
 _VIDEO_PORT, _FRAMES_PER_S = 5004, 25
+VIDEO_ENDS_S = 1.5
+"""Before a run's end: ffmpeg takes its time to begin."""
 _LINGER_S = 1.0
 _RATE_EVERY_S, _RECOVERY_S = 0.1, 1.0
 """TCP is told of so often; its rate in a failure is that until so long after the repair."""
@@ -124,7 +126,7 @@ def outcome(plan: TrialPlan, place: Place, workload: str) -> Mapping[str, Any]:
             "worst_ms": times[-1] if times else None,
         }
     if workload == "video":
-        return compared(place.folder, int(plan.duration_s * _FRAMES_PER_S))
+        return compared(place.folder, math.ceil((plan.duration_s - VIDEO_ENDS_S) * _FRAMES_PER_S))
     try:
         document = json.loads(text)
     except json.JSONDecodeError:
@@ -165,28 +167,23 @@ def without_bbr() -> dict[str, str]:
     return {} if "bbr" in known else {"error": "this kernel has no bbr (modprobe tcp_bbr)"}
 
 
-def compared(folder: Path, frames: int) -> Mapping[str, Any]:
-    """The picture that came beside the one that was sent: frames that are the same to the bit, by the hash of each
-    frame's pixels (ffmpeg's framehash), at their times."""
-    hashes = [_frame_hashes(folder / name) for name in ("sent.ts", "came.ts")]
-    same = sum(hashes[1].get(at) == content for at, content in hashes[0].items())
-    return {"frames": len(hashes[0]), "came": len(hashes[1]), "identical": same, **_picture_quality(folder)}
-
-
-def _picture_quality(folder: Path) -> dict[str, Any]:
-    """PSNR and SSIM of luma and chroma by ffmpeg, of every frame that was sent against the last one that had come by
-    then; ``psnr_db_over_time`` second by second. 100 dB: identical."""
+def compared(folder: Path, frames: int) -> dict[str, Any]:
+    """The picture that came beside the one that was sent, by ffmpeg: each of so many frames against the last one that
+    had come by its time. PSNR of luma and chroma (100 dB: identical) and SSIM, ``psnr_db_over_time`` second by
+    second."""
     graph = "[0:v]split[a][b];[1:v]split[c][d];[a][c]psnr=stats_file=psnr[p];[b][d]ssim=stats_file=ssim[s]"
     words = ["ffmpeg", "-v", "quiet", "-copyts", "-i", "sent.ts", "-copyts", "-i", "came.ts", "-lavfi", graph]
     for name in ("psnr", "ssim"):
         (folder / name).write_text("")
-    if (folder / "came.ts").exists():
-        outputs = [word for label in "ps" for word in ("-map", f"[{label}]", "-f", "null", "-")]
-        subprocess.run([*words, *outputs], cwd=folder, stdin=subprocess.DEVNULL, timeout=300, check=False)
-    errors = [float(one) for one in re.findall(r"mse_avg:([\d.]+)", (folder / "psnr").read_text())]
+    outputs = [word for label in "ps" for word in ("-map", f"[{label}]", "-f", "null", "-")]
+    subprocess.run([*words, *outputs], cwd=folder, stdin=subprocess.DEVNULL, timeout=300, check=False)
+    differing = re.findall(r"mse_avg:([\d.]+).* psnr_avg:(\S+)", (folder / "psnr").read_text())
     likeness = [float(one) for one in re.findall(r"All:([\d.]+)", (folder / "ssim").read_text())]
+    errors = [float(error) for error, _ in differing]
     parts = [errors[k : k + _FRAMES_PER_S] for k in range(0, len(errors), _FRAMES_PER_S)]
     return {
+        "frames": frames,
+        "identical": sum(psnr == "inf" for _, psnr in differing),
         "psnr_db": _psnr_db(errors),
         "ssim": round(sum(likeness) / len(likeness), 5) if likeness else None,
         "psnr_db_over_time": [(k + 0.5, _psnr_db(part)) for k, part in enumerate(parts)],
@@ -197,17 +194,6 @@ def _psnr_db(errors: Sequence[float]) -> float | None:
     """Of mean square errors, frame by frame."""
     mean = sum(errors) / len(errors) if errors else None
     return mean if mean is None else round(min(100.0, 10 * math.log10(255**2 / max(mean, 1e-9))), 2)
-
-
-def _frame_hashes(clip: Path) -> dict[int, str]:
-    if not clip.exists() or not clip.stat().st_size:
-        return {}
-    words = ["ffmpeg", "-v", "quiet", "-copyts", "-i", str(clip), "-map", "0:v", "-fps_mode", "passthrough"]
-    done = subprocess.run(
-        [*words, "-f", "framehash", "-hash", "md5", "-"], capture_output=True, text=True, timeout=300, check=False
-    )
-    rows = [line.split(",") for line in done.stdout.splitlines() if line and not line.startswith("#")]
-    return {int(row[2]): row[-1].strip() for row in rows}
 
 
 def wait_for(programs: Sequence[subprocess.Popen[bytes]], until_s: float) -> None:
