@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import random
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -15,8 +16,10 @@ from fec.redundancy.congestion import CongestionBreaker
 from testbed.faults.fault import Fault
 from testbed.stream.endpoints import build_receiver, build_sender
 from testbed.stream.impaired_paths import FRAME_HEADERS_BYTES
+from testbed.stream.judgement.streams import judge_stream
 from testbed.stream.planning import HEADERS_BYTES
 from testbed.stream.prediction.active_faults import RETURN_LABELS
+from testbed.stream.simulated import SimulatedStreamFabric
 
 OTHERS_BYTES, QUEUE_S = 1000, 0.05
 FAULT = Fault(link=("s1", "s6", 0), start_s=3.0, stop_s=8.0)
@@ -108,6 +111,14 @@ def streamed(load: float) -> _Found:
     others = sum(queue.others for queue in queues.values())
     gone = sum(queue.others_lost for queue in queues.values()) / max(1, others)
     return _Found(sizes, lost, gone, came / sender.counters["source"])
+
+
+def test_of_late_parity_nothing_is_claimed_where_tcp_fills_queues() -> None:
+    plan = testbed.stream_plan("ring:4", "s0", "s2", faults=["s0->s1@2-4"], duration_s=6.0)
+    run = SimulatedStreamFabric().run(plan)
+    beside = replace(run, counters={**run.counters, "background_bps": 5e6})
+    keys = [{check.key for check in judge_stream(plan, one).verdict.checks} for one in (run, beside)]
+    assert keys[0] - keys[1] == {"late-parity-once-answered"}
 
 
 @pytest.mark.parametrize("load", [0.5, 0.8, 0.95])
