@@ -57,10 +57,10 @@ def _overload(plan: TrialPlan, run: RivalRun) -> str | None:
     """Why a rival's run says nothing, or None: an end was late, packets lay in switches, or were dropped there, in
     queues or in no planned fault. A program of the user's may fill the links on purpose."""
     waited_s, outside = _unplanned(plan, run)
-    held_s = MAX_LAG * plan.tunnel.there.stream.playback_s
+    queueing_limit_s = MAX_LAG * plan.tunnel.there.stream.playback_s
     lateness = (
         ("ends", "an end of the tunnel or the voice was {was} late", run.lag_s, MAX_LAG_S),
-        ("switches", "packets lay {was} in the switches, which hold none in theory", waited_s, held_s),
+        ("switches", "packets lay {was} in the switches, which hold none in theory", waited_s, queueing_limit_s),
     )
     late = [TimingError(name=name, description=words, measured=was, limit=most) for name, words, was, most in lateness]
     reasons = [
@@ -219,9 +219,9 @@ def _checks(
 
 
 def _loss_check(what: str, prediction: RivalPrediction, measured: float, about: str) -> Check:
-    told = prediction.original_loss > _LOSS_TOLERANCE
+    visible = prediction.original_loss > _LOSS_TOLERANCE
     return Check.equal(
-        f"share of {what}", prediction.original_loss, measured, tolerance=_LOSS_TOLERANCE, rival=0.0 if told else None,
+        f"share of {what}", prediction.original_loss, measured, tolerance=_LOSS_TOLERANCE, rival=0.0 if visible else None,
         rival_is="no failure", key="original-loss", about=about,
     )  # fmt: skip
 
