@@ -6,6 +6,7 @@ fails seldom enough and N - 1 too often; a count over thousands of blocks can re
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -119,34 +120,29 @@ def judge_probe(plan: StreamPlan, steps: Sequence[ProbeStep], invalid: str | Non
     often, enough = [], []
     for step, within in zip(steps, (True, False), strict=False):
         low, high = step.interval
-        measured, about = step.failures / max(1, step.blocks), f"block-size:{step.block_size}"
+        measured, size = step.failures / max(1, step.blocks), step.block_size
+        check = partial(Check, about=f"block-size:{size}", measured=measured)
         agrees = low <= step.predicted_failure <= high
         if exact:
             agrees = step.failures == round(step.predicted_failure * step.blocks)
-        often.append(
-            Check(
-                name=f"decoding failures at N = {step.block_size}",
-                key="decoding-failures",
-                about=about,
-                predicted=step.predicted_failure,
-                measured=measured,
-                tolerance=(high - low) / 2,
-                passed=agrees,
-                detail=f"{step.failures} of {step.blocks} blocks; the true rate lies in [{low:.5f}, {high:.5f}]",
-            ).of(step.blocks)
+        counted = check(
+            name=f"decoding failures at N = {size}",
+            key="decoding-failures",
+            predicted=step.predicted_failure,
+            tolerance=(high - low) / 2,
+            passed=agrees,
+            detail=f"{step.failures} of {step.blocks} blocks; the true rate lies in [{low:.5f}, {high:.5f}]",
         )
         holds = (step.predicted_failure <= limit) is within and (low <= limit or not within)
-        enough.append(
-            Check(
-                name=f"N = {step.block_size} is {'enough' if within else 'too small'} for an error rate of {limit:g}",
-                key="within-error-rate" if within else "beyond-error-rate",
-                about=about,
-                predicted=limit,
-                measured=measured,
-                tolerance=None,
-                passed=holds and (within or measured > limit),
-            ).of(step.blocks)
+        bounded = check(
+            name=f"N = {size} is {'enough' if within else 'too small'} for an error rate of {limit:g}",
+            key="within-error-rate" if within else "beyond-error-rate",
+            predicted=limit,
+            tolerance=None,
+            passed=holds and (within or measured > limit),
         )
+        often.append(counted.of(step.blocks))
+        enough.append(bounded.of(step.blocks))
     return Verdict(checks=(*often, *enough), invalid=invalid)
 
 

@@ -221,8 +221,8 @@ def _checks(
 def _loss_check(what: str, prediction: RivalPrediction, measured: float, about: str) -> Check:
     visible = prediction.original_loss > _LOSS_TOLERANCE
     return Check.equal(
-        f"share of {what}", prediction.original_loss, measured, tolerance=_LOSS_TOLERANCE, rival=0.0 if visible else None,
-        rival_is="no failure", key="original-loss", about=about,
+        f"share of {what}", prediction.original_loss, measured, tolerance=_LOSS_TOLERANCE,
+        rival=0.0 if visible else None, rival_is="no failure", key="original-loss", about=about,
     )  # fmt: skip
 
 

@@ -20,7 +20,6 @@ from testbed.machines.adapters.platform import Here, here, timely
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import wire
 from testbed.openflow.rules import stream_rules
-from testbed.stream.emulated.endpoints import EndpointProcess
 from testbed.stream.emulated.watching import watch_run
 from testbed.tunnel.emulated import programs
 from testbed.tunnel.emulated.tunnel import Rules, RunningTunnel, running_tunnel
@@ -147,23 +146,17 @@ class _Trial:
             ]
             own = self._command(stack, place, command) if command else None
             watch_run(start_s, plan.duration_s, schedule, self._report, doing=f"running {rival}")
-            if own is not None and own.poll() is None:  # the run's time is over
-                own.terminate()
-                own.wait(_REST_S)
+            code = None if own is None else programs.ended(own)
             programs.wait_for(started, start_s + plan.duration_s + _REST_S)
             found = {name: programs.outcome(plan, place, name) for name in workloads if name in programs.PROGRAMS}
             if own is not None:
-                found["command"] = {"exit_code": own.poll()}
-            lag_s = self._voice(voice, found)
+                found["command"] = {"exit_code": code}
+            lag_s = 0.0
+            if voice is not None:
+                result = voice.result()
+                lag_s, found["voip"] = result["lag_s"], {name: result[name] for name in ("sent_s", "delay_s")}
             schedule.join()
             return found, start_s, schedule.times(), lag_s
-
-    def _voice(self, voice: EndpointProcess | None, found: dict[str, Any]) -> float:
-        if voice is None:
-            return 0.0
-        result = voice.result()
-        found["voip"] = {"sent_s": result["sent_s"], "delay_s": result["delay_s"]}
-        return float(result["lag_s"])
 
     def _command(self, stack: ExitStack, place: programs.Place, words: tuple[str, ...]) -> subprocess.Popen[bytes]:
         """The user's program, on this terminal's error output, so that nothing is mixed into a document."""

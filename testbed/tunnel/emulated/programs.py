@@ -207,5 +207,15 @@ def wait_for(programs: Sequence[subprocess.Popen[bytes]], until_s: float) -> Non
                 program.wait(_LINGER_S)
 
 
+def ended(program: subprocess.Popen[bytes]) -> int:
+    """Its exit code; one that is still there is asked to end, and killed where it does not."""
+    if program.poll() is None:
+        program.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            program.wait(_LINGER_S)
+        program.kill()
+    return program.wait()
+
+
 def _port(workload: str) -> str:
     return "5201" if workload == "udp" else "5202"

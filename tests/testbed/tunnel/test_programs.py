@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,6 +36,16 @@ def test_tcp_is_told_by_the_second_and_through_each_failure(tmp_path: Path) -> N
         {"start_s": 1.0, "lasts_s": 0.5, "bps": 2_000_000},
         {"start_s": 4.0, "lasts_s": 3.0, "bps": 5_000_000},
     ]
+
+
+def test_a_program_that_does_not_end_is_killed_and_any_keeps_its_exit_code() -> None:
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
+    program = subprocess.Popen([sys.executable, "-c", deaf], stdout=subprocess.PIPE)
+    assert program.stdout is not None and program.stdout.read(1) and programs.ended(program) == -signal.SIGKILL
+    program.stdout.close()
+    over = subprocess.Popen([sys.executable, "-c", "raise SystemExit(7)"])
+    over.wait(60)
+    assert programs.ended(over) == 7
 
 
 def test_both_congestion_controls_are_asked_for_by_name(tmp_path: Path) -> None:
