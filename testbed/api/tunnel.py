@@ -67,10 +67,9 @@ class Tunnel:
             if self._result is None:
                 with self._sock:
                     start_s, ends = pickle.loads(self._ask("stop").body)
-                parts = [
-                    {node: end[name] for node, end in ends.items()} for name in ("counters", "offered", "delivered")
-                ]
-                self._result = TunnelResult(start_s=start_s, counters=parts[0], offered=parts[1], delivered=parts[2])
+                names = ("counters", "offered", "delivered")
+                parts = {name: {node: end[name] for node, end in ends.items()} for name in names}
+                self._result = TunnelResult(start_s=start_s, **parts)
             return self._result
 
     def _ask(self, request: str) -> Frame:

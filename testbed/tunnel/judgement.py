@@ -57,12 +57,11 @@ def _overload(plan: TrialPlan, run: RivalRun) -> str | None:
     """Why a rival's run says nothing, or None: an end was late, packets lay in switches, or were dropped there, in
     queues or in no planned fault. A program of the user's may fill the links on purpose."""
     waited_s, outside = _unplanned(plan, run)
-    queueing_limit_s = MAX_LAG * plan.tunnel.there.stream.playback_s
-    lateness = (
-        ("ends", "an end of the tunnel or the voice was {was} late", run.lag_s, MAX_LAG_S),
-        ("switches", "packets lay {was} in the switches, which hold none in theory", waited_s, queueing_limit_s),
+    most_s = MAX_LAG * plan.tunnel.there.stream.playback_s
+    late = (
+        TimingError("ends", "an end of the tunnel or the voice was {was} late", run.lag_s, MAX_LAG_S),
+        TimingError("switches", "packets lay {was} in the switches, which hold none in theory", waited_s, most_s),
     )
-    late = [TimingError(name=name, description=words, measured=was, limit=most) for name, words, was, most in lateness]
     reasons = [
         first_exceeded(late[:1], _HINT),
         _dropped(run.machine_drops, "by a switch, a socket or a device that waited for a processor"),
