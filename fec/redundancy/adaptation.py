@@ -193,13 +193,9 @@ class BlockSizeController:
         return self._estimator.loss
 
     @property
-    def congested(self) -> bool:
-        """Whether what is lost is taken for losses of a queue that the stream itself fills."""
-        return self._breaker.open
-
-    @property
     def late_parity(self) -> bool:
-        return not self.congested
+        """Not while what is lost is taken for losses of a queue that the stream itself fills."""
+        return not self._breaker.open
 
     def block_size_at(self, begins_s: float) -> int:
         """N as it is now, whenever the block begins."""

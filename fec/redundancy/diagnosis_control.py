@@ -116,8 +116,7 @@ class DiagnosingControl:
 
     def _decide(self, now_s: float) -> None:
         estimating, certain = self._estimating, self.diagnoser.certain
-        congested = self.estimator.congested and not (certain and not estimating)
-        if congested:  # what failed before is still answered
+        if not self.late_parity and (estimating or not certain):  # congestion: what failed before is still answered
             self._block_size = max(self.estimator.block_size, self._explained)
         elif estimating:
             self._block_size = self.estimator.block_size

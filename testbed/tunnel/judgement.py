@@ -230,16 +230,16 @@ def _tcp_checks(
 ) -> Iterator[Check]:
     """TCP goes on in the longest failure, at half of the rate at least that N leaves it."""
 
-    def share(found: Mapping[str, Any]) -> float | None:
-        longest = max(found.get("failures", ()), key=lambda one: one["lasts_s"], default=None)
-        return longest and round(longest["bps"] / max(1, found["goodput_bps"]), 3)
-
-    if (measured := share(tcp)) is not None:
-        start_s = max(tcp["failures"], key=lambda one: one["lasts_s"])["start_s"]
-        least, rival = prediction.block_size(0.0) / prediction.block_size(start_s) / 2, share(direct)
+    if tcp.get("failures"):
+        number, longest = max(enumerate(tcp["failures"]), key=lambda one: one[1]["lasts_s"])
+        shares = [
+            one["failures"][number]["bps"] / max(1, one["goodput_bps"]) for one in (tcp, direct) if "failures" in one
+        ]
+        least = prediction.block_size(0.0) / prediction.block_size(longest["start_s"]) / 2
         yield Check.at_least(
-            "rate of TCP in the longest failure over its mean, adaptive", round(least, 3), measured,
-            rival=rival, rival_is="one path" if rival is not None else "none: it did not run", key="tcp", about=about,
+            "rate of TCP in the longest failure over its mean, adaptive", round(least, 3), round(shares[0], 3),
+            rival=shares[1] if shares[1:] else None, rival_is="one path" if shares[1:] else "none: it did not run",
+            key="tcp", about=about,
         ).of(tcp["goodput_bps"])  # fmt: skip
 
 

@@ -179,6 +179,9 @@ def test_tcp_alone_is_judged_by_its_rate_in_failures_not_by_packets_of_full_queu
     stalled = judge_trial(alone, TrialMeasurements(runs=(runs[0], run("adaptive", 1_000_000)))).verdict
     assert [check.key for check in stalled.checks if check.outcome == "fails"] == ["tcp"]
     assert stalled.checks[-1].rival == 0 and stalled.invalid is None
+    failed = replace(runs[0], programs={"tcp": {"error": "no route", "bbr": {"error": "no route"}}})
+    alone_with_it = judge_trial(alone, TrialMeasurements(runs=(failed, runs[1]))).verdict
+    assert alone_with_it.passed and alone_with_it.checks[-1].rival is None
 
 
 def test_a_missing_program_leaves_its_check_open_and_says_what_to_install(plan: TrialPlan) -> None:
