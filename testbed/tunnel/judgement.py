@@ -232,9 +232,8 @@ def _tcp_checks(
 
     if tcp.get("failures"):
         number, longest = max(enumerate(tcp["failures"]), key=lambda one: one[1]["lasts_s"])
-        shares = [
-            one["failures"][number]["bps"] / max(1, one["goodput_bps"]) for one in (tcp, direct) if "failures" in one
-        ]
+        ran = [one for one in (tcp, direct) if "failures" in one]
+        shares = [one["failures"][number]["bps"] / max(1, one["goodput_bps"]) for one in ran]
         least = prediction.block_size(0.0) / prediction.block_size(longest["start_s"]) / 2
         yield Check.at_least(
             "rate of TCP in the longest failure over its mean, adaptive", round(least, 3), round(shares[0], 3),
