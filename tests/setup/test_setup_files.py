@@ -336,7 +336,9 @@ def test_make_test_runs_both_halves_and_passes_where_neither_fails(
 ) -> None:
     code = make(machine, project, "test", "ARGS=-k capillary", PARALLEL_EXIT=str(parallel), SERIAL_EXIT=str(serial))
     assert (code == 0) is passed
-    assert machine.calls("provision") == ["provision --extras test,mpi,docs --programs chromium,ffmpeg,shellcheck,tshark"]
+    assert machine.calls("provision") == [
+        "provision --extras test,mpi,docs --programs chromium,ffmpeg,shellcheck,tshark"
+    ]
     assert machine.calls("testbed") == [
         "testbed doctor --compile"
     ]  # once, before the workers of the first half would each
