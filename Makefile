@@ -32,7 +32,7 @@ define TESTS
 endef
 
 test:  ## set up, then all tests (ARGS='-k capillary' for some)
-	@vagrant/provision.sh --extras test,mpi,docs --programs chromium,shellcheck,tshark
+	@vagrant/provision.sh --extras test,mpi,docs --programs chromium,ffmpeg,shellcheck,tshark
 	@$(TESTBED_VENV)/bin/testbed doctor --compile > /dev/null || echo "compiling ahead has failed: every worker compiles what it needs"
 	@parallel=0; clocked=0; \
 	$(call TESTS,-n $(WORKERS),not emulation or unclocked,parallel); \

@@ -7,7 +7,7 @@ usage() {
     cat <<'TEXT'
 usage: vagrant/provision.sh [--extras NAME,...] [--programs NAME,...] [--vm]
   --extras    also the package's extras: test, lint, bench, mpi, docs, ... (all that a run can need is always installed)
-  --programs  also these programs of the system: chromium, shellcheck, ...; wireguard-go,wg for --encrypt
+  --programs  also these programs of the system: chromium, shellcheck, ...; wireguard-go,wg for --encrypt; ffmpeg for tunnel's video
   --vm        inside the virtual machine: kernel modules and limits that suit emulation, `testbed` on every user's PATH
 environment:
   TESTBED_VENV             folder of the virtual environment (default: .venv in the project)

@@ -1,9 +1,10 @@
--- Wireshark and tshark dissector of the testbed's coded stream and its loss reports (fec/protocol/wire.py), bound to UDP port 47000.
+-- Wireshark and tshark dissector of the testbed's coded stream and its loss reports (fec/protocol/wire.py), bound to UDP ports 47000 (streams)
+-- and 47001 to 47255 (tunnels).
 -- tshark -X lua_script:fec/adapters/stream_dissector.lua -r link.pcap      (or copy it into Wireshark's personal plugin folder)
 
 local stream = Proto("testbed_stream", "Coded stream of the parallel communications testbed")
 
-local PORT = 47000
+local PORT, LAST_PORT = 47000, 47255
 local VERSION = 3
 local HEADER_BYTES, REPORT_BYTES, PATH_BYTES = 28, 48, 8
 local DATA, PARITY, REPORT = 1, 2, 3
@@ -20,7 +21,7 @@ f.seal = ProtoField.bytes("testbed_stream.seal", "HMAC-SHA256, first four bytes 
 f.stream_id = ProtoField.uint16("testbed_stream.stream_id", "Stream")
 f.block = ProtoField.uint24("testbed_stream.source_block_number", "Source block number")
 f.symbol_id = ProtoField.uint8("testbed_stream.encoding_symbol_id", "Encoding symbol id")
-f.k = ProtoField.uint16("testbed_stream.source_packets", "Source packets in the block (M)")
+f.k = ProtoField.uint16("testbed_stream.source_packets", "Source packets in the block (M; told by the parity of a short block: those that it has)")
 f.n = ProtoField.uint8("testbed_stream.block_size", "Packets in the block (N, advisory)")
 f.path = ProtoField.uint8("testbed_stream.path", "Path")
 f.path_sequence = ProtoField.uint16("testbed_stream.path_sequence", "Number on its path")
@@ -126,6 +127,9 @@ local function add_packet(tree, buffer, pinfo)
     local kind = kinds[bits.band(buffer(0, 1):uint(), 0x0f)]
     local words = "stream %d, block %d, %s %d of M = %d, N = %d"
     local block, symbol_id = buffer(4, 3):uint(), buffer(7, 1):uint()
+    if bits.band(buffer(1, 1):uint(), 4) == 4 then
+        words = "stream %d, block %d, %s %d of a short block of %d source packets, N = %d"
+    end
     pinfo.cols.info = words:format(buffer(2, 2):uint(), block, kind, symbol_id, buffer(12, 2):uint(), buffer(14, 1):uint())
 end
 
@@ -186,11 +190,11 @@ function stream.dissector(buffer, pinfo, root)
     return buffer:len()
 end
 
-DissectorTable.get("udp.port"):add(PORT, stream)
+DissectorTable.get("udp.port"):add(PORT .. "-" .. LAST_PORT, stream)
 
 -- A packet's label is its UDP source port, so any port of another protocol may stand beside 47000; Wireshark would ask that protocol
--- first. As a heuristic that is asked before the ports, the stream gets all packets that go to its own port.
+-- first. As a heuristic that is asked before the ports, the stream gets all packets that go to its own ports.
 stream:register_heuristic("udp", function(buffer, pinfo, root)
-    return pinfo.dst_port == PORT and stream.dissector(buffer, pinfo, root) > 0
+    return pinfo.dst_port >= PORT and pinfo.dst_port <= LAST_PORT and stream.dissector(buffer, pinfo, root) > 0
 end)
 pcall(set_preference, "udp.try_heuristic_first", true)

@@ -338,7 +338,8 @@ class StreamSender:
             block.judged_lost |= gone << symbol
             if gone and self.on_judgement is not None:
                 self.on_judgement(block.number, symbol, True, now_s)
-        self.control.on_packet_reports(reports, now_s)
+        trip_s = max(0.0, now_s - newest_s - report.newest_age_us / 1e6)
+        self.control.on_packet_reports(reports, now_s, trip_s)
         if self.control.late_parity:
             recent = itertools.takewhile(lambda block: block.number >= oldest, reversed(self._blocks.values()))
             for block in reversed(list(recent)):

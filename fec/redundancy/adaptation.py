@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fec.errors import FecError
 from fec.redundancy.block_size_control import MAX_BLOCK, PacketReport
+from fec.redundancy.congestion import CongestionBreaker
 from fec.redundancy.loss_bursts import LossBursts
 
 MAX_MEMORY = 2048
@@ -42,6 +43,7 @@ class AdaptationParameters:
     (stratified), so that a few packets tell a change; otherwise they are judged as independent random ones.
     ``apart_s``: the news of packets sent so much later may come before that of others, which is waited for.
     ``bursts_pass``: blocks can wait for parity that is sent when a burst of losses is over, which N need not answer.
+    ``report_interval_s``: of which a congestion breaker counts three.
     """
 
     base: int
@@ -51,6 +53,7 @@ class AdaptationParameters:
     deterministic: bool = True
     apart_s: float = 0.0
     bursts_pass: bool = False
+    report_interval_s: float = 0.1
 
     def __post_init__(self) -> None:
         if not 1 <= self.base <= self.largest <= MAX_BLOCK:
@@ -86,6 +89,11 @@ class LossEstimator:
     def packets(self) -> int:
         """How many packets the estimate rests on."""
         return len(self._lost)
+
+    @property
+    def sent_pps(self) -> float:
+        """Rate of those packets."""
+        return (len(self._sent_s) - 1) / max(1e-9, self._sent_s[-1] - self._sent_s[0]) if len(self._sent_s) > 1 else 0.0
 
     @property
     def loss(self) -> float:
@@ -156,7 +164,8 @@ class BlockSizeController:
     ``hold_s`` after the first packet of lower loss: what another rise calls for at first, from a few packets, is
     corrected meanwhile. Where the loss is only told more exactly, N follows the estimate (with its margin, against
     flapping) down while it converges, later once it has called for less throughout ``hold_s``. N is kept while no
-    report comes.
+    report comes. Losses while a queue stands, of far more packets than TCP would send, raise nothing: N goes back to
+    what it was before (``CongestionBreaker``), and late parity ends, until that is over.
     """
 
     def __init__(self, parameters: AdaptationParameters, policy: Callable[[float], int]) -> None:
@@ -167,8 +176,11 @@ class BlockSizeController:
         self._needed_s = 0.0
         self._last_report_s: float | None = None
         self.block_size = parameters.base
-        self.late_parity = True
         self._early: list[PacketReport] = []
+        self._breaker = CongestionBreaker(
+            interval_s=parameters.report_interval_s, spread_s=parameters.apart_s, hold_s=parameters.hold_s
+        )
+        self._calm = parameters.base
         self._bursts = LossBursts()
 
     @property
@@ -180,12 +192,26 @@ class BlockSizeController:
         """Present estimate of the loss, a fraction."""
         return self._estimator.loss
 
+    @property
+    def late_parity(self) -> bool:
+        """Not while what is lost is taken for losses of a queue that the stream itself fills."""
+        return not self._breaker.open
+
     def block_size_at(self, begins_s: float) -> int:
         """N as it is now, whenever the block begins."""
         return self.block_size
 
-    def on_packet_reports(self, reports: Sequence[PacketReport], now_s: float) -> None:
+    def on_packet_reports(self, reports: Sequence[PacketReport], now_s: float, round_trip_s: float = 0.0) -> None:
         """One report's news in the order of sending, but for outages, which no block size answers."""
+        self._estimate(reports, now_s)
+        estimator, breaker = self._estimator, self._breaker
+        breaker.add(now_s, round_trip_s=round_trip_s, loss=estimator.loss, sent_pps=estimator.sent_pps)
+        if breaker.open:
+            self.block_size = min(self.block_size, self._calm)
+        elif breaker.calm:
+            self._calm = self.block_size
+
+    def _estimate(self, reports: Sequence[PacketReport], now_s: float) -> None:
         if self._parameters.apart_s:
             reports = self._in_order(reports)
         losses = [report.lost for report in reports]

@@ -58,14 +58,14 @@ class DiagnosingControl:
     estimator: BlockSizeController
     changes: Sequence[NewPaths] = ()
     events: list[DiagnosisEvent] = field(default_factory=list)
-    late_parity: bool = True
     _sizes: dict[tuple[Interval, ...], int | None] = field(default_factory=dict)
     _block_size: int = 0
     _changing: bool = False
     _unseen: int = 0
+    _explained: int = 0
 
     def __post_init__(self) -> None:
-        self._base = self._block_size = self.estimator.block_size
+        self._base = self._block_size = self._explained = self.estimator.block_size
         self._expected = deque(self.changes)
 
     def prepare(self) -> None:
@@ -79,6 +79,10 @@ class DiagnosingControl:
         return self.estimator.largest
 
     @property
+    def late_parity(self) -> bool:
+        return self.estimator.late_parity
+
+    @property
     def loss(self) -> float:
         """The fraction of labels that is lost now, or the estimate where the estimator speaks."""
         if self._estimating:
@@ -89,7 +93,7 @@ class DiagnosingControl:
         """N as it is now, whenever the block begins."""
         return self._block_size
 
-    def on_packet_reports(self, reports: Sequence[PacketReport], now_s: float) -> None:
+    def on_packet_reports(self, reports: Sequence[PacketReport], now_s: float, round_trip_s: float = 0.0) -> None:
         """One report's news, to both; the diagnosis has the last word where it explains what happened."""
         for report in reports:
             while self._expected and report.sent_s >= self._expected[0].until_s:
@@ -98,7 +102,7 @@ class DiagnosingControl:
             if not self._changing:
                 self.diagnoser.add(report)
                 self._unseen -= self._unseen > 0
-        self.estimator.on_packet_reports(reports, now_s)
+        self.estimator.on_packet_reports(reports, now_s, round_trip_s)
         self._decide(now_s)
 
     def restart_estimate(self) -> None:
@@ -111,8 +115,10 @@ class DiagnosingControl:
         return self._changing or self._unseen > 0 or self.diagnoser.unexplained
 
     def _decide(self, now_s: float) -> None:
-        estimating = self._estimating
-        if estimating:
+        estimating, certain = self._estimating, self.diagnoser.certain
+        if not self.late_parity and (estimating or not certain):  # congestion: what failed before is still answered
+            self._block_size = max(self.estimator.block_size, self._explained)
+        elif estimating:
             self._block_size = self.estimator.block_size
         else:
             table = self.diagnoser.table
@@ -120,10 +126,11 @@ class DiagnosingControl:
             known = [size for size in sizes if size is not None]
             if known:
                 self._block_size = min(self.largest, max(self._base, *known))
+                self._explained = self._block_size if certain else self._explained
         event = DiagnosisEvent(
             at_s=now_s,
             names=() if estimating else self.diagnoser.names(),
-            certain=not estimating and self.diagnoser.certain,
+            certain=not estimating and certain,
             lost_fraction=self.loss,
             block_size=self._block_size,
             speaker="estimate" if estimating else "diagnosis",

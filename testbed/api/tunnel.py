@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from testbed.emulation.attach.client import receive_reply
-from testbed.emulation.attach.protocol import send
+from testbed.emulation.attach.protocol import Frame, send
 from testbed.emulation.sandbox.control_socket import connect
-from testbed.errors import SessionClosedError
+from testbed.errors import InvalidRunError, SessionClosedError
 
 if TYPE_CHECKING:
     from testbed.api.emulated.sandbox_client import SandboxProcess
@@ -39,6 +39,7 @@ class Tunnel:
         self._sock = connect(process.name)
         self._lock = threading.Lock()
         self._result: TunnelResult | None = None
+        self._failure: InvalidRunError | SessionClosedError | None = None
         try:
             send(self._sock, {"do": "tunnel"}, pickle.dumps(plan))
             said = receive_reply(self._sock).header
@@ -58,21 +59,29 @@ class Tunnel:
         with self._lock:
             if self._result is not None:
                 return self._result.counters
-            send(self._sock, {"do": "counters"})
-            return dict(receive_reply(self._sock).header)
+            return dict(self._ask("counters").header)
 
     def close(self) -> TunnelResult:
         """Take the tunnel down; what its ends counted and logged. May be called twice."""
         with self._lock:
             if self._result is None:
-                with self._sock as sock:
-                    send(sock, {"do": "stop"})
-                    start_s, ends = pickle.loads(receive_reply(sock).body)
-                parts = [
-                    {node: end[name] for node, end in ends.items()} for name in ("counters", "offered", "delivered")
-                ]
-                self._result = TunnelResult(start_s=start_s, counters=parts[0], offered=parts[1], delivered=parts[2])
+                with self._sock:
+                    start_s, ends = pickle.loads(self._ask("stop").body)
+                names = ("counters", "offered", "delivered")
+                parts = {name: {node: end[name] for node, end in ends.items()} for name in names}
+                self._result = TunnelResult(start_s=start_s, **parts)
             return self._result
+
+    def _ask(self, request: str) -> Frame:
+        """What went wrong once stays wrong, and is told again."""
+        if self._failure is not None:
+            raise self._failure
+        try:
+            send(self._sock, {"do": request})
+            return receive_reply(self._sock)
+        except (InvalidRunError, SessionClosedError) as error:
+            self._failure = error
+            raise
 
     def __enter__(self) -> Tunnel:
         return self
@@ -80,6 +89,6 @@ class Tunnel:
     def __exit__(self, kind: object, *_: object) -> None:
         try:
             self.close()
-        except (SessionClosedError, OSError):
+        except (InvalidRunError, SessionClosedError, OSError):
             if kind is None:
                 raise

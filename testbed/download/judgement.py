@@ -68,9 +68,7 @@ def _verdict(plan: DownloadPlan, expected: Prediction, others: Alternatives, run
         ),
     ]
     checks += [check.of(run.sent) for check in injection_check(injection_times(plan.faults), over_s, "the download")]
-    lag = TimingError(
-        name="sender", description="the sender was {was} late", measured=run.sender_lag_s, limit=MAX_LAG_S
-    )
+    lag = TimingError("sender", "the sender was {was} late", run.sender_lag_s, MAX_LAG_S)
     hint = "lower --last-mile-rate, or leave the machine to this run"
     return Verdict(checks=tuple(checks), invalid=first_exceeded((lag,), hint), notes=strangers(run.counters))
 

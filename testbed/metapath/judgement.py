@@ -148,7 +148,7 @@ def _invalid(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) -
     if not analysis.messages:
         return "no packet was sent"
     words = "the sender lagged {was} behind its schedule"
-    lag = TimingError(name="sender", description=words, measured=run.health.sender_lag_s, limit=MAX_LAG_S)
+    lag = TimingError("sender", words, run.health.sender_lag_s, MAX_LAG_S)
     if (late := first_exceeded((lag,), LOWER_PACKET_RATE)) is not None:
         return late
     # no load on a machine that was in time takes every packet

@@ -103,6 +103,7 @@ def block_size_control(plan: StreamPlan) -> BlockSizeControl:
         deterministic=is_deterministic(plan),
         bursts_pass=stream.playback_s >= 2 * stream.block_s + stream.report_interval_s + 2 * round_trip_s(plan),
         apart_s=0.0 if plan.changes else (1 + JITTER) * path_spread_s(plan),
+        report_interval_s=stream.report_interval_s,
     )
     estimator = BlockSizeController(parameters, policy)
     if not is_diagnosing(plan):

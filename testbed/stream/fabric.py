@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from testbed.stream.emulated.fabric import EmulatedStreamFabric
@@ -11,12 +11,13 @@ if TYPE_CHECKING:
 StreamFabric: TypeAlias = "EmulatedStreamFabric | SimulatedStreamFabric"
 
 
-def open_fabric(name: str) -> StreamFabric:
-    """The fabric of that name, "emulation" or "simulator"; emulation must be called inside the sandbox."""
+def open_fabric(name: str, **options: Any) -> StreamFabric:
+    """The fabric of that name, "emulation" or "simulator"; emulation, with its options, must be called inside the
+    sandbox."""
     if name == "simulator":
         from testbed.stream.simulated import SimulatedStreamFabric
 
         return SimulatedStreamFabric()
     from testbed.stream.emulated.fabric import EmulatedStreamFabric
 
-    return EmulatedStreamFabric()
+    return EmulatedStreamFabric(**options)

@@ -27,6 +27,7 @@ from testbed.stream.path_delays import allowed_reaction_s, delay_to_fault_s, lon
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.prediction.active_faults import faulty_links, is_campaign
 from testbed.stream.prediction.block_size_policy import block_size_policy
+from topologies.impairments import mean_loss
 from topologies.network import Network, label_of
 
 WARM_UP_S = 1.6
@@ -78,7 +79,6 @@ def build_stream(requested: StreamOptions) -> StreamPlan:
     length_s = duration_s or max(ends, default=without) + parameters.playback_s + 0.4
     plan = replace(plan, faults=outlasting(scheduled, length_s), duration_s=length_s, route=route)
     check_plan(plan)
-    check_parity_comes(plan)
     return plan
 
 
@@ -117,7 +117,7 @@ def build_together(requests: Sequence[StreamOptions]) -> tuple[StreamPlan, ...]:
 
 def check_plan(plan: StreamPlan) -> None:
     """InputError for a plan that no stream can carry out."""
-    for check in (check_duration, check_faults_in_duration, check_rates, check_delays):
+    for check in (check_duration, check_faults_in_duration, check_rates, check_delays, check_parity_comes):
         check(plan)
 
 
@@ -238,17 +238,22 @@ def random_faults(plan: StreamPlan, faults: PoissonFaults) -> tuple[Fault, ...]:
     return poisson_faults(loaded, faults, until_s=until, seed=plan.seed)
 
 
-def check_rates(plan: StreamPlan) -> None:
-    """Raise InputError where the coded stream, at the largest N that its faults call for, fills a link past 90 %."""
-    parameters, wire_bps = plan.stream, _largest_wire_bps(plan)
-    heaviest = {i: max(float(split.load(i)) for split in plan.splits) for split in plan.splits for i in split.loaded}
-    for i in sorted(heaviest):
-        link, need = plan.network.links[i], wire_bps * heaviest[i]
+def check_rates(*plans: StreamPlan) -> None:
+    """Raise InputError where the coded streams of one network, at the largest N that their faults call for, fill a link
+    past 90 %."""
+    needed: dict[int, float] = {}
+    for plan in plans:
+        wire_bps = _wire_bps(plan, _largest_planned(plan))
+        loaded = {i: max(float(one.load(i)) for one in plan.splits) for split in plan.splits for i in split.loaded}
+        needed |= {i: needed.get(i, 0.0) + wire_bps * load for i, load in loaded.items()}
+    who = f"stream at {plans[0].stream.rate_pps:g} packets/s and its largest N puts"
+    who = who if len(plans) == 1 else "streams at once: they put"
+    for i, need in sorted(needed.items()):
+        link = plans[0].network.links[i]
         if need > _FULL * link.capacity_bps:
             raise InputError(
-                f"stream at {parameters.rate_pps:g} packets/s and its largest N puts {need / 1e6:.2f} Mbit/s on "
-                f"{link.label}, which carries {link.capacity_bps / 1e6:g}; lower the rate or the symbol size, or raise "
-                "the capacity"
+                f"{who} {need / 1e6:.2f} Mbit/s on {link.label}, which carries {link.capacity_bps / 1e6:g}; lower the "
+                "rate or the symbol size, or raise the capacity"
             )
 
 
@@ -282,18 +287,7 @@ def check_concurrent(plans: Sequence[StreamPlan]) -> None:
     for holds, wrong in checks:
         if not holds:
             raise InputError(f"streams at once: {wrong}")
-    for number, link in enumerate(first.network.links):
-        need = sum(_largest_wire_bps(plan) * float(plan.forward.load(number)) for plan in plans)
-        if need > _FULL * link.capacity_bps:
-            raise InputError(
-                f"streams at once: they put {need / 1e6:.2f} Mbit/s on {link.label}, which carries "
-                f"{link.capacity_bps / 1e6:g}; lower their rates or raise the capacity"
-            )
-
-
-def _largest_wire_bps(plan: StreamPlan) -> float:
-    """Bits a second that the sender puts on the wire at the largest N that its plan's faults call for."""
-    return _wire_bps(plan, _largest_planned(plan))
+    check_rates(*plans)
 
 
 def _largest_planned(plan: StreamPlan) -> int:
@@ -328,15 +322,22 @@ def check_delays(plan: StreamPlan) -> None:
 
 
 def check_parity_comes(plan: StreamPlan) -> None:
-    """Raise InputError where a fault takes a share of the packets and a block's parity, sent next to the next block,
-    comes too late."""
+    """Raise InputError where a fault, an impaired link or a link that vanishes takes a share of the packets and a
+    block's parity, sent next to the next block, comes too late."""
     stream, least_s = plan.stream, 2 * plan.stream.block_s + longest_path_delay_s(plan)
-    hit = next((fault for fault in plan.faults if 0 < predicted_loss(plan, fault) < 1), None)
-    if hit is not None and stream.block_size is None and stream.playback_s < least_s - 1e-9:
+    if stream.block_size is not None or stream.playback_s >= least_s - 1e-9:
+        return
+    hit = [f"{label_of(fault.link)} fails" for fault in plan.faults if 0 < predicted_loss(plan, fault) < 1]
+    used = {plan.network.links[i].id: plan.network.links[i] for split in plan.splits for i in split.loaded}
+    hit += [f"{link.label} loses packets" for link in used.values() if mean_loss(link.impaired_by) > 0]
+    if plan.handover == "after":
+        hit += [f"{label_of(link)} vanishes" for change in plan.changes for link in change.vanished if link in used]
+    if hit:
         raise InputError(
-            f"{label_of(hit.link)} fails under a playback buffer of {stream.playback_s:g} s; a block of "
-            f"{stream.source_packets} packets takes {stream.block_s:g} s, and its parity as long again, so that the "
-            f"code could repair nothing in time: give a buffer of {least_s:g} {_OR_MORE}"
+            f"{hit[0]} under a playback buffer of {stream.playback_s:g} s; a block of "
+            f"{stream.source_packets} packets at {stream.rate_pps:g} packets/s takes {stream.block_s:g} s, and its "
+            f"parity as long again, so that the code could repair nothing in time: give a buffer of {least_s:g} "
+            f"{_OR_MORE}"
         )
 
 

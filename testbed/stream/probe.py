@@ -6,6 +6,7 @@ fails seldom enough and N - 1 too often; a count over thousands of blocks can re
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -137,39 +138,34 @@ def judge_probe(plan: StreamPlan, steps: Sequence[ProbeStep], invalid: str | Non
     often, enough = [], []
     for step, within in zip(steps, (True, False), strict=False):
         low, high = step.interval
-        measured, about = step.failures / max(1, step.blocks), f"block-size:{step.block_size}"
+        measured, size = step.failures / max(1, step.blocks), step.block_size
+        check = partial(Check, about=f"block-size:{size}", measured=measured)
         agrees = low <= step.predicted_failure <= high
         if exact:
             agrees = step.failures == round(step.predicted_failure * step.blocks)
-        often.append(
-            Check(
-                name=f"decoding failures at N = {step.block_size}",
-                key="decoding-failures",
-                about=about,
-                predicted=step.predicted_failure,
-                measured=measured,
-                tolerance=(high - low) / 2,
-                passed=agrees,
-                detail=f"{step.failures} of {step.blocks} blocks; the true rate lies in [{low:.5f}, {high:.5f}]",
-            ).of(step.blocks)
+        counted = check(
+            name=f"decoding failures at N = {size}",
+            key="decoding-failures",
+            predicted=step.predicted_failure,
+            tolerance=(high - low) / 2,
+            passed=agrees,
+            detail=f"{step.failures} of {step.blocks} blocks; the true rate lies in [{low:.5f}, {high:.5f}]",
         )
         right = (step.predicted_failure <= limit) is within
         least, most = (measured, measured) if exact else step.interval
         bounds = (least <= limit, most <= limit) if within else (most > limit, least > limit)
         never_met = exact and not within and step.predicted_failure == step.failures == 0
-        enough.append(
-            Check(
-                name=f"N = {step.block_size} is {'enough' if within else 'too small'} for an error rate of {limit:g}",
-                key="within-error-rate" if within else "beyond-error-rate",
-                about=about,
-                predicted=limit,
-                measured=measured,
-                interval=step.interval,
-                passed=right and bounds[1],
-                unsure=never_met or (right and bounds == (True, False)),
-                detail=_NEVER_MET if never_met else "",
-            ).of(step.blocks)
+        bounded = check(
+            name=f"N = {size} is {'enough' if within else 'too small'} for an error rate of {limit:g}",
+            key="within-error-rate" if within else "beyond-error-rate",
+            predicted=limit,
+            interval=step.interval,
+            passed=right and bounds[1],
+            unsure=never_met or (right and bounds == (True, False)),
+            detail=_NEVER_MET if never_met else "",
         )
+        often.append(counted.of(step.blocks))
+        enough.append(bounded.of(step.blocks))
     return Verdict(checks=(*often, *enough), invalid=invalid)
 
 

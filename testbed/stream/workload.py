@@ -49,15 +49,12 @@ def _measure(plan: StreamPlan, how: How, report_progress: ReportProgress | None)
 
 def carry_streams(streams: StreamsPlan, how: How, report_progress: ReportProgress | None) -> Runs:
     """All of them at once."""
-    if how.fabric == "simulator":
-        from testbed.stream.simulated import SimulatedStreamFabric
-
-        return SimulatedStreamFabric().run_concurrently(streams.plans, report_progress)
     from testbed.model.naming.names import parse_captures
-    from testbed.stream.emulated.fabric import EmulatedStreamFabric
+    from testbed.stream.fabric import open_fabric
 
     own = how.options or StreamRunOptions()
-    fabric = EmulatedStreamFabric(
+    fabric = open_fabric(
+        how.fabric,
         mtu=own.mtu,
         pcap=parse_captures(own.pcap, streams.network, named=True),
         background_bps=own.background_bps or 0.0,

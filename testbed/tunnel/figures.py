@@ -1,4 +1,5 @@
-"""The figure of a trial, from its row alone: how voice sounds over each rival while links fail."""
+"""The figure of a trial, from its row alone: how voice sounds, and the picture looks, over each rival while links
+fail."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,15 +10,19 @@ _COLOURS = {"direct": "#8c8c8c", "none": "#a3241b", "static": "#3f7fbf", "adapti
 
 
 def trial_figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Name -> matplotlib figure; none where no voice went."""
+    """Name -> matplotlib figure; none of what did not go."""
     (row,) = rows
-    return {"voice": _voice(row)} if row["opinions"] else {}
+    drawn = {
+        "voice": ("opinions", "mean opinion score", (0.9, 4.6), "How voice sounds (ITU-T G.107)"),
+        "picture": ("pictures", "PSNR, dB (100: identical)", (0, 105), "How the moving picture looks (PSNR)"),
+    }
+    return {name: _over_time(row, *what) for name, what in drawn.items() if row.get(what[0])}
 
 
-def _voice(row: Mapping[str, Any]) -> Any:
-    x, y = "time since the first packet, s", "mean opinion score"
-    figure, axes = chart(size=(9, 3.4), xlabel=x, ylabel=y, xlim=(0, row["duration_s"]), ylim=(0.9, 4.6))
-    for rival, curve in row["opinions"].items():
+def _over_time(row: Mapping[str, Any], curves: str, y: str, ylim: tuple[float, float], what: str) -> Any:
+    x = "time since the first packet, s"
+    figure, axes = chart(size=(9, 3.4), xlabel=x, ylabel=y, xlim=(0, row["duration_s"]), ylim=ylim)
+    for rival, curve in row[curves].items():
         axes.plot(*zip(*curve, strict=True), ".-", color=_COLOURS[rival], label=rival)
     for number, fault in enumerate(row["faults"]):
         stop_s = min(row["duration_s"], fault["stop_s"] or row["duration_s"])
@@ -26,7 +31,5 @@ def _voice(row: Mapping[str, Any]) -> Any:
     axes.legend(**COMPARED)
     broken = ", ".join(f"{fault['link']} {fault['kind']}" for fault in row["faults"]) or "nothing"
     between = " and ".join(row["between"])
-    figure.set_label(
-        f"How voice sounds (ITU-T G.107) between {between} over each rival, second by second; shaded: {broken}."
-    )
+    figure.set_label(f"{what} between {between} over each rival, second by second; shaded: {broken}.")
     return figure

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from testbed.model.machine.load import TimingError, first_exceeded
+from testbed.model.machine.load import TimingError, first_exceeded, overload_message
 from testbed.model.verdict import Check, Verdict
 from testbed.model.workload import Judgement
+from testbed.stream.judgement.timing_errors import MAX_LAG
+from testbed.stream.path_delays import longest_path_delay_s
 from testbed.tunnel.options import WORKLOADS
 from testbed.tunnel.prediction import RivalPrediction, predict_rival
 from testbed.tunnel.trial import RivalRun, TrialMeasurements, TrialPlan
@@ -19,6 +22,10 @@ from topologies.network import label_of
 from topologies.text.json_types import JsonObject
 
 MAX_LAG_S = 0.1
+MAX_UNPLANNED, _GUARD_S = 1e-4, 0.1
+"""Share of packets that may be lost in no planned fault; what was sent so near to one is not counted."""
+_KEYS = {"mos": "mos", "identical": "frames", "ssim": "ssim"}
+_HINT = "leave the machine to this run, or take fewer workloads or a lower --udp-rate"
 _STEP_S = 1.0
 _LOSS_TOLERANCE, _WIRE_TOLERANCE = 0.03, 0.12
 """Of a share of packets: load that is not even in time, a share of labels that is not even over so few packets; of the
@@ -38,18 +45,61 @@ def judge_trial(plan: TrialPlan, run: TrialMeasurements) -> Judgement:
         )
         for name, program in run.missing.items()
     ]  # fmt: skip
-    lag = TimingError(
-        name="ends",
-        description="an end of the tunnel or the voice was {was} late",
-        measured=max(one.lag_s for one in run.runs),
-        limit=MAX_LAG_S,
-    )
-    invalid = first_exceeded((lag,), "leave the machine to this run, or take fewer workloads")
+    invalid = next(filter(None, (_overload(plan, one) for one in run.runs)), None)
     lacking = "install " + " and ".join(sorted(set(run.missing.values()))) if run.missing else None
     verdict = Verdict(checks=tuple(checks), invalid=invalid, lacking=lacking)
     modes = [_mode(plan, one, rows[one.rival], predictions[one.rival]) for one in run.runs]
     document = _document(plan, run, modes, verdict)
     return Judgement(verdict=verdict, document=document, rows=tuple(rows.values()), stored=(_stored(run, document),))
+
+
+def _overload(plan: TrialPlan, run: RivalRun) -> str | None:
+    """Why a rival's run says nothing, or None: an end was late, packets lay in switches, or were dropped there, in
+    queues or in no planned fault. A program of the user's may fill the links on purpose."""
+    waited_s, outside = _unplanned(plan, run)
+    most_s = MAX_LAG * plan.tunnel.there.stream.playback_s
+    late = (
+        TimingError("ends", "an end of the tunnel or the voice was {was} late", run.lag_s, MAX_LAG_S),
+        TimingError("switches", "packets lay {was} in the switches, which hold none in theory", waited_s, most_s),
+    )
+    reasons = [
+        first_exceeded(late[:1], _HINT),
+        _dropped(run.machine_drops, "by a switch, a socket or a device that waited for a processor"),
+    ]
+    if not plan.command and not plan.only_tcp:
+        reasons += [
+            first_exceeded(late, _HINT),
+            _dropped(run.queue_drops, "at a full queue of a link"),
+            _dropped(outside, "in no planned fault"),
+        ]
+    return next(filter(None, reasons), None)
+
+
+def _dropped(packets: int, where: str) -> str | None:
+    return overload_message(f"{packets} packets were dropped {where}", _HINT) if packets else None
+
+
+def _unplanned(plan: TrialPlan, run: RivalRun) -> tuple[float, int]:
+    """How long an original was under way at most beyond the longest path's delay, and how many packets did not come of
+    themselves though nothing was broken, at least. (An original that comes after its block was decoded is one that the
+    code seems to have recovered.)"""
+    if run.source is None or any(link.impairments for link in plan.network.links):
+        return 0.0, 0
+    sent, came, at, place = _matched(run)
+    own = ~came["recovered"][place]
+    waited_s = float((came["came_s"][place] - sent["at_s"][at])[own].max(initial=0.0))
+    missing = np.ones(len(sent), dtype=np.bool_)
+    missing[at[own]] = False
+    for one in run.faults:
+        missing &= (sent["at_s"] < one.start_s - _GUARD_S) | (sent["at_s"] > one.stop_s + _GUARD_S)
+    outside = int(missing.sum()) - int(run.sink["counters"].get("unused_sources", 0))
+    return waited_s - longest_path_delay_s(plan.tunnel.there), max(0, outside - int(MAX_UNPLANNED * len(sent)))
+
+
+def _matched(run: RivalRun) -> tuple[Any, Any, Any, Any]:
+    """Packets offered at the source and delivered at the sink, and the places in either of those that came."""
+    sent, came, names = run.source["offered"], run.sink["delivered"], ["flow", "number"]
+    return sent, came, *np.intersect1d(sent[names], came[names], return_indices=True)[1:]
 
 
 def _row(plan: TrialPlan, run: RivalRun, prediction: RivalPrediction) -> JsonObject:
@@ -60,6 +110,7 @@ def _row(plan: TrialPlan, run: RivalRun, prediction: RivalPrediction) -> JsonObj
         offered, lost = len(sent), len(sent) - len(run.sink["delivered"])
         never = lost + came["recovered"] - came.get("unused_sources", 0)
         offered_bytes = max(1, int(sent["bytes"].sum()))
+        other = predict_rival(plan, "static" if run.rival == "none" else "none")
         row |= {
             "packets": offered,
             "lost": lost,
@@ -69,6 +120,7 @@ def _row(plan: TrialPlan, run: RivalRun, prediction: RivalPrediction) -> JsonObj
             "undecodable_blocks": came.get("undecodable_blocks", 0),
             "wire_ratio": round(counts["wire_bytes"] / offered_bytes, 3),
             "predicted_wire_ratio": round(float(prediction.wire_bytes(plan, sent)) / offered_bytes, 3),
+            "rival_wire_ratio": round(float(other.wire_bytes(plan, sent)) / offered_bytes, 3),
             "report_bytes": came["report_bytes"],
             "delay_s": _delays_s(run),
             "processor_share": counts["processor_share"],
@@ -118,14 +170,10 @@ def _mode(plan: TrialPlan, run: RivalRun, row: JsonObject, prediction: RivalPred
 
 def _delays_s(run: RivalRun) -> JsonObject:
     """From the program that sent a packet to the one that gets it, by percentile."""
-    sent, came = (
-        {(flow, number): at_s for flow, number, at_s in log[["flow", "number", "at_s"]].tolist()}
-        for log in (run.source["offered"], run.sink["delivered"])
-    )
-    delays = [at_s - sent[key] for key, at_s in came.items() if key in sent]
-    if not delays:
+    sent, came, at, place = _matched(run)
+    if not len(at):
         return {}
-    found = np.percentile(delays, [50, 95, 99, 100])
+    found = np.percentile(came["at_s"][place] - sent["at_s"][at], [50, 95, 99, 100])
     return dict(zip(("median", "p95", "p99", "worst"), np.round(found, 5).tolist(), strict=True))
 
 
@@ -139,70 +187,82 @@ def _checks(
             key="faults-came", about=about,
         )  # fmt: skip
     if run.source is None:
-        yield from _direct_checks(plan, row, about)
+        if plan.faults and "voip" in row:
+            voice = row["voip"]
+            share = voice["lost"] / max(1, voice["sent"])
+            yield _loss_check("voice packets lost, direct", prediction, share, about).of(voice["sent"])
+        return
+    if rival == "adaptive" and prediction.most_loss == 0:
+        yield from _tcp_checks(row.get("tcp", {}), rows.get("direct", {}).get("tcp", {}), prediction, about)
+    if plan.only_tcp:
         return
     packets = row["packets"]
     if plan.faults:
-        yield Check.equal(
-            f"share of packets that the network lost, {rival}", prediction.original_loss, row["original_loss"],
-            tolerance=_LOSS_TOLERANCE, rival=0.0 if prediction.original_loss > _LOSS_TOLERANCE else None,
-            rival_is="no failure", key="original-loss", about=about,
+        words = f"packets that the network lost, {rival}"
+        yield _loss_check(words, prediction, row["original_loss"], about).of(packets)
+    if prediction.most_loss == 0 or rival == "static":
+        most = row["predicted_most_lost"] + _LOSS_TOLERANCE * packets if prediction.most_loss else 0
+        without, made = round(prediction.original_loss * packets), Check.at_most if most else Check.equal
+        yield made(
+            f"packets lost after the code, {rival}", most, row["lost"], rival=without if without > most else None,
+            rival_is="no code" if without > most else "none: no code would lose no more", key="lost", about=about,
         ).of(packets)  # fmt: skip
-    if prediction.most_loss == 0:
-        without = round(prediction.original_loss * packets)
-        yield Check.equal(
-            f"packets lost after the code, {rival}", 0, row["lost"], rival=without if without else None,
-            rival_is="no code" if without else "no failure, so that nothing was to be lost", key="lost", about=about,
-        ).of(packets)  # fmt: skip
-    elif rival == "static":
-        most = row["predicted_most_lost"] + _LOSS_TOLERANCE * packets
-        yield Check.at_most(
-            f"packets lost after the code, {rival}", most, row["lost"],
-            rival_is="none: a bound", key="lost", about=about,
-        ).of(packets)  # fmt: skip
-    coded = row["predicted_wire_ratio"]
+    coded, other = row["predicted_wire_ratio"], row["rival_wire_ratio"]
     yield Check.equal(
         f"bytes on the wire a byte of packets, {rival}", coded, row["wire_ratio"], tolerance=_WIRE_TOLERANCE * coded,
-        rival_is="none: a count of what was offered", key="wire-bytes", about=about,
+        rival=other, rival_is="a code for any one cable" if rival == "none" else "no code",
+        key="wire-bytes", about=about,
     ).of(packets)  # fmt: skip
     if rival == "adaptive" and prediction.most_loss == 0:
         yield from _program_checks(row, rows.get("none", {}), about)
 
 
-def _direct_checks(plan: TrialPlan, row: JsonObject, about: str) -> Iterator[Check]:
-    """Voice over the one path is lost while it is cut."""
-    if plan.faults and "voip" in row:
-        voice, predicted = row["voip"], row["predicted_original_loss"]
-        yield Check.equal(
-            "share of voice packets lost, direct", predicted, voice["lost"] / max(1, voice["sent"]),
-            tolerance=_LOSS_TOLERANCE, rival=0.0 if predicted > _LOSS_TOLERANCE else None, rival_is="no failure",
-            key="original-loss", about=about,
-        ).of(voice["sent"])  # fmt: skip
+def _loss_check(what: str, prediction: RivalPrediction, measured: float, about: str) -> Check:
+    visible = prediction.original_loss > _LOSS_TOLERANCE
+    return Check.equal(
+        f"share of {what}", prediction.original_loss, measured, tolerance=_LOSS_TOLERANCE,
+        rival=0.0 if visible else None, rival_is="no failure", key="original-loss", about=about,
+    )  # fmt: skip
+
+
+def _tcp_checks(
+    tcp: Mapping[str, Any], direct: Mapping[str, Any], prediction: RivalPrediction, about: str
+) -> Iterator[Check]:
+    """TCP goes on in the longest failure, at half of the rate at least that N leaves it."""
+
+    if tcp.get("failures"):
+        number, longest = max(enumerate(tcp["failures"]), key=lambda one: one[1]["lasts_s"])
+        ran = [one for one in (tcp, direct) if "failures" in one]
+        shares = [one["failures"][number]["bps"] / max(1, one["goodput_bps"]) for one in ran]
+        least = prediction.block_size(0.0) / prediction.block_size(longest["start_s"]) / 2
+        yield Check.at_least(
+            "rate of TCP in the longest failure over its mean, adaptive", round(least, 3), round(shares[0], 3),
+            rival=shares[1] if shares[1:] else None, rival_is="one path" if shares[1:] else "none: it did not run",
+            key="tcp", about=about,
+        ).of(tcp["goodput_bps"])  # fmt: skip
 
 
 def _program_checks(row: JsonObject, uncoded: JsonObject, about: str) -> Iterator[Check]:
     """What programs make of the coded tunnel, held against the same without code."""
-    if "voip" in row:
-        rival = uncoded.get("voip", {}).get("mos")
-        yield Check.at_least(
-            "mean opinion score of voice, adaptive", SATISFIED_MOS, row["voip"]["mos"], rival=rival,
-            rival_is="split, without code" if rival else "none: that rival did not run", key="mos", about=about,
-        ).of(row["voip"]["sent"])  # fmt: skip
-    for name, what in (("ping", "echoes lost"), ("udp", "datagrams of iperf3 lost")):
-        if name in row and "sent" in row[name]:
-            rival = uncoded.get(name, {}).get("lost")
-            yield Check.equal(
-                f"{what}, adaptive", 0, row[name]["lost"], rival=rival or None,
-                rival_is="split, without code" if rival else "none: nothing was lost without code, or it did not run",
-                key=f"{name}-lost", about=about,
-            ).of(row[name]["sent"])  # fmt: skip
-    if "video" in row:
-        rival = uncoded.get("video", {}).get("identical")
-        yield Check.at_least(
-            "frames of the picture that came as they were sent, adaptive", row["video"]["frames"],
-            row["video"]["identical"], rival=rival, rival_is="split, without code" if rival else "none: it did not run",
-            key="frames", about=about,
-        ).of(row["video"]["frames"])  # fmt: skip
+    frames = row.get("video", {}).get("frames")
+    for workload, figure, what, least in (
+        ("voip", "mos", "mean opinion score of voice", SATISFIED_MOS),
+        ("ping", "lost", "echoes lost", 0),
+        ("udp", "lost", "datagrams of iperf3 lost", 0),
+        ("video", "identical", "frames of the picture that came as they were sent", frames),
+        ("video", "ssim", "structural similarity (SSIM) of the picture", 1.0),
+    ):
+        found = row.get(workload, {})
+        if found.get(figure) is None:
+            continue
+        made = Check.equal if figure == "lost" else Check.at_least
+        rival = uncoded.get(workload, {}).get(figure)
+        rival = None if figure == "lost" and not rival else rival
+        yield made(
+            f"{what}, adaptive", least, found[figure], rival=rival, key=_KEYS.get(figure, f"{workload}-{figure}"),
+            rival_is="none: no loss without code, or it did not run" if rival is None else "split, without code",
+            about=about,
+        ).of(found["frames" if workload == "video" else "sent"])  # fmt: skip
 
 
 def _document(plan: TrialPlan, run: TrialMeasurements, modes: Sequence[JsonObject], verdict: Verdict) -> JsonObject:
@@ -226,10 +286,11 @@ def _document(plan: TrialPlan, run: TrialMeasurements, modes: Sequence[JsonObjec
 
 
 def _stored(run: TrialMeasurements, document: JsonObject) -> JsonObject:
-    """What is kept: the document, and the opinion of voice over time, for its figure."""
-    opinions = {
-        one.rival: opinions_over_time(one.programs["voip"]["sent_s"], one.programs["voip"]["delay_s"], _STEP_S)
-        for one in run.runs
-        if one.programs.get("voip", {}).get("sent_s")
-    }
-    return {k: v for k, v in document.items() if k != "verdict"} | {"opinions": opinions}
+    """What is kept: the document, and the opinion of voice and the picture's quality over time, for their figures."""
+    curves: dict[str, JsonObject] = {"opinions": {}, "pictures": {}}
+    for one in run.runs:
+        if (voice := one.programs.get("voip", {})).get("sent_s"):
+            curves["opinions"][one.rival] = opinions_over_time(voice["sent_s"], voice["delay_s"], _STEP_S)
+        if picture := one.programs.get("video", {}).get("psnr_db_over_time"):
+            curves["pictures"][one.rival] = picture
+    return {k: v for k, v in document.items() if k != "verdict"} | curves

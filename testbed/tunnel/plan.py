@@ -8,6 +8,7 @@ from fec.protocol.wire import HEADER_BYTES
 from testbed.errors import InputError
 from testbed.model.label_split import LabelSplit
 from testbed.model.naming.names import NetworkLike, known_network
+from testbed.stream.path_delays import longest_path_delay_s
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.failure_candidates import cable_name
 from topologies.text.json_types import JsonObject
@@ -39,10 +40,13 @@ class TunnelPlan:
 
     def __post_init__(self) -> None:
         playback_s = self.there.stream.playback_s
-        if not 0 < self.flush_s <= playback_s / PATIENCE:
+        way_s = max(longest_path_delay_s(one) for one in (self.there, self.back))
+        most_s = (playback_s - way_s) / PATIENCE
+        if not 0 < self.flush_s <= most_s:
             raise InputError(
-                f"tunnel: flush after {self.flush_s:g} s with playback after {playback_s:g} s; give more than 0 and at "
-                f"most {playback_s / PATIENCE:g} s, or a longer playback"
+                f"tunnel: flush after {self.flush_s:g} s with playback after {playback_s:g} s; a block of few packets "
+                f"waits {PATIENCE} times the flush, and its parity takes {way_s:g} s on the longest path: give a flush "
+                f"of more than 0 and at most {most_s:g} s, or a playback of {PATIENCE * self.flush_s + way_s:g} s"
             )
         if not 0 <= self.order_s <= playback_s:
             raise InputError(f"tunnel: order for {self.order_s:g} s; give 0 (as they come) to {playback_s:g} s")

@@ -55,6 +55,11 @@ class TrialPlan:
     def sink(self) -> str:
         return self.tunnel.there.sink
 
+    @property
+    def only_tcp(self) -> bool:
+        """Whether nothing goes but what fills every link, so that packets are lost to queues on purpose."""
+        return self.workloads == ("tcp",) and not self.command
+
     def epochs(self) -> tuple[Epoch, ...]:
         """Times between which links fail and are repaired, of the split way there."""
         return planned_epochs(replace(self.tunnel.there, faults=self.faults, duration_s=self.duration_s))
@@ -64,7 +69,9 @@ class TrialPlan:
 class RivalRun:
     """``source``, ``sink``: what the ends of the tunnel there counted and logged (none of direct): ``counters``,
     ``offered``, ``delivered`` as of ``testbed.api.tunnel``.
-    ``programs``: workload -> what it measured. ``lag_s``: by which the machine was late at worst."""
+    ``programs``: workload -> what it measured. ``lag_s``: by which the ends and the voice were late at worst;
+    ``queue_drops``: frames that found a queue of a link full, ``machine_drops``: of a switch, a socket or a device that
+    waited for a processor."""
 
     rival: str
     source: Any = None
@@ -72,6 +79,8 @@ class RivalRun:
     programs: Mapping[str, Json] = field(default_factory=dict)
     faults: tuple[FaultTimes, ...] = ()
     lag_s: float = 0.0
+    queue_drops: int = 0
+    machine_drops: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

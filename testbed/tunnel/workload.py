@@ -53,12 +53,15 @@ def _words(mode: Json) -> Iterator[str]:
         if "lost" in row.get(name, {}):
             yield f"{row[name]['lost']} of {row[name]['sent']} {words} lost"
     if "video" in row:
-        yield f"{row['video']['identical']} of {row['video']['frames']} frames identical"
-    if "goodput_bps" in row.get("tcp", {}):
-        yield f"TCP {row['tcp']['goodput_bps'] / 1e6:.2f} Mbit/s"
-    for name in ("udp", "tcp"):
-        if "error" in row.get(name, {}):
-            yield f"{name}: {row[name]['error']}"
+        quality = f", PSNR {row['video']['psnr_db']:.1f} dB" if row["video"].get("psnr_db") else ""
+        yield f"{row['video']['identical']} of {row['video']['frames']} frames identical{quality}"
+    for name, found in (("TCP", row.get("tcp", {})), ("BBR", row.get("tcp", {}).get("bbr", {}))):
+        if "goodput_bps" in found:
+            yield f"{name} {found['goodput_bps'] / 1e6:.2f} Mbit/s"
+        elif "error" in found:
+            yield f"{name}: {found['error']}"
+    if "error" in row.get("udp", {}):
+        yield f"udp: {row['udp']['error']}"
 
 
 tunnel_plan = planner("tunnel_plan", "Programs through a coded tunnel and its rivals.", TunnelOptions, build_trial)

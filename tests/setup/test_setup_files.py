@@ -336,7 +336,9 @@ def test_make_test_runs_both_halves_and_passes_where_neither_fails(
 ) -> None:
     code = make(machine, project, "test", "ARGS=-k capillary", PARALLEL_EXIT=str(parallel), SERIAL_EXIT=str(serial))
     assert (code == 0) is passed
-    assert machine.calls("provision") == ["provision --extras test,mpi,docs --programs chromium,shellcheck,tshark"]
+    assert machine.calls("provision") == [
+        "provision --extras test,mpi,docs --programs chromium,ffmpeg,shellcheck,tshark"
+    ]
     assert machine.calls("testbed") == [
         "testbed doctor --compile"
     ]  # once, before the workers of the first half would each
@@ -411,7 +413,7 @@ def test_ci_checks_style_before_it_tests_and_lets_no_test_be_skipped(machine: Ma
 
     assert run("nothing") == 0
     first, *rest = machine.calls("")
-    assert first == "provision --extras test,mpi,docs,lint --programs chromium,shellcheck,tshark"
+    assert first == "provision --extras test,mpi,docs,lint --programs chromium,ffmpeg,shellcheck,tshark"
     assert rest == ["make lint emulation= chromium=", "make test emulation=1 chromium=1"]
     assert run("test") != 0
     assert run("lint") != 0

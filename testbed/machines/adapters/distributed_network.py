@@ -55,8 +55,6 @@ class DistributedNetwork(rpc_network.AllMachines):
     dies.
     """
 
-    watch_s = 0.2
-
     def __init__(self, machines: Machines, wiring: Wiring, placement: Placement, mtu: int) -> None:
         self.machines, self.wiring, self.placement, self.mtu = machines, wiring, placement, mtu
         self.names, self.call, self.all = machines.names, machines.call, machines.all

@@ -53,11 +53,9 @@ class Here(AllMachines):
     """The platform of one machine: requests are plain calls, and its clock is ours. What each method says holds for
     every platform.
 
-    ``network``: whose cables break and count. ``names``: of the machines, which are numbered from 0. ``watch_s``: how
-    often a run looks at its ends.
+    ``network``: whose cables break and count. ``names``: of the machines, which are numbered from 0.
     """
 
-    watch_s = 0.1
     names = ("this machine",)
 
     def __init__(self, machine: MachineState) -> None:

@@ -20,7 +20,7 @@ from testbed.metapath.escape_check import check_escapes
 from testbed.metapath.escape_rules import escape_rules_together
 from testbed.metapath.labelled_paths import LabelledPathPair, cable_number, labelled_path_pair, path_label
 from testbed.metapath.plan import BACKGROUND_AFTER_S, MetapathPlan, MetapathRun
-from testbed.model.progress import CounterReading, Progress, ReportProgress
+from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.rules import stream_rules
 from testbed.routing import route_by_name
@@ -28,6 +28,7 @@ from testbed.routing.label_split.spraying import spray
 from testbed.stream.emulated.background_traffic import tcp_between
 from testbed.stream.emulated.endpoints import EndpointProcess
 from testbed.stream.emulated.fabric import with_port_status
+from testbed.stream.emulated.watching import watch_run
 from testbed.stream.endpoints import strangers
 from testbed.stream.measurements import RunHealth
 from topologies.text.json_types import JsonObject
@@ -99,7 +100,7 @@ def _stream(
         stack.callback(schedule.stop)
         schedule.start()
         with tcp_between(net, wiring, (plan.source, plan.sink), _background(plan, start)) as carried:
-            _wait(plan.duration_s, start, ends, schedule, report_progress)
+            watch_run(start, plan.duration_s, schedule, report_progress, partial(_check_ends, ends=ends))
         sent, received = source.result(_RESULT_S), sink.result(_RESULT_S)
         if any(fault.stop_s > plan.duration_s for fault in plan.faults):
             watch.stop()
@@ -152,21 +153,11 @@ def _background(plan: MetapathPlan, start: float) -> float:
     return plan.background_bps
 
 
-def _wait(
-    duration_s: float,
-    start: float,
-    ends: Sequence[EndpointProcess],
-    schedule: FaultSchedule,
-    report_progress: ReportProgress,
-) -> None:
-    """Until the streams are over. Raises InvalidRunError where an end is over before."""
-    while (now := time.monotonic() - start) < duration_s:
-        for end in ends:
-            if not end.alive and not end.finished:
-                raise InvalidRunError(f"the {end.role} ended early, {now:.1f} s into the stream: {end.error()}")
-        reading = CounterReading(at_s=max(0.0, now), faults=schedule.in_force())
-        report_progress(Progress(done_s=max(0.0, now), total_s=duration_s, doing="streaming", reading=reading))
-        time.sleep(min(0.1, max(0.0, duration_s - now)))
+def _check_ends(now_s: float, ends: Sequence[EndpointProcess]) -> None:
+    """InvalidRunError where an end is over before the streams are."""
+    for end in ends:
+        if not end.alive and not end.finished:
+            raise InvalidRunError(f"the {end.role} ended early, {now_s:.1f} s into the stream: {end.error()}")
 
 
 def health_of(sent: SourceResult, received: SinkResult, busy: float) -> RunHealth:

@@ -75,7 +75,7 @@ def overload_message(why: str, hint: str = LOWER_LINK_RATE) -> str:
     return f"the machine could not keep up: {why}; {hint}"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class TimingError:
     """``name`` in the run's figures; ``description``: what was late, with ``{was}`` where the figure stands.
     ``measured`` and ``limit`` in seconds, or as a part of a figure that is judged (``unit`` "")."""

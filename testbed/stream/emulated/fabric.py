@@ -12,7 +12,6 @@ more than a trace was says nothing.
 """
 
 import secrets
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
@@ -30,7 +29,7 @@ from testbed.machines.adapters.platform import Here, Platform, here
 from testbed.machines.clocks.report import require_clock
 from testbed.machines.machines_report import MachinesReport
 from testbed.machines.machines_request import MachinesRequest
-from testbed.model.progress import CounterReading, Progress, ReportProgress
+from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.host_routes import HostRoute, stream_routes
 from testbed.openflow.rules import FlowRule, stream_rules
@@ -46,6 +45,7 @@ from testbed.stream.emulated.machine_ends import (
     read_ends,
 )
 from testbed.stream.emulated.mobile_routes import MobileRoutes
+from testbed.stream.emulated.watching import watch_run
 from testbed.stream.endpoints import strangers
 from testbed.stream.judgement.packet_logs import block_outcomes
 from testbed.stream.measurements import ONE_CLOCK, LossReportLog, RunHealth, StreamClocks, StreamMeasurements
@@ -236,7 +236,7 @@ class _Run:
                 stack.callback(movement.stop)
                 movement.start(start)
             begun(platform)
-            self._watch(start, schedule)
+            watch_run(start, plan.duration_s, schedule, self._report_progress, self._check)
             results = dict(zip(self._ends, self._ask(_RESULT_S, ask_end, "result"), strict=True))
             if any(fault.stop_s > plan.duration_s for fault in plan.faults):
                 schedule.stop()  # what outlasts the stream ends with it
@@ -270,17 +270,10 @@ class _Run:
         ]
         return [one.result(limit_s) for one in requested]
 
-    def _watch(self, start: float, schedule: FaultSchedule) -> None:
-        """Show progress until the stream's end; an end point or a machine that dies ends the run."""
-        total_s = self._plans[0].duration_s
-        while (now := time.monotonic() - start) < total_s:
-            self._platform.check()
-            self._ask(_BEGUN_S, check_end, now)
-            failing, at_s = schedule.in_force(), max(0.0, now)
-            reading = CounterReading(at_s=at_s, faults=failing)
-            doing = failing[0] if failing else "streaming"
-            self._report_progress(Progress(done_s=at_s, total_s=total_s, doing=doing, reading=reading))
-            time.sleep(min(self._platform.watch_s, max(0.0, total_s - now)))
+    def _check(self, now_s: float) -> None:
+        """An end point or a machine that dies ends the run."""
+        self._platform.check()
+        self._ask(_BEGUN_S, check_end, now_s)
 
     def until_now(self) -> dict[str, object]:
         """What was measured until a machine died: faults that were over."""

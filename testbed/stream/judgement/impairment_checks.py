@@ -306,7 +306,7 @@ def _short(met: Sequence[tuple[GilbertElliott, IntArray]], spare: int, *, burst:
         if not len(places):
             continue
         if burst:
-            total = np.convolve(total, losses_in_block(chain, np.diff(places).tolist()))
+            total = np.convolve(total, losses_in_block(chain, tuple(np.diff(places).tolist())))
         else:
             total = np.convolve(total, binomial_losses(chain.mean_loss, len(places)))
     return float(total[spare + 1 :].sum())

@@ -42,27 +42,15 @@ def latenesses(
     """All of a run, in the order in which they are told. ``misled_ror``: by how much blocks that a misinformed sender
     began change ROR (0 where none is judged), next to that check's tolerance. In virtual time there are no switches
     that could hold a packet."""
-    most_s = quarter_s(plan)
+    most_s, received = quarter_s(plan), float(run.counters.get("worst_receive_lag_s", 0.0))
     busy = f" (processors {run.health.cpu_fraction:.0%} busy)" if run.health.cpu_fraction is not None else ""
     found = [
-        TimingError(
-            name="sender",
-            description="the sender lagged {was} behind its schedule" + busy,
-            measured=run.health.sender_lag_s,
-            limit=most_s,
-        ),
-        TimingError(
-            name="receiver",
-            description="packets lay {was} at the receiver before it took them",
-            measured=float(run.counters.get("worst_receive_lag_s", 0.0)),
-            limit=most_s,
-        ),
+        TimingError("sender", "the sender lagged {was} behind its schedule" + busy, run.health.sender_lag_s, most_s),
+        TimingError("receiver", "packets lay {was} at the receiver before it took them", received, most_s),
     ]
     if _only_switches_delay(plan, run):
         words = "packets lay {was} in the switches, which hold none in theory" + busy
-        found.append(
-            TimingError(name="switches", description=words, measured=max_queueing_delay_s(plan, run), limit=most_s)
-        )
+        found.append(TimingError("switches", words, max_queueing_delay_s(plan, run), most_s))
         if plan.stream.block_size is None:
             found += _reaction_timing_errors(plan, run, spurious_ror, ror_tolerance)
     return tuple(found)
@@ -72,22 +60,13 @@ def _reaction_timing_errors(
     plan: StreamPlan, run: StreamMeasurements, spurious_ror: float, ror_tolerance: float
 ) -> list[TimingError]:
     """What an answer to a failure depends on: the age of the sender's news, and whether it was true."""
-    block_s = plan.stream.block_s
-    loss_reports, way_s = run.news, 2 * longest_path_delay_s(plan)
-    ages = loss_reports.told_s - loss_reports.newest_s
-    found = [
-        TimingError(
-            name="news",
-            description="a loss report told the sender of packets sent {was} before",
-            measured=float(ages[np.isfinite(ages)].max(initial=0.0)) - way_s,
-            limit=max(REACTION_S - plan.stream.report_interval_s - SETTLE_S - block_s, quarter_s(plan)),
-        )
-    ]
+    ages, way_s = run.news.told_s - run.news.newest_s, 2 * longest_path_delay_s(plan)
+    oldest_s = float(ages[np.isfinite(ages)].max(initial=0.0)) - way_s
+    limit_s = max(REACTION_S - plan.stream.report_interval_s - SETTLE_S - plan.stream.block_s, quarter_s(plan))
+    found = [TimingError("news", "a loss report told the sender of packets sent {was} before", oldest_s, limit_s)]
     if ror_tolerance > 0:
         words = "blocks that the sender began or helped because of packets that lay in switches change ROR by {was}"
-        found.append(
-            TimingError(name="misled", description=words, measured=abs(spurious_ror), limit=ror_tolerance, unit="")
-        )
+        found.append(TimingError("misled", words, abs(spurious_ror), ror_tolerance, unit=""))
     return found
 
 

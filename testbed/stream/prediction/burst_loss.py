@@ -6,7 +6,6 @@ survival of two packets k apart has the covariance v m^k (Gilbert 1960; Elliott 
 multiply.
 """
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -53,21 +52,17 @@ def share_error(impairments: Impairments, packets: int) -> float:
     return float(np.sqrt(max(total, 0.0) / packets))
 
 
-def losses_in_block(chain: GilbertElliott, gaps: Sequence[int]) -> FloatArray:
+@lru_cache(maxsize=4096)
+def losses_in_block(chain: GilbertElliott, gaps: tuple[int, ...]) -> FloatArray:
     """Shape (len(gaps) + 2,): probability of 0, 1, ... losses among len(gaps) + 1 packets that lie ``gaps`` packets of
     the link apart.
 
     Elliott's recursion over (state, losses), begun in the stationary state; cost O(n^2) for n packets.
 
     >>> chain = GilbertElliott(p=0.1, r=0.3)
-    >>> round(float(losses_in_block(chain, [1])[2]), 3)  # both lost: the bad state's share, times staying bad
+    >>> round(float(losses_in_block(chain, (1,))[2]), 3)  # both lost: the bad state's share, times staying bad
     0.175
     """
-    return _losses_in_block(chain, tuple(gaps)).copy()
-
-
-@lru_cache(maxsize=4096)
-def _losses_in_block(chain: GilbertElliott, gaps: tuple[int, ...]) -> FloatArray:
     count = len(gaps) + 1
     found = np.zeros((2, count + 1))  # state good, bad; losses so far
     found[:, 0] = 1 - chain.loss_in_bad_state, chain.loss_in_bad_state

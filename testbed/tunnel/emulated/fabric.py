@@ -17,18 +17,16 @@ from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.errors import CapabilityError
 from testbed.machines.adapters.platform import Here, here, timely
-from testbed.model.progress import CounterReading, Progress, ReportProgress
+from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import wire
 from testbed.openflow.rules import stream_rules
-from testbed.stream.emulated.endpoints import EndpointProcess
+from testbed.stream.emulated.watching import watch_run
 from testbed.tunnel.emulated import programs
 from testbed.tunnel.emulated.tunnel import Rules, RunningTunnel, running_tunnel
 from testbed.tunnel.emulated.voice import voice_process
 from testbed.tunnel.trial import RivalRun, TrialMeasurements, TrialPlan
 
 _LEAD_S, _REST_S = 0.5, 1.5
-_VIDEO_ENDS_S = 1.5
-"""Before a run's end: ffmpeg takes its time to begin."""
 
 
 def emulate_trial(plan: TrialPlan, report_progress: ReportProgress | None = None) -> TrialMeasurements:
@@ -43,7 +41,7 @@ def emulate_trial(plan: TrialPlan, report_progress: ReportProgress | None = None
         folder = Path(name)
         if "video" in plan.workloads:
             report(Progress(done_s=0, total_s=1, doing="making the clip"))
-            programs.make_clip(folder, plan.duration_s - _VIDEO_ENDS_S)
+            programs.make_clip(folder, plan.duration_s - programs.VIDEO_ENDS_S)
         trial = _Trial(plan, platform, folder, report)
         return TrialMeasurements(runs=tuple(trial.run(rival) for rival in plan.rivals), missing=missing)
 
@@ -60,7 +58,9 @@ class _Trial:
         found = self._over(rival, together, self._plan.command) if together or self._plan.command else None
         if "tcp" in self._plan.workloads:
             alone = self._over(rival, ("tcp",), ())
-            found = alone if found is None else replace(found, programs={**found.programs, **alone.programs})
+            other = programs.without_bbr() or self._over(rival, (programs.BBR,), ()).programs[programs.BBR]
+            tcp = {"tcp": {**alone.programs["tcp"], "bbr": other}}
+            found = replace(alone if found is None else found, programs={**(found or alone).programs, **tcp})
         assert found is not None
         return found
 
@@ -68,23 +68,31 @@ class _Trial:
         """These workloads at once over one rival."""
         source, sink = self._hosts
         with ExitStack() as stack:
+            dropped = self._drops()
             tunnel = self._tunnel(stack, rival)
             address = sink.ip if tunnel is None else tunnel.addresses[self._plan.sink]
             place = programs.Place(
                 net=self._platform.network, source=source, sink=sink, address=address, folder=self._folder
             )
-            measured, faults, lag_s = self._measured(place, rival, workloads, command)
-            if tunnel is None:
-                return RivalRun(rival=rival, programs=measured, faults=faults, lag_s=lag_s)
-            ends = tunnel.results()
+            measured, start_s, faults, lag_s = self._measured(place, rival, workloads, command)
+            ends = {} if tunnel is None else tunnel.results(start_s)
+            queue_drops, machine_drops = (now - before for now, before in zip(self._drops(), dropped, strict=True))
+        counted = [end["counters"] for end in ends.values()]
         return RivalRun(
             rival=rival,
-            source=ends[self._plan.source],
-            sink=ends[self._plan.sink],
+            source=ends.get(self._plan.source),
+            sink=ends.get(self._plan.sink),
             programs=measured,
             faults=faults,
-            lag_s=max(lag_s, *(end["counters"]["worst_receive_lag_s"] for end in ends.values())),
+            lag_s=max(lag_s, *(one["worst_receive_lag_s"] for one in counted)) if counted else lag_s,
+            queue_drops=queue_drops,
+            machine_drops=machine_drops + sum(one["socket_drops"] + one["device_drops"] for one in counted),
         )
+
+    def _drops(self) -> tuple[int, int]:
+        """Frames that found a queue of a link full so far, and the socket of a switch."""
+        queues = self._platform.network.link_counters().values()
+        return sum(drops for _, _, drops in queues), sum(self._platform.switch_drops())
 
     def _tunnel(self, stack: ExitStack, rival: str) -> RunningTunnel | None:
         if rival == "direct":
@@ -109,8 +117,9 @@ class _Trial:
 
     def _measured(
         self, place: programs.Place, rival: str, workloads: tuple[str, ...], command: tuple[str, ...]
-    ) -> tuple[dict[str, Any], Any, float]:
-        """What each program measured, when faults were in force, and how late the voice was sent at worst."""
+    ) -> tuple[dict[str, Any], float, Any, float]:
+        """What each program measured, time zero, when faults were in force since, and how late the voice was sent at
+        worst."""
         plan = self._plan
         with ExitStack() as stack:
             voice = None
@@ -136,21 +145,18 @@ class _Trial:
                 if name in programs.PROGRAMS
             ]
             own = self._command(stack, place, command) if command else None
-            self._wait(start_s, rival, schedule, own)
+            watch_run(start_s, plan.duration_s, schedule, self._report, doing=f"running {rival}")
+            code = None if own is None else programs.ended(own)
             programs.wait_for(started, start_s + plan.duration_s + _REST_S)
             found = {name: programs.outcome(plan, place, name) for name in workloads if name in programs.PROGRAMS}
             if own is not None:
-                found["command"] = {"exit_code": own.poll()}
-            lag_s = self._voice(voice, found)
+                found["command"] = {"exit_code": code}
+            lag_s = 0.0
+            if voice is not None:
+                result = voice.result()
+                lag_s, found["voip"] = result["lag_s"], {name: result[name] for name in ("sent_s", "delay_s")}
             schedule.join()
-            return found, schedule.times(), lag_s
-
-    def _voice(self, voice: EndpointProcess | None, found: dict[str, Any]) -> float:
-        if voice is None:
-            return 0.0
-        result = voice.result()
-        found["voip"] = {"sent_s": result["sent_s"], "delay_s": result["delay_s"]}
-        return float(result["lag_s"])
+            return found, start_s, schedule.times(), lag_s
 
     def _command(self, stack: ExitStack, place: programs.Place, words: tuple[str, ...]) -> subprocess.Popen[bytes]:
         """The user's program, on this terminal's error output, so that nothing is mixed into a document."""
@@ -159,14 +165,3 @@ class _Trial:
         stack.callback(program.wait)
         stack.callback(program.kill)
         return program
-
-    def _wait(self, start_s: float, rival: str, schedule: FaultSchedule, own: subprocess.Popen[bytes] | None) -> None:
-        """Until the run's time is over; a user's program that is still there then is ended."""
-        total_s = self._plan.duration_s
-        while (now := time.monotonic() - start_s) < total_s:
-            reading = CounterReading(at_s=now, faults=schedule.in_force())
-            self._report(Progress(done_s=now, total_s=total_s, doing=f"running {rival}", reading=reading))
-            time.sleep(min(0.1, total_s - now))
-        if own is not None and own.poll() is None:
-            own.terminate()
-            own.wait(_REST_S)

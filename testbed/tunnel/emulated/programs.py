@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import signal
@@ -19,14 +20,20 @@ from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.model.wiring import WiredHost
 from testbed.tunnel.trial import TrialPlan
 
-PROGRAMS = {"ping": "ping", "udp": "iperf3", "tcp": "iperf3", "video": "ffmpeg"}
+BBR = "tcp-bbr"
+"""The workload tcp once more, under another congestion control."""
+PROGRAMS = {"ping": "ping", "udp": "iperf3", "tcp": "iperf3", BBR: "iperf3", "video": "ffmpeg"}
 """Workload -> the program that it needs; voice is a source of our own."""
 PING_EVERY_S = 0.02
 _UNDER_WAY = 50
 """The last echoes, which may be under way when the run ends, are not counted."""
 UDP_PAYLOAD_BYTES = 1200
 _VIDEO_PORT, _FRAMES_PER_S = 5004, 25
+VIDEO_ENDS_S = 1.5
+"""Before a run's end: ffmpeg takes its time to begin."""
 _LINGER_S = 1.0
+_RATE_EVERY_S, _RECOVERY_S = 0.1, 1.0
+"""TCP is told of so often; its rate in a failure is that until so long after the repair."""
 _REPLY = re.compile(r"^.*icmp_seq=(\d+).* time=([\d.]+) ms", re.MULTILINE)
 _SENT = re.compile(r"^(\d+) packets transmitted", re.MULTILINE)
 _DUMP = """
@@ -81,7 +88,7 @@ def make_clip(folder: Path, duration_s: float) -> Path:
 
 def listening(place: Place, workload: str) -> tuple[list[str], str] | None:
     """The words of the program that the sink needs before the source begins."""
-    if workload in ("udp", "tcp"):
+    if PROGRAMS.get(workload) == "iperf3":
         return ["iperf3", "-s", "-1", "-p", _port(workload)], f"{workload}-server"
     if workload == "video":
         return [sys.executable, "-I", "-S", "-c", _DUMP, str(_VIDEO_PORT), str(place.folder / "came.ts")], "video-sink"
@@ -98,9 +105,9 @@ def sending(plan: TrialPlan, place: Place, workload: str) -> list[str]:
         source = ["ffmpeg", "-v", "error", "-re", "-i", str(place.folder / "sent.ts"), "-c", "copy", "-copyts"]
         return [*source, "-mpegts_copyts", "1", "-f", "mpegts", f"udp://{address}:{_VIDEO_PORT}?pkt_size=1316"]
     words = ["iperf3", "-c", address, "-p", _port(workload), "-J", "-t", f"{seconds:.0f}"]
-    return (
-        [*words, "-u", "-b", f"{plan.udp_rate_bps:.0f}", "-l", str(UDP_PAYLOAD_BYTES)] if workload == "udp" else words
-    )
+    if workload == "udp":
+        return [*words, "-u", "-b", f"{plan.udp_rate_bps:.0f}", "-l", str(UDP_PAYLOAD_BYTES)]
+    return [*words, "-i", f"{_RATE_EVERY_S:g}", "-C", "bbr" if workload == BBR else "cubic"]
 
 
 def outcome(plan: TrialPlan, place: Place, workload: str) -> Mapping[str, Any]:
@@ -119,43 +126,74 @@ def outcome(plan: TrialPlan, place: Place, workload: str) -> Mapping[str, Any]:
             "worst_ms": times[-1] if times else None,
         }
     if workload == "video":
-        return compared(place.folder, int(plan.duration_s * _FRAMES_PER_S))
+        return compared(place.folder, math.ceil((plan.duration_s - VIDEO_ENDS_S) * _FRAMES_PER_S))
     try:
         document = json.loads(text)
     except json.JSONDecodeError:
         return {"error": text.strip()[-200:] or "no output"}
     if "error" in document or ("sum_received" not in document.get("end", {}) and "sum" not in document.get("end", {})):
         return {"error": str(document.get("error", "it did not end"))}
-    rates = [round(one["sum"]["bits_per_second"]) for one in document["intervals"]]
     end = document["end"]
     if workload == "udp":
         total = end["sum"]
         return {"sent": total["packets"], "lost": total["lost_packets"], "jitter_ms": round(total["jitter_ms"], 3)}
+    rates: list[float] = [one["sum"]["bits_per_second"] for one in document["intervals"]]
+
+    def mean_bps(start_s: float, stop_s: float) -> int:
+        part = rates[round(start_s / _RATE_EVERY_S) : round(stop_s / _RATE_EVERY_S)]
+        return round(sum(part) / max(1, len(part)))
+
+    seconds = [mean_bps(k, k + 1) for k in range(int(plan.duration_s))]
+    broken = [epoch for epoch in plan.epochs() if epoch.loss]
     return {
         "goodput_bps": round(end["sum_received"]["bits_per_second"]),
         "retransmits": end["sum_sent"].get("retransmits"),
-        "least_bps": min(rates, default=0),
-        "bps": rates,
+        "least_bps": min(seconds, default=0),
+        "bps": seconds,
+        "failures": [
+            {
+                "start_s": epoch.start_s,
+                "lasts_s": round(epoch.lasts_s, 3),
+                "bps": mean_bps(epoch.start_s, epoch.stop_s + _RECOVERY_S),
+            }
+            for epoch in broken
+        ],
     }
 
 
-def compared(folder: Path, frames: int) -> Mapping[str, Any]:
-    """The picture that came beside the one that was sent: frames that are the same to the bit, by the hash of each
-    frame's pixels (ffmpeg's framehash), at their times."""
-    hashes = [_frame_hashes(folder / name) for name in ("sent.ts", "came.ts")]
-    same = sum(hashes[1].get(at) == content for at, content in hashes[0].items())
-    return {"frames": len(hashes[0]), "came": len(hashes[1]), "identical": same}
+def without_bbr() -> dict[str, str]:
+    """What is told where the kernel has no BBR."""
+    known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+    return {} if "bbr" in known else {"error": "this kernel has no bbr (modprobe tcp_bbr)"}
 
 
-def _frame_hashes(clip: Path) -> dict[int, str]:
-    if not clip.exists() or not clip.stat().st_size:
-        return {}
-    words = ["ffmpeg", "-v", "quiet", "-copyts", "-i", str(clip), "-map", "0:v", "-fps_mode", "passthrough"]
-    done = subprocess.run(
-        [*words, "-f", "framehash", "-hash", "md5", "-"], capture_output=True, text=True, timeout=300, check=False
-    )
-    rows = [line.split(",") for line in done.stdout.splitlines() if line and not line.startswith("#")]
-    return {int(row[2]): row[-1].strip() for row in rows}
+def compared(folder: Path, frames: int) -> dict[str, Any]:
+    """The picture that came beside the one that was sent, by ffmpeg: each of so many frames against the last one that
+    had come by its time. PSNR of luma and chroma (100 dB: identical) and SSIM, ``psnr_db_over_time`` second by
+    second."""
+    graph = "[0:v]split[a][b];[1:v]split[c][d];[a][c]psnr=stats_file=psnr[p];[b][d]ssim=stats_file=ssim[s]"
+    words = ["ffmpeg", "-v", "quiet", "-copyts", "-i", "sent.ts", "-copyts", "-i", "came.ts", "-lavfi", graph]
+    for name in ("psnr", "ssim"):
+        (folder / name).write_text("")
+    outputs = [word for label in "ps" for word in ("-map", f"[{label}]", "-f", "null", "-")]
+    subprocess.run([*words, *outputs], cwd=folder, stdin=subprocess.DEVNULL, timeout=300, check=False)
+    differing = re.findall(r"mse_avg:([\d.]+).* psnr_avg:(\S+)", (folder / "psnr").read_text())
+    likeness = [float(one) for one in re.findall(r"All:([\d.]+)", (folder / "ssim").read_text())]
+    errors = [float(error) for error, _ in differing]
+    parts = [errors[k : k + _FRAMES_PER_S] for k in range(0, len(errors), _FRAMES_PER_S)]
+    return {
+        "frames": frames,
+        "identical": sum(psnr == "inf" for _, psnr in differing),
+        "psnr_db": _psnr_db(errors),
+        "ssim": round(sum(likeness) / len(likeness), 5) if likeness else None,
+        "psnr_db_over_time": [(k + 0.5, _psnr_db(part)) for k, part in enumerate(parts)],
+    }
+
+
+def _psnr_db(errors: Sequence[float]) -> float | None:
+    """Of mean square errors, frame by frame."""
+    mean = sum(errors) / len(errors) if errors else None
+    return mean if mean is None else round(min(100.0, 10 * math.log10(255**2 / max(mean, 1e-9))), 2)
 
 
 def wait_for(programs: Sequence[subprocess.Popen[bytes]], until_s: float) -> None:
@@ -167,6 +205,16 @@ def wait_for(programs: Sequence[subprocess.Popen[bytes]], until_s: float) -> Non
             program.send_signal(signal.SIGINT)  # ping and iperf3 say what they have
             with suppress(subprocess.TimeoutExpired):
                 program.wait(_LINGER_S)
+
+
+def ended(program: subprocess.Popen[bytes]) -> int:
+    """Its exit code; one that is still there is asked to end, and killed where it does not."""
+    if program.poll() is None:
+        program.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            program.wait(_LINGER_S)
+        program.kill()
+    return program.wait()
 
 
 def _port(workload: str) -> str:

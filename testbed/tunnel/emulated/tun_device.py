@@ -1,11 +1,14 @@
 """A TUN device of a host's network: IP packets that its programs send are read from a descriptor, and those written to
 it reach them. It goes with the last descriptor, however its process ends."""
 
+from __future__ import annotations
+
 import errno
 import fcntl
 import os
 import socket
 import struct
+from typing import NamedTuple
 
 from testbed.errors import CapabilityError
 
@@ -26,8 +29,16 @@ def open_device() -> int:
         ) from None
 
 
-def open_tun(name: str, address: str, peer: str, mtu: int) -> int:
-    """A descriptor of the device ``name``, up, with that IPv4 address and its other end's, in the network namespace of
+class TunDevice(NamedTuple):
+    """``descriptor``: of packets; ``statistics``: of the counts of its network's devices (/proc/net/dev)."""
+
+    name: str
+    descriptor: int
+    statistics: int
+
+
+def open_tun(name: str, address: str, peer: str, mtu: int) -> TunDevice:
+    """The device ``name``, up, with that IPv4 address and its other end's, in the network namespace of
     this thread; 500 packets wait to be read (the kernel's own number: another one is root's to set). CapabilityError
     where there can be none."""
     descriptor = open_device()
@@ -44,11 +55,17 @@ def open_tun(name: str, address: str, peer: str, mtu: int) -> int:
     except OSError as error:
         os.close(descriptor)
         raise CapabilityError(f"TUN device {name} with {address}: {error.strerror}") from None
-    return descriptor
+    return TunDevice(name, descriptor, os.open("/proc/thread-self/net/dev", os.O_RDONLY | os.O_CLOEXEC))
 
 
 def _address(ip: str) -> bytes:
     return struct.pack("HH4s", socket.AF_INET, 0, socket.inet_aton(ip))
+
+
+def packets_unread(tun: TunDevice) -> int:
+    """Packets of programs that found the device full, since nobody read it in time."""
+    rows = (line.partition(":") for line in os.pread(tun.statistics, 1 << 20, 0).decode().splitlines())
+    return next((int(found.split()[11]) for one, _, found in rows if one.strip() == tun.name), 0)
 
 
 def read_packet(descriptor: int, largest: int) -> bytes | None:

@@ -49,12 +49,17 @@ class RunningTunnel:
             if end.gauge is not None
         }
 
-    def results(self) -> dict[str, dict[str, Any]]:
-        """End the tunnel; node -> counters and logs of packets."""
+    def results(self, zero_s: float | None = None) -> dict[str, dict[str, Any]]:
+        """End the tunnel; node -> counters and logs of packets, whose times are since ``zero_s`` of the monotonic clock
+        (None: since the tunnel began)."""
         for end in self.ends.values():
             assert end.gauge is not None
             end.gauge[0] = 1
-        return {node: end.result() for node, end in self.ends.items()}
+        found = {node: end.result() for node, end in self.ends.items()}
+        for log in (end[name] for end in found.values() for name in ("offered", "delivered")):
+            for column in ("at_s", "came_s"):
+                log[column] -= 0.0 if zero_s is None else zero_s - self.start_s
+        return found
 
 
 def tunnel_rules(net: EmulatedNetwork, plan: TunnelPlan, udp_port: int) -> Rules:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from fec.adapters.raw_sockets import socket_drops
 from fec.protocol.events.flow_order import Delivered
 from fec.protocol.framing import PacketType
 from fec.protocol.sender import OutgoingPacket
@@ -32,7 +33,7 @@ from testbed.stream.emulated.endpoints import (
 )
 from testbed.stream.emulated.frames import Frames, frames_of
 from testbed.stream.judgement.packet_logs import RowLog
-from testbed.tunnel.emulated.tun_device import open_tun, read_packet, write_packet
+from testbed.tunnel.emulated.tun_device import TunDevice, open_tun, packets_unread, read_packet, write_packet
 from testbed.tunnel.ends import build_receiver, build_sender, flow_of_packet, is_ipv4
 from testbed.tunnel.plan import FRAME_HEADERS_BYTES, TunnelPlan, report_labels
 from topologies.text.json_types import JsonObject
@@ -94,13 +95,14 @@ class _End:
         frames: Frames,
         datagrams: socket.socket,
         peer_ip: str,
-        tun: int,
+        tun: TunDevice,
         gauge: memoryview[float],
     ) -> None:
         self._sender, self._receiver = build_sender(spec.plan, spec.key), build_receiver(spec.plan, spec.key)
         self._largest = HEADER_BYTES + spec.plan.there.stream.symbol_bytes
         self._arrivals = Arrivals(datagrams, self._largest + 1, peer=peer_ip)
-        self._frames, self._datagrams, self._tun, self._gauge = frames, datagrams, tun, gauge
+        self._frames, self._datagrams, self._gauge = frames, datagrams, gauge
+        self._device, self._tun = tun, tun.descriptor
         self._reports_under = itertools.cycle(report_labels(spec.plan.there.forward))
         self._offered, self._delivered = (RowLog(*(name for name, _ in PACKETS)) for _ in range(2))
         self._counts = {"not_ipv4": 0, "not_taken": 0, "report_bytes": 0, "rows_left_out": 0}
@@ -186,6 +188,8 @@ class _End:
                 **{f"rejected_{reason}": count for reason, count in self._receiver.rejected.items()},
                 "refused": self._frames.refused,
                 "foreign": self._arrivals.foreign,
+                "socket_drops": socket_drops(self._datagrams),
+                "device_drops": packets_unread(self._device),
                 "worst_receive_lag_s": round(self._arrivals.worst_lag_s, 6),
                 "processor_share": round(processor_s / max(lasted_s, 1e-9), 4),
             },

@@ -12,9 +12,14 @@ from scapy.utils import wrpcap
 
 from fec.adapters import scapy_layer
 from fec.adapters.scapy_layer import FrameTemplate
+from fec.code.variable_lengths import VariableLengthCode
+from fec.protocol.events.event_sender import EventPolicy, EventSender
 from fec.protocol.framing import sealed_with
 from fec.protocol.loss_report import LossReport
+from fec.protocol.sender import SenderParameters
 from fec.protocol.wire import PacketHeader, protect
+from fec.redundancy.block_size_control import fixed_block_size
+from fec.redundancy.labels import StratifiedLabels
 from tests.helpers.ordinary_user import run_dissector
 
 DISSECTOR = Path(scapy_layer.__file__).with_name("stream_dissector.lua")
@@ -87,6 +92,21 @@ def test_every_field_of_a_coded_packet_is_read(symbol_id: int, tmp_path: Path) -
     assert found["crc.good"] in ("1", True, "True")
     if symbol_id < 200:
         assert number(found["payload_length"]) == 7
+
+
+def test_a_tunnels_short_block_is_told_from_a_whole_one(tmp_path: Path) -> None:
+    parameters = SenderParameters(source_packets=4, symbol_bytes=64, rate_pps=1000)
+    policy = EventPolicy(parity_of=lambda k, size: 1)
+    sender = EventSender(parameters, VariableLengthCode(4), StratifiedLabels(), fixed_block_size(5), policy)
+    packets = [*sender.offer(b"one", 0.0), *sender.offer(b"other", 0.0), *sender.flush(0.0)]
+    template = FrameTemplate(
+        src_mac="02:00:00:00:00:01", dst_mac="02:00:00:00:00:02", src_ip="10.0.0.1", dst_ip="10.0.0.2", udp_port=47255
+    )
+    file = tmp_path / "tunnel.pcap"
+    wrpcap(str(file), [template.frame(one.label, one.data) for one in packets], linktype=1)
+    data, _, parity = read(file)
+    assert [number(one["source_packets"]) for one in (data, parity)] == [4, 2]
+    assert [one["flags.short"] in ("1", True, "True") for one in (data, parity)] == [False, True]
 
 
 def test_every_field_of_a_loss_report_is_read(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ failed."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,6 +25,17 @@ def planned(playback_s: float, *, faulty: bool = True) -> Any:
 def test_too_short_for_parity(playback_s: float) -> None:
     with pytest.raises(InputError, match=r"s0->s1 fails under .* takes 0\.1 s, .* give a buffer of 0\.2 s or more"):
         planned(playback_s)
+
+
+def test_too_short_for_parity_on_a_lossy_link_and_while_nodes_move() -> None:
+    ring = testbed.network("ring:4")
+    links = [replace(link, impairments="loss:0.02") for link in ring.links]
+    words = r"a block of 20 packets at 50 packets/s takes 0\.4 s, .* give a buffer of 0\.8 s or more"
+    with pytest.raises(InputError, match=r"s0->s1 loses packets under .* 0\.5 s; " + words):
+        testbed.stream_plan(replace(ring, links=tuple(links)), "s0", "s2", faults="none", rate_pps=50, playback_s=0.5)
+    with pytest.raises(InputError, match="vanishes under .* 0.5 s; " + words):
+        testbed.mobility_plan("manet:nodes=12,seed=3", "n0", "n7", count=4, playback_s=0.5)
+    assert testbed.mobility_plan("manet:nodes=12,seed=3", "n0", "n7", count=4, playback_s=0.8)
 
 
 def test_long_enough() -> None:

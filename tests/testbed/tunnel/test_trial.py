@@ -31,7 +31,21 @@ def log(times: np.ndarray, keep: slice = slice(None)) -> Any:
     return found[keep]
 
 
-def run_of(plan: TrialPlan, rival: str, *, lost: int = 0, mos_delay_s: float = 0.01) -> RivalRun:
+def under_faults(plan: TrialPlan) -> Any:
+    """Numbers of the packets that are sent while something is broken."""
+    at_s = np.arange(500) * 0.02
+    return np.flatnonzero(np.any([(at_s >= f.start_s) & (at_s < f.ends_s) for f in plan.faults], axis=0))
+
+
+def run_of(
+    plan: TrialPlan,
+    rival: str,
+    *,
+    lost: int = 0,
+    mos_delay_s: float = 0.01,
+    same_frames: int = 250,
+    ssim: float = 1.0,
+) -> RivalRun:
     """A run as it is predicted, but for so many packets lost after the code, and voice that late."""
     faults = tuple(FaultTimes(fault=f, start_s=f.start_s, stop_s=f.stop_s) for f in plan.faults)
     voice = {"sent_s": [0.02 * k for k in range(500)], "delay_s": [mos_delay_s] * 500}
@@ -41,10 +55,12 @@ def run_of(plan: TrialPlan, rival: str, *, lost: int = 0, mos_delay_s: float = 0
         voice["delay_s"][:missed] = [float("inf")] * missed
         return RivalRun(rival=rival, programs={"voip": voice}, faults=faults)
     offered = log(np.arange(500) * 0.02)
-    delivered = log(np.arange(500) * 0.02 + 0.001, slice(lost, None))
+    delivered = np.delete(log(np.arange(500) * 0.02 + 0.001), under_faults(plan)[:lost])
+    delivered["came_s"] = delivered["at_s"]
     counters = {"wire_bytes": prediction.wire_bytes(plan, offered), "processor_share": 0.1}
     came = {"wire_bytes": 30_000, "recovered": max(0, missed - lost), "report_bytes": 0}
-    programs = {"voip": voice, "ping": {"sent": 500, "lost": lost}}
+    video = {"frames": 250, "identical": same_frames, "ssim": ssim}
+    programs = {"voip": voice, "ping": {"sent": 500, "lost": lost}, "video": video}
     source = {"counters": counters, "offered": offered, "delivered": offered[:100]}
     sink = {"counters": came, "offered": offered[:100], "delivered": delivered}
     return RivalRun(rival=rival, source=source, sink=sink, programs=programs, faults=faults)
@@ -53,7 +69,8 @@ def run_of(plan: TrialPlan, rival: str, *, lost: int = 0, mos_delay_s: float = 0
 def measured(plan: TrialPlan, **adaptive: Any) -> TrialMeasurements:
     lost = {rival: round(500 * predict_rival(plan, rival).most_loss) for rival in plan.rivals}
     runs = [run_of(plan, rival, lost=lost[rival]) for rival in plan.rivals[:-1]]
-    runs[1] = replace(runs[1], programs={**runs[1].programs, "voip": {"sent_s": [0.0], "delay_s": [1.0]}})
+    worse = {"voip": {"sent_s": [0.0], "delay_s": [1.0]}, "video": {"frames": 250, "identical": 90, "ssim": 0.8}}
+    runs[1] = replace(runs[1], programs={**runs[1].programs, **worse})
     return TrialMeasurements(runs=(*runs, run_of(plan, "adaptive", **adaptive)))
 
 
@@ -64,7 +81,7 @@ def test_a_run_as_predicted_passes_and_tells_every_rival(plan: TrialPlan) -> Non
     assert judged.rows[3]["lost"] == 0 < judged.rows[1]["lost"]
     direct, none, _, adaptive = judged.document["modes"]
     assert adaptive["packets"] == 600 and none["lost"] == judged.rows[1]["lost"] and set(adaptive["workloads"]) == {
-        "voip", "ping"
+        "voip", "ping", "video"
     }  # fmt: skip
     assert adaptive["wire_ratio"] == pytest.approx((adaptive["wire_ratio_predicted"] * 60_000) / 60_000, rel=0.5)
     assert direct["packets"] == 500 and direct["originals_lost_fraction"] == pytest.approx(0.3)
@@ -72,7 +89,14 @@ def test_a_run_as_predicted_passes_and_tells_every_rival(plan: TrialPlan) -> Non
 
 
 @pytest.mark.parametrize(
-    ("wrong", "key"), [({"lost": 3}, "lost"), ({"lost": 3}, "ping-lost"), ({"mos_delay_s": 0.5}, "mos")]
+    ("wrong", "key"),
+    [
+        ({"lost": 3}, "lost"),
+        ({"lost": 3}, "ping-lost"),
+        ({"mos_delay_s": 0.5}, "mos"),
+        ({"same_frames": 249}, "frames"),
+        ({"ssim": 0.99}, "ssim"),
+    ],
 )
 def test_what_went_wrong_under_the_code_fails_its_check(plan: TrialPlan, wrong: dict[str, Any], key: str) -> None:
     verdict = judge_trial(plan, measured(plan, **wrong)).verdict
@@ -88,6 +112,76 @@ def test_faults_that_did_not_come_and_bytes_that_nobody_predicted_fail(plan: Tri
     assert {"faults-came", "wire-bytes"} <= {check.key for check in verdict.checks if check.outcome == "fails"}
     late = judge_trial(plan, TrialMeasurements(runs=(replace(good, lag_s=1.0),))).verdict
     assert late.invalid is not None and late.exit_code == 4
+
+
+def spoilt(plan: TrialPlan, run: RivalRun, as_rival: str) -> RivalRun:
+    """What a run sent and lost, as the other rival would have."""
+    other = predict_rival(plan, as_rival)
+    counters = {**run.source["counters"], "wire_bytes": other.wire_bytes(plan, run.source["offered"])}
+    missed = round(500 * other.original_loss)
+    log = (
+        run.sink["delivered"] if as_rival == "static" else np.delete(run.sink["delivered"], under_faults(plan)[:missed])
+    )
+    source, sink = {**run.source, "counters": counters}, {**run.sink, "delivered": log}
+    return replace(run, source=source, sink={**sink, "counters": {**run.sink["counters"], "recovered": 0}})
+
+
+@pytest.mark.parametrize(
+    ("rival", "as_rival", "keys"),
+    [
+        ("static", "none", {"wire-bytes", "lost"}),
+        ("adaptive", "none", {"wire-bytes", "lost"}),
+        ("none", "static", {"wire-bytes"}),
+    ],
+)
+def test_a_run_as_of_its_rival_fails(plan: TrialPlan, rival: str, as_rival: str, keys: set[str]) -> None:
+    lost = round(500 * predict_rival(plan, rival).most_loss)
+    good = run_of(plan, rival, lost=lost)
+    checks = judge_trial(plan, TrialMeasurements(runs=(good,))).verdict.checks
+    assert not keys & {check.key for check in checks if check.outcome == "fails"}
+    assert all(check.rival is not None for check in checks if check.key in keys)
+    checks = judge_trial(plan, TrialMeasurements(runs=(spoilt(plan, good, as_rival),))).verdict.checks
+    assert keys <= {check.key for check in checks if check.outcome == "fails"}
+
+
+def test_a_machine_that_dropped_or_held_packets_leaves_nothing_to_judge(plan: TrialPlan) -> None:
+    good = run_of(plan, "adaptive")
+    log = good.sink["delivered"]
+    held, gone = log.copy(), np.delete(log, 20)
+    held["came_s"][100] += 0.2
+    lost = {**good.sink["counters"], "recovered": good.sink["counters"]["recovered"] - 1}
+    cases = {
+        "": good,
+        "3 packets were dropped by a switch": replace(good, machine_drops=3),
+        "7 packets were dropped at a full queue": replace(good, queue_drops=7),
+        "packets lay 201 ms in the switches": replace(good, sink={**good.sink, "delivered": held}),
+        "1 packets were dropped in no planned fault": replace(
+            good, sink={**good.sink, "delivered": gone, "counters": lost}
+        ),
+    }
+    for words, run in cases.items():
+        verdict = judge_trial(plan, TrialMeasurements(runs=(run,))).verdict
+        assert (words in (verdict.invalid or "")) and (verdict.exit_code == 4) == bool(words), verdict.invalid
+    own = replace(plan, command=("iperf3",))
+    assert judge_trial(own, TrialMeasurements(runs=(cases["7 packets were dropped at a full queue"],))).verdict.passed
+    assert judge_trial(own, TrialMeasurements(runs=(replace(good, machine_drops=3),))).verdict.exit_code == 4
+
+
+def test_tcp_alone_is_judged_by_its_rate_in_failures_not_by_packets_of_full_queues(plan: TrialPlan) -> None:
+    alone = replace(plan, workloads=("tcp",))
+
+    def run(rival: str, bps: int) -> RivalRun:
+        tcp = {"goodput_bps": 10_000_000, "failures": [{"start_s": 7.0, "lasts_s": 1.5, "bps": bps}]}
+        return replace(run_of(plan, rival), queue_drops=0 if rival == "direct" else 9, programs={"tcp": tcp})
+
+    runs = (run("direct", 0), run("adaptive", 9_000_000))
+    assert judge_trial(alone, TrialMeasurements(runs=runs)).verdict.passed
+    stalled = judge_trial(alone, TrialMeasurements(runs=(runs[0], run("adaptive", 1_000_000)))).verdict
+    assert [check.key for check in stalled.checks if check.outcome == "fails"] == ["tcp"]
+    assert stalled.checks[-1].rival == 0 and stalled.invalid is None
+    failed = replace(runs[0], programs={"tcp": {"error": "no route", "bbr": {"error": "no route"}}})
+    alone_with_it = judge_trial(alone, TrialMeasurements(runs=(failed, runs[1]))).verdict
+    assert alone_with_it.passed and alone_with_it.checks[-1].rival is None
 
 
 def test_a_missing_program_leaves_its_check_open_and_says_what_to_install(plan: TrialPlan) -> None:

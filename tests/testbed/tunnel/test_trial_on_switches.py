@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -58,3 +59,13 @@ def test_an_ordinary_users_voice_stands_a_cut_cable_and_his_program_keeps_its_ex
     (row,) = document["modes"]
     assert row["packets"] >= 150 and row["lost"] == 0 < row["recovered"]
     assert document["command_exit_codes"] == [7]
+
+
+@pytest.mark.emulation
+def test_a_run_that_fills_its_links_says_nothing_of_the_tunnel(tmp_path: Path) -> None:
+    words = ["torus:3x3", "--between", "s0_0", "s1_1", "--duration", "3s", "--faults", "none", "--mode", "none"]
+    words += ["--workload", "udp", "--udp-rate", "80Mbps", "--retries", "0", "--results", str(tmp_path)]
+    command = [sys.executable, "-m", "testbed.cli", "tunnel", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 4, done.stderr + done.stdout
+    assert re.search("packets were dropped|packets lay|was .* late", done.stdout + done.stderr)

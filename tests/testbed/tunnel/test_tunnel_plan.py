@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from testbed.errors import InputError
 from testbed.stream.prediction.failure_candidates import cable_name
+from testbed.tunnel.emulated.tun_device import TunDevice, packets_unread
 from testbed.tunnel.ends import build_receiver, build_sender, flow_of_packet, is_ipv4
 from testbed.tunnel.plan import MODES, TunnelPlan, build_tunnel, report_labels
 
@@ -48,10 +52,25 @@ def test_what_does_not_fit_together_is_refused(options: dict[str, object], words
         build_tunnel("ring:4", "s0", "s2", **options)  # type: ignore[arg-type]
 
 
+def test_a_flush_after_which_parity_comes_too_late_is_refused() -> None:
+    words = r"4 times the flush, and its parity takes 0\.1 s .* at most 0\.075 s, or a playback of 0\.5 s"
+    with pytest.raises(InputError, match=words):
+        build_tunnel("ring:4,delay_s=0.05", "s0", "s2", flush_s=0.1)
+
+
 def test_fragments_of_a_packet_are_one_flow_and_other_ports_another() -> None:
     assert flow_of_packet(udp(5)) != flow_of_packet(udp(6))
     assert flow_of_packet(udp(5, fragment=0x2000)) == flow_of_packet(udp(6, fragment=0x00B9))
     assert is_ipv4(udp(5)) and not is_ipv4(bytes([0x60]) + bytes(40)) and not is_ipv4(b"")
+
+
+def test_packets_that_nobody_read_are_counted_by_the_devices_name(tmp_path: Path) -> None:
+    file = tmp_path / "dev"
+    file.write_text("face |bytes\n  tun1: 1 2 0 0 0 0 0 0 9 8 0 7 0 0 0 0\n tun11: 0 0 0 3 0 0 0 0 0 0 0 5 0 0 0 0\n")
+    statistics = os.open(file, os.O_RDONLY)
+    counted = [packets_unread(TunDevice(name, -1, statistics)) for name in ("tun1", "tun11", "tun2")]
+    os.close(statistics)
+    assert counted == [7, 5, 0]
 
 
 def test_reports_take_paths_without_a_common_cable(plan: TunnelPlan) -> None:
