@@ -175,7 +175,7 @@ class BlockSizeController:
         self._hold_until_s, self._in_use = 0.0, parameters.base
         self._needed_s = 0.0
         self._last_report_s: float | None = None
-        self.block_size = parameters.base
+        self._answer = parameters.base
         self._early: list[PacketReport] = []
         self._breaker = CongestionBreaker(
             interval_s=parameters.report_interval_s, spread_s=parameters.apart_s, hold_s=parameters.hold_s
@@ -193,6 +193,10 @@ class BlockSizeController:
         return self._estimator.loss
 
     @property
+    def block_size(self) -> int:
+        return min(self._answer, self._calm) if self._breaker.open else self._answer
+
+    @property
     def late_parity(self) -> bool:
         """Not while what is lost is taken for losses of a queue that the stream itself fills."""
         return not self._breaker.open
@@ -205,11 +209,15 @@ class BlockSizeController:
         """One report's news in the order of sending, but for outages, which no block size answers."""
         self._estimate(reports, now_s)
         estimator, breaker = self._estimator, self._breaker
-        breaker.add(now_s, round_trip_s=round_trip_s, loss=estimator.loss, sent_pps=estimator.sent_pps)
-        if breaker.open:
-            self.block_size = min(self.block_size, self._calm)
-        elif breaker.calm:
-            self._calm = self.block_size
+        breaker.add(
+            now_s,
+            round_trip_s=round_trip_s,
+            loss=estimator.loss,
+            sent_pps=estimator.sent_pps,
+            raised=self._answer > self._parameters.base,
+        )
+        if breaker.calm and not breaker.open:
+            self._calm = self._answer
 
     def _estimate(self, reports: Sequence[PacketReport], now_s: float) -> None:
         if self._parameters.apart_s:
@@ -219,7 +227,7 @@ class BlockSizeController:
             self._bursts.add(losses)
             if self._bursts.passing:
                 self._estimator.restart()
-                self.block_size = self._parameters.base
+                self._answer = self._parameters.base
                 return
         self.add(*_without_outages(losses, [report.sent_s for report in reports]), now_s)
 
@@ -239,35 +247,35 @@ class BlockSizeController:
     def add(self, lost: Sequence[bool], sent_s: Sequence[float], now_s: float) -> bool:
         """One report's news in the order of sending; True where N rose."""
         if self._last_report_s is not None and now_s - self._last_report_s > self._parameters.report_timeout_s:
-            self._hold_until_s, self._in_use = now_s + self._parameters.hold_s, self.block_size
+            self._hold_until_s, self._in_use = now_s + self._parameters.hold_s, self._answer
         self._last_report_s = now_s
         if not len(lost):
             return False
         changed_s = self._estimator.add(lost, sent_s)
         if changed_s is not None and self._estimator.fell:
             self._hold_until_s = max(self._hold_until_s, changed_s + self._parameters.hold_s)
-            self._in_use = self.block_size
-        before = self.block_size
+            self._in_use = self._answer
+        before = self._answer
         # A settled estimate has to move by its margin before N follows: without that every excursion would ratchet N
         # up.
         slack = self._estimator.margin if self._estimator.packets > CONVERGING else 0.0
         required = self._bounded(max(0.0, self._estimator.loss - slack))
         if required >= before:
             self._needed_s = now_s
-            self.block_size = required
+            self._answer = required
         else:
             self._lower(now_s)
-        return self.block_size > before
+        return self._answer > before
 
     def _lower(self, now_s: float) -> None:
         cautious = self._bounded(self._estimator.loss + self._estimator.margin)
-        if cautious >= self.block_size:
+        if cautious >= self._answer:
             self._needed_s = now_s
         converging = self._estimator.packets <= CONVERGING
         if now_s < self._hold_until_s:
             cautious = max(cautious, self._in_use)
         if converging or now_s - self._needed_s >= self._parameters.hold_s:
-            self.block_size = min(self.block_size, cautious)
+            self._answer = min(self._answer, cautious)
 
     def _bounded(self, loss: float) -> int:
         # No block size answers a loss of everything, so no policy is requested it.
