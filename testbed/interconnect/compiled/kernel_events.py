@@ -10,6 +10,8 @@ long, and so arrive in the order in which they were sent: they have a ring of th
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from testbed.arrays import IntArray
@@ -58,7 +60,7 @@ def push(s: State, tick: int, kind: int, number: int) -> None:
 
 
 @inline
-def bit(place: int) -> np.int64:
+def bit(place: int) -> Any:
     """A word of 64 bits of which that one is 1; in Python, too, whatever kind of number the place is."""
     return np.int64(1) << np.int64(place)
 
