@@ -67,12 +67,14 @@ class SlotSearch:
         self._labels = np.array([labels[k] for k in chosen], dtype=np.int64)
         self._m, self._least = source_packets, least
 
-    def orders(self, cost_of: Callable[[tuple[int, ...]], Any]) -> list[tuple[int, ...]]:
+    def orders(self, cost_of: Callable[[tuple[int, ...]], Any], least: Any) -> list[tuple[int, ...]]:
         """Orders worth a trial, coarse ones and divided ones. ``cost_of``: of a whole order, exactly; the cheapest
-        coarse ones are divided."""
-        if not self._sets:
-            return []
-        coarse = [self._coarse(count) for count in _COARSE]
+        coarse ones are divided. ``least``: what no order costs less than; one that costs it is enough."""
+        coarse: list[Slots] = []
+        for count in _COARSE if self._sets else ():
+            coarse.append(self._coarse(count))
+            if cost_of(tuple(coarse[-1].tolist())) <= least:
+                return [tuple(coarse[-1].tolist())]
         ranked = sorted(coarse, key=lambda slots: cost_of(tuple(slots.tolist())))
         divided = [self._divided(slots, way) for slots in ranked[:_REFINED] for way in _FINE_PATHS]
         return [tuple(slots.tolist()) for slots in (*coarse, *divided)]
@@ -151,11 +153,8 @@ def _excess(order: Numbers, inside: Numbers, windows: Numbers, most: Numbers, in
     return excess
 
 
-_excess_of = _excess
-
-
 def _reckon(order: Numbers, inside: Numbers, windows: Numbers, most: Numbers, counts: Numbers) -> float:
-    excess = _excess_of(order, inside, windows, most, np.zeros((inside.shape[1], len(order)), dtype=np.int32))
+    excess = _excess(order, inside, windows, most, np.zeros((inside.shape[1], len(order)), dtype=np.int32))
     cost = 0.0
     for link in range(len(excess)):
         cost += counts[link] * math.sqrt(excess[link])
@@ -165,30 +164,43 @@ def _reckon(order: Numbers, inside: Numbers, windows: Numbers, most: Numbers, co
 _cost_of = compiled_entry(_reckon)
 
 
-def _shift(link: int, out: int, into: int, windows: Numbers, most: Numbers, in_use: Numbers) -> int:
-    """Move one loss of a link from a place to another; returns by how much its excess grows."""
-    places, limit, change, count = in_use.shape[1], most[link], 0, windows[link]
+def _parted(out: int, into: int, count: int, places: int) -> tuple[int, int, int]:
+    """Of the windows of ``count`` places that hold a loss moved from one place to another, those that change: the last
+    places of those that lose it and of those that gain it, and how many there are of each; windows that hold both
+    places keep their losses."""
+    while count >= places:  # whole rounds hold every place
+        count -= places
     ahead = (into - out) % places
-    steps = min(count, ahead, places - ahead)
-    if steps < count:  # windows that hold both places keep their losses: only those with one of them change
-        if steps == ahead:
-            out = (out - count + steps) % places
-        else:
-            into = (into - count + steps) % places
+    steps = min(count, ahead, places - ahead, places - count)
+    if steps == places - count:
+        out, into = into + steps, out + steps
+    elif steps == ahead:
+        out = out - count + steps
+    elif steps < count:
+        into = into - count + steps
+    return out % places, into % places, steps
+
+
+def _grow(link: int, out: int, into: int, windows: Numbers, most: Numbers, in_use: Numbers) -> int:
+    """By how much a link's excess would grow if one loss of its own were moved from a place to another."""
+    places, limit, change = in_use.shape[1], most[link], 0
+    out, into, steps = _parted(out, into, windows[link], places)
     for _ in range(steps):  # no remainders in here: a division would take longer than the rest
-        if in_use[link, out] > limit:
-            change -= 1
-        in_use[link, out] -= 1
+        change += int(in_use[link, into] >= limit) - int(in_use[link, out] > limit)
         out = out - 1 if out else places - 1
-    for _ in range(steps):
-        in_use[link, into] += 1
-        if in_use[link, into] > limit:
-            change += 1
         into = into - 1 if into else places - 1
     return change
 
 
-_shifted = _shift
+def _shift(link: int, out: int, into: int, windows: Numbers, in_use: Numbers) -> None:
+    """Move one loss of a link from a place to another."""
+    places = in_use.shape[1]
+    out, into, steps = _parted(out, into, windows[link], places)
+    for _ in range(steps):
+        in_use[link, out] -= 1
+        in_use[link, into] += 1
+        out = out - 1 if out else places - 1
+        into = into - 1 if into else places - 1
 
 
 def _draw(state: Numbers, draws: Numbers) -> None:
@@ -200,9 +212,6 @@ def _draw(state: Numbers, draws: Numbers) -> None:
         bits ^= bits << np.uint64(17)
         draws[k] = float(bits >> np.uint64(11)) / 9007199254740992.0
     state[0] = bits
-
-
-_drawn = _draw
 
 
 def _search(
@@ -222,7 +231,7 @@ def _search(
     moves, anywhere, hot, cold = way
     places, links = len(order), inside.shape[1]
     in_use = np.zeros((links, places), dtype=np.int32)
-    excess = _excess_of(order, inside, windows, most, in_use)
+    excess = _excess(order, inside, windows, most, in_use)
     cost = 0.0
     for link in range(links):
         cost += counts[link] * math.sqrt(excess[link])
@@ -232,7 +241,7 @@ def _search(
     for move in range(moves):
         if least < 1e-9:
             break
-        _drawn(state, draws)
+        _draw(state, draws)
         a = int(draws[0] * places)
         if draws[1] < anywhere:
             b = int(draws[2] * places)
@@ -247,7 +256,7 @@ def _search(
             for at in range(first[mine], first[mine + 1]):
                 link = members[at]
                 if not inside[other, link]:
-                    grown[count] = _shifted(link, out, into, windows, most, in_use)
+                    grown[count] = _grow(link, out, into, windows, most, in_use)
                     change += counts[link] * (math.sqrt(excess[link] + grown[count]) - math.sqrt(excess[link]))
                     touched[count] = link
                     count += 1
@@ -256,15 +265,13 @@ def _search(
             cost += change
             for k in range(count):
                 excess[touched[k]] += grown[k]
+                if inside[x, touched[k]]:
+                    _shift(touched[k], a, b, windows, in_use)
+                else:
+                    _shift(touched[k], b, a, windows, in_use)
             if cost < least - 1e-9:
                 least = cost
                 best[:] = order
-        else:
-            for k in range(count):
-                if inside[x, touched[k]]:
-                    _shifted(touched[k], b, a, windows, most, in_use)
-                else:
-                    _shifted(touched[k], a, b, windows, most, in_use)
     return best
 
 

@@ -22,6 +22,10 @@ from fec.redundancy.block_size import Interval, stratified_block_size
 from fec.redundancy.labels import LABELS, LabelRule, label_table
 
 Numbers = NDArray[np.integer[Any]]
+Limits = tuple[Numbers, Numbers, int, int]
+"""How many links lose each set, the most that each N may be, N at rest, and the most packets beyond it that all links
+together may ask for: an order that goes beyond is of no use, and is walked no further."""
+_ANY = 1 << 40
 
 _HEAVY = 0.9
 """A set of more of the labels is reckoned by itself: its windows are too long to be kept."""
@@ -54,11 +58,18 @@ class WorstWindows:
         most = 4 * source_packets / (1 - max((share for share in shares if share <= _HEAVY), default=0.0))
         self._room = max(_LIGHTEST_ROOM, 1 << int(most).bit_length())
 
-    def sizes(self, rule: LabelRule) -> NDArray[np.int64]:
-        """Shape (sets,): the smallest N of which M packets arrive in every window of N labels of the order."""
+    def sizes(self, rule: LabelRule, limits: Limits | None = None) -> NDArray[np.int64]:
+        """Shape (sets,): the smallest N of which M packets arrive in every window of N labels of the order; shape (0,)
+        where that is beyond the limits."""
+        if limits is None:
+            ones = np.ones(self._count, dtype=np.int64)
+            limits = ones, ones * _ANY, 0, _ANY
         retained = np.zeros((self._count, self._room), dtype=np.int32)
-        most = _most_lost(self._place_of[label_table(rule)], self._first, self._members, self._m, retained)
+        order = label_table(rule), self._place_of
+        most = _most_lost(order, self._first, self._members, self._m, retained, limits)
         sizes = np.asarray(most + self._m, dtype=np.int64)
+        if not len(sizes):
+            return sizes
         for number, intervals in self._heavy.items():
             sizes[number] = stratified_block_size(intervals, self._m, rule)
         return sizes
@@ -74,15 +85,25 @@ class WorstWindows:
         return np.asarray(lost, dtype=np.float64)
 
 
-def _walk(places: Numbers, first: Numbers, members: Numbers, m: int, retained: Numbers) -> Numbers:
-    """For every set the most losses between which fewer than M packets arrive; ``places``: the elementary interval of
-    each packet of a period; ``kept``: a ring of losses for each."""
+def _walk(
+    order: tuple[Numbers, Numbers],
+    first: Numbers,
+    members: Numbers,
+    m: int,
+    retained: Numbers,
+    limits: tuple[Numbers, Numbers, int, int],
+) -> Numbers:
+    """For every set the most losses between which fewer than M packets arrive, none where that is beyond the limits;
+    ``order``: the labels of a period, the elementary interval of each label; ``retained``: a ring of losses for
+    each."""
+    labels, place_of = order
+    counts, largest, least, packets = limits
     count, room = retained.shape
     head = np.zeros(count, dtype=np.int64)
     tail = np.zeros(count, dtype=np.int64)
     most = np.zeros(count, dtype=np.int64)
-    for index in range(len(places) + room + m):  # windows across the end of the period included
-        place = places[index if index < len(places) else index % len(places)]
+    for index in range(len(labels) + room + m):  # windows across the end of the period included
+        place = place_of[labels[index if index < len(labels) else index % len(labels)]]
         for at in range(first[place], first[place + 1]):
             number = members[at]
             arrived = index - tail[number]  # before this loss, up to a constant
@@ -90,7 +111,12 @@ def _walk(places: Numbers, first: Numbers, members: Numbers, m: int, retained: N
             tail[number] += 1
             while arrived - retained[number, head[number] & (room - 1)] >= m:
                 head[number] += 1
-            most[number] = max(most[number], tail[number] - head[number])
+            if tail[number] - head[number] > most[number]:
+                most[number] += 1
+                if most[number] + m > least:
+                    packets -= counts[number]
+                if packets < 0 or most[number] + m > largest[number]:
+                    return np.zeros(0, dtype=np.int64)
     return most
 
 

@@ -10,6 +10,10 @@ long, and so arrive in the order in which they were sent: they have a ring of th
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from testbed.arrays import IntArray
 from testbed.interconnect.compiled.kernel_records import (
     ARRIVAL,
@@ -35,7 +39,7 @@ def push(s: State, tick: int, kind: int, number: int) -> None:
     if tick == run.now:
         push_now(s, (kind << ID_BITS) | number)
         return
-    key = (tick << KEY_SHIFT) | (kind << ID_BITS) | number
+    key = (int(tick) << KEY_SHIFT) | (kind << ID_BITS) | int(number)
     bucket = tick >> run.wheel_shift
     few = run.soon_size < FEW and run.wheel_size == 0 and run.heap_size == 0
     if few and bucket > run.bucket:
@@ -56,12 +60,18 @@ def push(s: State, tick: int, kind: int, number: int) -> None:
 
 
 @inline
+def bit(place: int) -> Any:
+    """A word of 64 bits of which that one is 1; in Python, too, whatever kind of number the place is."""
+    return np.int64(1) << np.int64(place)
+
+
+@inline
 def push_now(s: State, event: int) -> None:
     """Let the event, its kind and number, happen at the tick that it is: its bit is 1, and those that lead to it."""
-    s.present[event >> 6] |= 1 << (event & 63)
-    s.present_words[event >> 12] |= 1 << ((event >> 6) & 63)
-    s.present_kinds[event >> 18] |= 1 << ((event >> 12) & 63)
-    s.run[0].present |= 1 << (event >> 18)
+    s.present[event >> 6] |= bit(event & 63)
+    s.present_words[event >> 12] |= bit((event >> 6) & 63)
+    s.present_kinds[event >> 18] |= bit((event >> 12) & 63)
+    s.run[0].present |= bit(event >> 18)
 
 
 @inline
@@ -76,13 +86,13 @@ def first_now(s: State) -> int:
 @inline
 def pop_now(s: State, event: int) -> None:
     """The first event of the tick happens."""
-    s.present[event >> 6] &= s.present[event >> 6] - 1
+    s.present[event >> 6] ^= bit(event & 63)
     if s.present[event >> 6] == 0:
-        s.present_words[event >> 12] &= s.present_words[event >> 12] - 1
+        s.present_words[event >> 12] ^= bit((event >> 6) & 63)
         if s.present_words[event >> 12] == 0:
-            s.present_kinds[event >> 18] &= s.present_kinds[event >> 18] - 1
+            s.present_kinds[event >> 18] ^= bit((event >> 12) & 63)
             if s.present_kinds[event >> 18] == 0:
-                s.run[0].present &= s.run[0].present - 1
+                s.run[0].present ^= bit(event >> 18)
 
 
 def into_wheel(s: State, place: int, key: int) -> None:

@@ -69,7 +69,7 @@ def total_ror(routed: RoutedDemands, coding: Coding, forced: csr_array | None = 
     """ROR of each pair by its split, links that are ``forced`` left out (computed where not given).
 
     Random labels: block sizes by eq. 25; large blocks: eq. 29; stratified: exact, over the label intervals that
-    switches would get, which are laid out for every pair (0.1 to 0.3 s each, at once where another has the same), but
+    switches would get, which are laid out for every pair (up to 0.2 s each, at once where another has the same), but
     for exposed pairs.
     """
     known = unavoidable_links(capillary_demands(routed.matrix)) if forced is None else forced

@@ -15,6 +15,7 @@ from fec.errors import FecError
 from fec.redundancy import label_slots
 from fec.redundancy.block_size import order_share, stratified_block_size, stratified_tolerance_block_size
 from fec.redundancy.label_layout import CANDIDATES, Groups, best_layout, block_size_bound, label_layout, rest_block_size
+from fec.redundancy.label_slots import SlotSearch
 from fec.redundancy.labels import LABELS, WEYL_MULTIPLIER, LabelRule, StratifiedLabels, stratified_labels
 from fec.redundancy.worst_windows import WorstWindows
 from tests.helpers.drawn import drawn
@@ -48,6 +49,42 @@ def test_the_best_order_is_no_worse_than_the_usual_one_and_no_better_than_the_bo
         assert share > 0.05 or best.base >= size
         needed += count * (max(size, best.bound) - best.bound)
     assert best.packets == needed and best.base >= rest_block_size(0.05, 20, best.rule)
+
+
+@drawn(8)
+@given(groups=groups())
+def test_the_best_order_is_the_first_of_the_cheapest_of_all_that_are_tried(groups: Groups) -> None:
+    """However early the search gives others up."""
+    sets, counts = [intervals for intervals, _ in sorted(groups)], [count for _, count in sorted(groups)]
+    tried: list[LabelRule] = [*CANDIDATES]
+    search = SlotSearch(sets, counts, 20, 22)
+    tried += search.orders(lambda rule: label_layout(groups, 20, 0.05, rule).cost, ())
+    every = [label_layout(tuple(sorted(groups)), 20, 0.05, rule) for rule in tried]
+    assert best_layout(groups, 20, 0.05) == min(every, key=lambda layout: layout.cost)
+
+
+@drawn(20)
+@given(groups=groups(), choice=rules, data=st.data())
+def test_an_order_is_given_up_where_it_asks_for_more_than_the_limits(
+    groups: Groups, choice: LabelRule, data: st.DataObject
+) -> None:
+    windows = WorstWindows([intervals for intervals, _ in groups], 20)
+    whole, counts = windows.sizes(choice), np.array([count for _, count in groups])
+    packets = int((np.maximum(whole - 22, 0) * counts).sum())
+    spare = data.draw(st.sampled_from([-1, 0, 1])), data.draw(st.sampled_from([-1, 0, 1]))
+    found = windows.sizes(choice, (counts, whole + spare[0], 22, packets + spare[1]))
+    beyond = len(groups) > 0 and (spare[0] < 0 or (spare[1] < 0 < packets))
+    assert found.tolist() == ([] if beyond else whole.tolist())
+
+
+@drawn(40)
+@given(groups=groups(), choice=rules)
+def test_no_order_has_less_of_an_interval_than_the_search_takes_for_the_least(
+    groups: Groups, choice: LabelRule
+) -> None:
+    for intervals, _ in groups:
+        share = sum(stop - start for start, stop in intervals) / LABELS
+        assert order_share(intervals, choice) >= share - 16 / LABELS * len(intervals)
 
 
 @drawn(20)
@@ -126,7 +163,8 @@ def test_a_moved_loss_changes_the_windows_that_a_recount_finds() -> None:
         inside = np.array([[place == out or (place != into and chance.random() < 0.4)] for place in range(places)])
         counted, recounted = np.zeros((2, 1, places), dtype=np.int32)
         before = label_slots._excess(np.arange(places), inside, windows, most, counted)
-        grown = label_slots._shift(0, out, into, windows, most, counted)
+        grown = label_slots._grow(0, out, into, windows, most, counted)
+        label_slots._shift(0, out, into, windows, counted)
         inside[[out, into]] = inside[[into, out]]
         after = label_slots._excess(np.arange(places), inside, windows, most, recounted)
         assert grown == after[0] - before[0] and (counted == recounted).all()

@@ -16,12 +16,14 @@ import pytest
 
 from testbed.faults.cable_faults import cable_fault, random_faults, switch_cables
 from testbed.interconnect import static_paths
+from testbed.interconnect.compiled import compiled_run, kernel_loop
 from testbed.interconnect.engine_inputs import Recording
 from testbed.interconnect.options import FtDrbOptions, NacOptions
 from testbed.interconnect.parameters import FLIT_CYCLE_S, HOP_MODELS, HopModel, SimulationParameters
 from testbed.interconnect.results import SimulationResult
 from testbed.interconnect.traffic.injection import InjectionProcess, Injections, build_injections
 from testbed.interconnect.traffic.patterns import build_pattern
+from testbed.jit import as_records
 from tests.oracles.interconnect import simulate
 from topologies import load_network
 
@@ -194,3 +196,20 @@ def test_both_engines_give_the_same_history(seed: int, monkeypatch: pytest.Monke
     for run in (compiled, reference):
         assert run.conserved
         check_every_message(run)
+
+
+@pytest.mark.parametrize(("routing", "rate"), [("dor", 1.0), ("ft-drb", 0.9)])
+def test_the_steps_run_in_python_as_they_are(routing: str, rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with NUMBA_DISABLE_JIT=1: numbers that do not fit where they come from are no reason to stop, nor to warn."""
+    monkeypatch.setattr(compiled_run, "LOOP", lambda *tables: kernel_loop.run_events(*map(as_records, tables)))
+    network, parameters = (
+        load_network("torus:6x6"),
+        SimulationParameters(model="thesis", routing=routing, deadlock="nac"),
+    )
+    process = InjectionProcess(rate_per_s=parameters.packets_per_s(rate))
+    injections = build_injections(build_pattern("uniform", 36, shape=[6, 6]), process, duration_s=1.2e-4, seed=1)
+    plain, reference = (
+        simulate(network, injections, parameters, engine=engine) for engine in ("compiled", "reference")
+    )
+    assert plain.digest == reference.digest and plain.nac_counters == reference.nac_counters
+    assert plain.nac_counters["identification_packets"] > 10 and plain.deliveries == len(injections)

@@ -6,7 +6,7 @@ Numbers in brackets are the decisions listed in docs/workloads/nac.md.
 from __future__ import annotations
 
 from testbed.interconnect.compiled.channel_requests import wake_for_credits
-from testbed.interconnect.compiled.kernel_events import link_of, push, wake
+from testbed.interconnect.compiled.kernel_events import bit, link_of, push, wake
 from testbed.interconnect.compiled.kernel_records import BLOCKED, DETECTION, ID_MASK, RETRY, RING_FULL, WORD
 from testbed.interconnect.compiled.kernel_state import State, Tables
 from testbed.interconnect.compiled.nac.throttle import free_slots_behind, resume_injection, throttle_injection
@@ -170,7 +170,7 @@ def change_input(net: Tables, o: EngineOptions, s: State, router: int, link: int
         wake_for_credits(net, o, s, out, now)
     if (known < 0) != (out < 0):
         s.routers[router].watched += 1 if out >= 0 else -1
-        s.routers[router].blocked ^= 1 << (net.link[link].place % WORD)
+        s.routers[router].blocked ^= bit(net.link[link].place % WORD)
     if known < 0:
         throttle_injection(s, router)
         s.counters[0].blocked += 1

@@ -86,7 +86,7 @@ def visited_input(o: EngineOptions, s: State, packet: int, link: int, now: int) 
     Only where the input has changed what it asks for since the packet set out: else it would have come here over the
     same output before, which so on back to its origin is the output where a cycle closes.
     """
-    length = s.identifications[packet].length
+    length = int(s.identifications[packet].length)
     if length >= MAX_CYCLE - 1:
         return True
     if s.identifications[packet].seen & (1 << (link % 31)) == 0:

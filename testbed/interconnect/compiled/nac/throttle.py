@@ -9,7 +9,7 @@ more (``reserve_slot``, ``use_reserved_slot``). ``may_request`` is where arbitra
 from __future__ import annotations
 
 from testbed.interconnect.compiled.channel_requests import wake_for_credits
-from testbed.interconnect.compiled.kernel_events import lane_of, link_of, never_used, slot_after, wake
+from testbed.interconnect.compiled.kernel_events import bit, lane_of, link_of, never_used, slot_after, wake
 from testbed.interconnect.compiled.kernel_records import WORD
 from testbed.interconnect.compiled.kernel_state import State, Tables
 from testbed.interconnect.engine_inputs import EngineOptions
@@ -87,7 +87,7 @@ def watch_if_full(net: Tables, s: State, queue: int, change: int) -> None:
         link = link_of(net, queue)
         if lane_of(net, queue) == 0 and net.link[link].start >= 0 and net.link[link].end >= 0:
             s.routers[net.link[link].end].watched += change
-            s.routers[net.link[link].end].full ^= 1 << (net.link[link].place % WORD)
+            s.routers[net.link[link].end].full ^= bit(net.link[link].place % WORD)
 
 
 @inline
