@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsFloat
 
 from testbed.commands.answer import Answer
-from testbed.commands.arguments import adder
+from testbed.commands.arguments import TableOptions, add_options, adder
 from testbed.errors import InputError
 from testbed.model.options import kinds
 
 if TYPE_CHECKING:
+    from testbed.report.answers import Part
     from testbed.scheduling.traffic.allocation import Choice, RatedAllocation
 
 DESCRIPTION = (
@@ -47,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RATE",
         help="of one link (default 688e6)",
     )
-    add("--json", action="store_true", help="print one JSON object on stdout")
+    add_options(parser, TableOptions)
 
 
 def run(args: argparse.Namespace) -> Answer:
@@ -57,7 +59,7 @@ def run(args: argparse.Namespace) -> Answer:
     if args.network != "swiss-t1":
         raise InputError(f"network {args.network!r}: only swiss-t1 is supported")
     choice = choose_allocations(args.nodes, count=args.count, occupied=parse_counts(args.occupied))
-    return Answer(_document(args, choice), partial(_print, args, choice))
+    return Answer(_document(args, choice), partial(_show, args, choice))
 
 
 def parse_counts(text: str) -> tuple[int, ...]:
@@ -88,16 +90,18 @@ def _document(args: argparse.Namespace, choice: Choice) -> dict[str, Any]:
     }
 
 
-def _print(args: argparse.Namespace, choice: Choice) -> None:
-    best, worst = choice.best[0].liquid_throughput, choice.worst.liquid_throughput
-    print(f"{args.nodes} nodes, {choice.candidates} allocations, {len(choice.loads)} different liquid throughputs")
-    print(f"from {_rate(worst, args.link_rate)} to {_rate(best, args.link_rate)}")
-    print()
-    print("allocation        bottleneck load   liquid throughput")
-    for allocation in (*choice.best, choice.worst):
-        note = "   (the worst)" if allocation is choice.worst else ""
-        rate = _rate(allocation.liquid_throughput, args.link_rate)
-        print(f"{allocation.name:<17} {allocation.bottleneck_load:<17} {rate}{note}")
+def _show(args: argparse.Namespace, choice: Choice) -> Iterator[Part]:
+    from testbed.report.answers import table_of_rows
+
+    best, worst = (one.liquid_throughput for one in (choice.best[0], choice.worst))
+    yield f"{args.nodes} nodes, {choice.candidates} allocations, {len(choice.loads)} different liquid throughputs"
+    yield f"from {_rate(worst, args.link_rate)} to {_rate(best, args.link_rate)}; the last of these is the worst"
+    rows = [
+        {"allocation": one.name, "bottleneck load": one.bottleneck_load, "links": float(one.liquid_throughput)}
+        | {"Gbit/s": float(one.liquid_throughput) * args.link_rate / 1e9}
+        for one in (*choice.best, choice.worst)
+    ]
+    yield table_of_rows(rows, "allocations", title="liquid throughput", spare=("bottleneck load",))
 
 
 def _rate(links: SupportsFloat, link_rate_bps: float) -> str:

@@ -8,14 +8,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.report.drawing.colours import LIGHT
 from testbed.report.drawing.network_drawing import Load, Marks, draw_on
 from testbed.report.drawing.node_positions import place_network
-from testbed.report.drawing.svg_figures import saved_figure
-from topologies.files.formats import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,7 +40,7 @@ def draw_schedule(
     from matplotlib.figure import Figure
 
     loads = Counter(link for transfer in transfers for link in dict.fromkeys(transfer))
-    columns = min(6, max(2, math.ceil(math.sqrt(min(len(frames), MAX_PICTOGRAMS)))))
+    columns = min(6, max(2, len(frames)))
     rows = math.ceil(min(len(frames), MAX_PICTOGRAMS) / columns) if network is not None else 0
     strip = 0.9 + 0.16 * min(len(loads), MAX_ROWS)
     figure = Figure(figsize=(11, 2.0 * rows + strip + (0.0 if rows else 0.6)))
@@ -60,24 +57,6 @@ def draw_schedule(
     box = (0.17, below / height, 0.81, 1 - (below + above) / height)
     draw_busy_links(lower.add_axes(box), transfers, frames)
     return figure
-
-
-def save_schedule(
-    path: str | Path,
-    transfers: Sequence[Sequence[str]],
-    frames: Sequence[Sequence[int]],
-    network: Network | None = None,
-    *,
-    title: str = "",
-) -> None:
-    """The figure as a file; its ending (svg, png, pdf) is the format. The same schedule gives the same bytes."""
-    import matplotlib
-
-    target = Path(path)
-    with matplotlib.rc_context({"svg.hashsalt": "frames", "svg.fonttype": "path"}):
-        figure = draw_schedule(transfers, frames, network, title=title)
-        kind = target.suffix.removeprefix(".") or "svg"
-        write_atomically(target, saved_figure(figure, kind, dpi=150, facecolor=LIGHT["paper"]))
 
 
 def draw_busy_links(axes: Any, transfers: Sequence[Sequence[str]], frames: Sequence[Sequence[int]]) -> None:
