@@ -13,7 +13,16 @@ from testbed.model.stored_runs import RunState
 from testbed.report.column_units import cell
 from testbed.report.drawing.svg_figures import caption_in
 from testbed.report.markup import Markup, join, tag
-from testbed.report.page import fact_list, files_list, page_footer, page_head, page_header, picture, whole_page
+from testbed.report.page import (
+    fact_list,
+    files_list,
+    machine_details,
+    page_footer,
+    page_head,
+    page_header,
+    picture,
+    whole_page,
+)
 from testbed.report.sections import table
 from testbed.report.wording import counted
 from topologies.text.json_types import Json
@@ -97,9 +106,7 @@ def build_answer_page(
         [tag("p", line) for line in lines[1:]],
         tag("h2", "Data"),
         files_list(("answer.json", *csv_files(parts))),
-        tag(
-            "details", tag("summary", "Machine and versions"), fact_list(manifest.machine), fact_list(manifest.versions)
-        ),
+        machine_details(manifest),
         class_="closing",
     )
     return whole_page(

@@ -15,7 +15,7 @@ from testbed.report.drawing.dark_mode import following_dark_mode
 from testbed.report.markup import Markup, join, tag
 from testbed.report.sections import PER_PATH, badge, checks_block, explained, session_section, table, worst_deviation
 from testbed.report.wording import ror_is_predicted, run_sentence, run_title, state_of, verdict_reason, when
-from topologies.text.json_types import Json, JsonObject
+from topologies.text.json_types import Json
 
 
 def build_page(run: LoadedRun) -> str:
@@ -165,11 +165,7 @@ def _closing(run: LoadedRun) -> Markup:
         tag("h2", "The run"),
         # A run's own verdict is the sum of its sessions' where it has any, so that it is not listed twice.
         checks_block(run.verdict) if run.verdict is not None and not own else None,
-        tag(
-            "details",
-            tag("summary", "Machine and versions"),
-            tag("div", fact_list(_machine(manifest.machine)), fact_list(manifest.versions), class_="two"),
-        ),
+        machine_details(manifest),
         _folded("Machine capabilities", {k: _capability(v) for k, v in manifest.capabilities.items()}),
         [_parameters(part) for part in run.sessions],
         tag("h3", "Records"),
@@ -178,12 +174,14 @@ def _closing(run: LoadedRun) -> Markup:
     )
 
 
-def _machine(machine: Json) -> JsonObject:
-    shown = dict(machine)
+def machine_details(manifest: Manifest) -> Markup:
+    """On what and with what it was run, folded."""
+    shown = dict(manifest.machine)
     memory = shown.pop("memory_bytes", None)
     if isinstance(memory, (int, float)):
         shown["memory"] = f"{plain(memory / 2**30, 1)} GiB"
-    return shown
+    both = tag("div", fact_list(shown), fact_list(manifest.versions), class_="two")
+    return tag("details", tag("summary", "Machine and versions"), both)
 
 
 def fact_list(facts: Json) -> Markup:

@@ -15,6 +15,7 @@ from testbed.report.page import (
     differences,
     fact_list,
     files_list,
+    machine_details,
     page_footer,
     page_head,
     page_header,
@@ -61,9 +62,7 @@ def build_study_page(
         _point_table(rows, manifest.study.get("names", {})),
         tag("h2", "Data"),
         files_list(("points.jsonl", "manifest.json", *(["verdict.json"] if verdict is not None else []))),
-        tag(
-            "details", tag("summary", "Machine and versions"), fact_list(manifest.machine), fact_list(manifest.versions)
-        ),
+        machine_details(manifest),
         class_="closing",
     )
     footer = page_footer("Generated from the points next to this page; ")

@@ -113,10 +113,6 @@ class Browser:
         answer = self.call("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
         path.write_bytes(base64.b64decode(answer["data"]))
 
-    def print_pdf(self, path: Path) -> None:
-        """The page as it is printed."""
-        path.write_bytes(base64.b64decode(self.call("Page.printToPDF", preferCSSPageSize=True)["data"]))
-
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         number = self._send(method, parameters)
         end = time.monotonic() + 120

@@ -80,8 +80,11 @@ def photograph(browser: chromium_pipe.Browser, page: Path, folder: Path, name: s
     for kind, width, dark in (("light", 1280, False), ("dark", 1280, True), ("phone", 390, False)):
         browser.open(page, width=width, dark=dark)
         browser.screenshot(folder / f"{name}-{kind}.png")
-    browser.open(page, width=1280)
-    browser.print_pdf(folder / f"{name}.pdf")
+    browser.open(page, width=1040)
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    browser.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    browser.screenshot(folder / f"{name}-print.png")
+    browser.call("Emulation.setEmulatedMedia", media="")
 
 
 if __name__ == "__main__":

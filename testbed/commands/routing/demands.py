@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from testbed.routing.demands.routed_demands import RoutedDemands
     from topologies.network import Network
 
+MOST_DRAWN = 4
+"""Methods whose loads are drawn."""
 LAYOUT_S = 0.2
 """To seek an order of labels for a pair, where no other has the same."""
 _FORMER_KEYS = FORMER_KEYS | {
@@ -275,7 +277,7 @@ def _figures(document: dict[str, Any], routed: Mapping[str, RoutedDemands]) -> d
 
     compared = _compared(document)
     drawn = {} if compared is None else {"methods": draw_comparison(compared, "methods")}
-    for method, one in routed.items():
+    for method, one in list(routed.items())[:MOST_DRAWN]:
         caption = f"{method}: how full each link is, as wide; the fullest, {one.greatest_utilisation:.1%}, is widest."
         links = _link_list(one, True)["links"]
         drawn[f"loads-{method}"] = loaded_figure(one.matrix.network, links, of="utilisation", caption=caption)

@@ -56,6 +56,8 @@ def draw_schedule(
     below, above = 0.45, 0.3 if rows else 0.6  # inches
     box = (0.17, below / height, 0.81, 1 - (below + above) / height)
     draw_busy_links(lower.add_axes(box), transfers, frames)
+    pictograms = "A drawing of the network for each time frame, below it e" if rows else "E"
+    figure.set_label(f"{pictograms}very link over all frames; brown: a bottleneck, blue: another busy link.")
     return figure
 
 
@@ -104,7 +106,7 @@ def _draw_pictograms(
 ) -> None:
     places, most = place_network(network), max(loads.values())
     grid = figure.subplots(*shape, squeeze=False)
-    figure.subplots_adjust(left=0.02, right=0.98, bottom=0.02, top=0.9, wspace=0.08, hspace=0.22)
+    figure.subplots_adjust(left=0.02, right=0.98, bottom=0.02, top=1 - 0.26 / shape[0], wspace=0.08, hspace=0.22)
     for at, axes in enumerate(grid.flat):
         axes.set_axis_off()
         if at < min(len(frames), MAX_PICTOGRAMS):

@@ -94,6 +94,7 @@ def loaded_figure(
     loads = tuple(
         LinkLoad(**{k: one[k] for k in ("source", "target", "key")}, load=Fraction(one[of]), layer=one.get("layer", 0))
         for one in links
+        if float(Fraction(one[of]))
     )
     record = SessionRecord(
         session=0, title=network.name, network=network_document(network), source=ends[0], sink=ends[1], method="",
