@@ -106,7 +106,7 @@ def _run_chosen(chosen: str | None, words: list[str]) -> int:
             args.enter(args)
         announce_compilation()
         found = args.run(args)
-        return found.given(args.json) if isinstance(found, Answer) else int(found)
+        return found.given(args) if isinstance(found, Answer) else int(found)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from testbed.errors import CapabilityError, UsageError
 from testbed.extras import pip_command
 from testbed.model.json_values import with_aliases
-from testbed.model.run_records import Manifest
+from testbed.model.run_records import Manifest, Record, SessionRun, record_to_json
 from testbed.model.verdict import Verdict
-from testbed.model.workload import Judgement, Row, Work, Workload
-from topologies.text.json_types import Json
+from testbed.model.workload import Judgement, Row, Workload
+from topologies.text.json_types import Json, JsonObject
 from topologies.text.shown import Shown
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 P = TypeVar("P")
 M = TypeVar("M")
+MAX_DRAWN = 400
+"""Nodes of a network that a run's page draws."""
 Keep = Callable[[Judgement], Path | None]
 """Keeps what was judged; the run's folder."""
 
@@ -71,7 +73,7 @@ class RunResult(Shown, Generic[P, M]):
         seed = getattr(self.plan, "seed", 1)
         with keeping(
             workload, workload.stored_as or self.workload, Path(directory),
-            lambda: describe_run(command=f"testbed.run({self.plan!r})", seed=seed),
+            lambda: describe_run(command=f"testbed.run({self.plan!r})", seed=seed), self.plan,
         ) as keep:  # fmt: skip
             self.directory = keep(self.judgement)
         if self.directory is None:
@@ -117,11 +119,28 @@ def result_of(workload: Workload[P, M], plan: P, fabric: str, measured: M, resul
     return result
 
 
-def keeping(workload: Work, name: str, results: Path, manifest: Callable[[], Manifest]) -> AbstractContextManager[Keep]:
-    """What keeps a run: as the workload says, else its rows, its figures, verdict and page."""
+def keeping(
+    workload: Workload[Any, Any], name: str, results: Path, manifest: Callable[[], Manifest], plan: object
+) -> AbstractContextManager[Keep]:
+    """What keeps a run of the plan: as the workload says, else its rows, its figures, verdict and page."""
     if workload.keeps is not None:
         return workload.keeps(results, name, manifest())
-    return _keeping_rows(workload, name, results, manifest)
+    return _keeping_rows(workload, name, results, lambda: _described(workload, plan, manifest()))
+
+
+def _described(workload: Workload[Any, Any], plan: object, manifest: Manifest) -> Manifest:
+    """With what heads the page: the run's title, and its network with what was planned on it."""
+    described: JsonObject = {"names": dict(workload.former_keys)}
+    described |= {"title": workload.title} if workload.title else {}
+    if workload.view is None:
+        return replace(manifest, study=described)
+    run: SessionRun = workload.view(plan)[1]().session()
+    records: Sequence[Record] = (
+        (run.session, *run.faults) if len(run.session.network.get("nodes", ())) <= MAX_DRAWN else ()
+    )
+    return replace(
+        manifest, study=described | {"of": run.session.title, "drawn": [record_to_json(one) for one in records]}
+    )
 
 
 @contextmanager
@@ -131,11 +150,8 @@ def _keeping_rows(workload: Work, name: str, results: Path, manifest: Callable[[
         from testbed.report.drawing.svg_figures import rendered
         from testbed.results.study_store import StudyRun
 
-        described = manifest()
-        if workload.title:
-            described = replace(described, study={"title": workload.title})
         draw = workload.figures or (lambda _: {})
-        with StudyRun.new(results, name, described) as stored:
+        with StudyRun.new(results, name, manifest()) as stored:
             for row in found.stored or found.rows:
                 stored.add(dict(row))
             drawn = rendered(name, lambda: draw(stored.rows)) if stored.rows else {}

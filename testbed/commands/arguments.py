@@ -13,6 +13,7 @@ from testbed.commands.parsing import OneLineParser
 from testbed.errors import CapabilityError, InputError
 from testbed.model.options.option import (
     GROUPS,
+    RUN,
     RUNNING,
     Only,
     Option,
@@ -41,6 +42,17 @@ class JsonOptions:
     """For whom a command writes."""
 
     json: bool = running(default=False, help="print one JSON object on stdout")
+
+
+@options
+class TableOptions(JsonOptions):
+    """In which form a command that shows a table writes it."""
+
+    csv: bool = running(
+        default=False,
+        help="print the table as CSV on stdout",
+        only=(Only(when=lambda a: not a.json, needs="output without --json"),),
+    )
 
 
 @options
@@ -75,6 +87,24 @@ def adder(parser: argparse.ArgumentParser, group: str | None = None) -> Callable
         return _describe(action, group, flags, () if only is None else (only,))
 
     return add
+
+
+def add_answer_options(parser: argparse.ArgumentParser, *former: str) -> None:
+    """Of a command that only computes: how its answer is written, drawn (``former``: flags of that before) and kept."""
+    add_options(parser, TableOptions)
+    add, words = adder(parser, RUN), "keep the answer below DIR, with its tables and a page"
+    add("--plot", type=_picture, metavar="FILE", help="draw it (.svg, .png or .pdf)", former=former)
+    add("--results", type=Path, metavar="DIR", help=words)
+
+
+def _picture(text: str) -> Path:
+    """A file to draw into, which can be refused before anything is computed."""
+    path = Path(text)
+    if path.suffix.lower() not in (".svg", ".png", ".pdf"):
+        raise InputError(f"{text}: give a name that ends in .svg, .png, .pdf")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"{text}: there is no directory {path.parent}; make it")
+    return path
 
 
 def _describe(

@@ -6,16 +6,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
-from testbed.commands.answer import Answer
+from testbed.commands.answer import Answer, place_lines
 from testbed.commands.arguments import JsonOptions, LiveOptions, ResultsOptions, add_options
-from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
 
 if TYPE_CHECKING:
+    from testbed.live.events import RunView
     from testbed.model.run_records import Manifest
     from testbed.model.verdict import Verdict
     from testbed.stream.run_in_turn import Titled
@@ -32,40 +32,6 @@ def add_run_options(parser: argparse.ArgumentParser, *, seeded: str = "everythin
     add_options(parser, ResultsOptions, JsonOptions, LiveOptions)
 
 
-def command_line() -> str:
-    """The command as it was given, for a run's manifest."""
-    return "testbed " + " ".join(sys.argv[1:])
-
-
-def run_manifest(args: argparse.Namespace) -> Manifest:
-    """Of a run that starts now."""
-    from testbed.emulation.machine.provenance import describe_run
-
-    return describe_run(command=command_line(), seed=getattr(args, "seed", 1))
-
-
-def show_verdict(verdict: Verdict, directory: Path | None) -> None:
-    """Every check on a line of its own, then the verdict, and where the run lies, if it is kept."""
-    show_checks(verdict)
-    show_place(directory)
-
-
-def show_closing(closing: Iterable[object], verdict: Verdict, directory: Path | None) -> None:
-    """Lines and what ``rich`` prints, for a reader at a terminal or in a log; then the verdict, and where the run
-    lies."""
-    from testbed.report.terminal import Terminal
-
-    console = Terminal()
-    for one in closing:
-        if isinstance(one, str):
-            print(printable(one))
-        else:
-            console.print(one)
-    print(verdict_line(verdict))
-    show_place(directory)
-    sys.stdout.flush()
-
-
 def run_streams(
     args: argparse.Namespace, fabric: str, streams: Titled, name: str, manifest: Manifest, **said: str
 ) -> Answer:
@@ -77,41 +43,27 @@ def run_streams(
     verdict, sessions = judged.verdict, [part.document for part in judged.parts]
     document: JsonObject = {**said, "fabric": fabric, "sessions": sessions, "streams": sessions}
     document |= {"verdict": verdict.to_json(), "results": str(directory)}
-    return Answer(document, lambda: show_closing(closing_words(judged), verdict, directory), verdict.exit_code)
+    show = chain(closing_words(judged), [verdict_line(verdict)], place_lines(directory))
+    return Answer(document, lambda: show, verdict.exit_code)
 
 
-def show_checks(verdict: Verdict) -> None:
+def check_lines(verdict: Verdict) -> Iterator[str]:
     """Every check on a line of its own, then the verdict."""
     from testbed.report.wording import OUTCOMES, check_words
 
     for check in verdict.checks:
         words = check_words(check)
-        print(printable(f"{OUTCOMES[check.outcome]}: {check.name}" + (f"; {words}" if words else "")))
-    for note in verdict.notes:
-        print(printable(f"note: {note}"))
-    print(verdict_line(verdict))
+        yield f"{OUTCOMES[check.outcome]}: {check.name}" + (f"; {words}" if words else "")
+    yield from (f"note: {note}" for note in verdict.notes)
+    yield verdict_line(verdict)
 
 
 def verdict_line(verdict: Verdict) -> str:
-    """The state, and how many checks hold."""
-    return f"verdict: {state_words(verdict)} ({sum(c.passed for c in verdict.checks)} of {len(verdict.checks)} checks)"
-
-
-def state_words(verdict: Verdict) -> str:
-    """passed, failed, cannot tell, or invalid with the reason."""
+    """Passed, failed, cannot tell, or invalid with the reason; and how many checks hold."""
     from testbed.report.wording import state_of
 
-    return state_of(verdict).replace("-", " ") + (
-        printable(f": {verdict.invalid}") if verdict.invalid is not None else ""
-    )
-
-
-def show_place(directory: Path | None) -> None:
-    """Where a run and its page lie."""
-    if directory is None:
-        return
-    print(f"results: {directory}")
-    print(f"page:    {directory / 'page.html'}")
+    state = state_of(verdict).replace("-", " ") + ("" if verdict.invalid is None else f": {verdict.invalid}")
+    return f"verdict: {state} ({sum(c.passed for c in verdict.checks)} of {len(verdict.checks)} checks)"
 
 
 OUTCOMES = {
@@ -125,9 +77,9 @@ OUTCOMES = {
 }
 
 
-def start_live(args: argparse.Namespace) -> None:
-    """Serve the page, and print its address, where requested. To be called before the sandbox is entered, when bad
-    input has been refused.
+def start_live(args: argparse.Namespace, view: Callable[[], RunView] | None = None) -> None:
+    """Serve the page, which shows this view until the run begins, and print its address, where requested. To be called
+    before the sandbox is entered, when bad input has been refused.
 
     Raises CapabilityError where the extra ``live`` is not installed.
     """
@@ -136,7 +88,7 @@ def start_live(args: argparse.Namespace) -> None:
     from testbed.live.adapters.feed import VARIABLE, start_server
 
     if VARIABLE not in os.environ:
-        print(f"live: {start_server()}", file=sys.stderr, flush=True)
+        print(f"live: {start_server(None if view is None else view())}", file=sys.stderr, flush=True)
 
 
 def end_live(code: int) -> None:

@@ -12,16 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from testbed.api.run_result import keeping
+from testbed.commands.answer import Answer, place_lines, run_manifest, show_parts
 from testbed.commands.arguments import (
-    JsonOptions,
     LiveOptions,
     ResultsOptions,
+    TableOptions,
+    add_answer_options,
     add_options,
     read_options,
     require_switches,
 )
 from testbed.commands.parsing import Subparsers
-from testbed.commands.runs import run_manifest, show_closing, show_verdict, start_live
+from testbed.commands.runs import check_lines, start_live, verdict_line
 from testbed.commands.several_machines import (
     MachineOptions,
     enter_at_once,
@@ -31,11 +33,11 @@ from testbed.commands.several_machines import (
 )
 from testbed.errors import InputError
 from testbed.model.json_values import with_aliases
-from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
 from testbed.model.options.option import RUNNING, Option, options, options_of, running
 from testbed.model.verdict import repeated
 from testbed.model.workload import Carry, How, Judgement, Workload
+from testbed.report.answers import table_of_rows
 from testbed.report.streams import complain
 from topologies.text.json_types import Json
 
@@ -76,6 +78,8 @@ def add_parser(subparsers: Subparsers, name: str, workload: Work) -> None:
     parser = subparsers.add_parser(name, description=workload.description)
     parser.example = workload.command
     add_options(parser, *_declared(workload))
+    if workload.answer is not None:
+        add_answer_options(parser)
     parser.set_defaults(run=partial(run, name, workload))
     if workload.on_switches and workload.instead is None:  # what it does instead of a run belongs outside a sandbox
         parser.set_defaults(enter=enter_at_once)
@@ -86,8 +90,7 @@ def _declared(workload: Work) -> list[type]:
         workload.options,
         workload.run_options,
         None if not workload.on_switches else FabricOptions if workload.answer is None else FabricOrNoneOptions,
-        ResultsOptions,
-        JsonOptions,
+        *((ResultsOptions, TableOptions) if workload.answer is None else ()),
         LiveOptions,
         MachineOptions if workload.spreads else None,
     )
@@ -107,14 +110,14 @@ def run(name: str, workload: Work, args: argparse.Namespace) -> int:
         print(said)
         return 0
     if workload.answer is not None and args.fabric == "none":
-        _show(args, workload, workload.answer(plan))
-        return 0
+        return _answer(workload, plan).given(args)
+    args.results = args.results or Path("results")
     fabric = _fabric(args, workload, plan)
     runs = next(one for one in (workload, *workload.others) if isinstance(plan, one.plan))
     machines = machines_request(args, fabric) if workload.spreads else None
     if machines is not None and not runs.spreads:
         raise InputError("--machines: this run goes on one machine only; leave it out")
-    start_live(args)
+    start_live(args, None if runs.view is None else runs.view(plan)[1])
     if fabric == "emulation":
         enter_unless_elsewhere(machines)
     notes = [""] * len(plans)
@@ -126,7 +129,7 @@ def run(name: str, workload: Work, args: argparse.Namespace) -> int:
     alone = nullcontext(lambda plan, report_progress: runs.measured(plan, how, report_progress))
     with (
         said_when_lost(as_json=args.json and machines is not None),
-        keeping(runs, runs.stored_as or name, args.results, lambda: run_manifest(args)) as keep,
+        keeping(runs, runs.stored_as or name, args.results, lambda: run_manifest(args), plans[0]) as keep,
         runs.opened(how) if runs.opened else alone as carry,
     ):
         judged = [_judged(runs, one, carry, getattr(args, "retries", 0)) for one in plans]
@@ -174,19 +177,25 @@ def _judged(workload: Work, plan: object, carry: Carry[Any, Any], repeats: int) 
 
 def _report(args: argparse.Namespace, workload: Work, found: Judgement, directory: Path | None) -> int:
     """Print the document, or what a terminal is shown of the run."""
-    if workload.closing is not None and not args.json:
-        show_closing(workload.closing(found), found.verdict, directory)
-        return found.verdict.exit_code
-    _show(args, workload, {**found.document, **({} if directory is None else {"results": str(directory)})})
-    if not args.json:
-        show_verdict(found.verdict, directory)
+    document = {**found.document, **({} if directory is None else {"results": str(directory)})}
+    if args.json:
+        print(json.dumps(with_aliases(document, workload.former_keys)))
+    elif args.csv:
+        show_parts([table_of_rows(found.rows or found.stored)], as_csv=True)
+    elif workload.closing is not None:
+        show_parts([*workload.closing(found), verdict_line(found.verdict), *place_lines(directory)])
+    else:
+        shown = () if workload.shown is None else workload.shown(document)
+        show_parts([*shown, *check_lines(found.verdict), *place_lines(directory)])
     return found.verdict.exit_code
 
 
-def _show(args: argparse.Namespace, workload: Work, document: Json) -> None:
-    """The document as JSON, or the lines that a terminal is shown of it."""
-    if args.json:
-        print(json.dumps(with_aliases(document, workload.former_keys)))
-        return
-    for line in workload.shown(document) if workload.shown is not None else ():
-        print(printable(line))
+def _answer(workload: Work, plan: object) -> Answer:
+    """What a plan says by itself; its page is drawn from its live view."""
+    from testbed.report.drawing.session_figures import route_figure
+
+    assert workload.answer is not None and workload.view is not None
+    document, view = workload.answer(plan), workload.view(plan)[1]()
+    show = partial(workload.shown or (lambda _: ()), document)
+    figures = partial(lambda: {"network": route_figure(view.session())})
+    return Answer(document, show, former=workload.former_keys, title=view.title, figures=figures)

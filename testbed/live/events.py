@@ -15,7 +15,7 @@ from typing import Literal
 from testbed.errors import InputError, UsageError
 from testbed.model.json_values import from_json, json_ready
 from testbed.model.progress import CounterReading
-from testbed.model.run_records import FaultRecord, LinkLoad
+from testbed.model.run_records import FaultRecord, LinkLoad, SessionRecord, SessionRun, TimelineRecord
 from topologies.network import LinkId
 from topologies.text.json_types import Json, JsonObject
 
@@ -27,7 +27,8 @@ LoadUnit = Literal["stream", "capacity"]
 class RunView:
     """What is drawn. ``network``: node-link document (empty: there is none to draw); ``links``: those that are planned
     to carry, with their planned loads; ``source``, ``sink``: of a stream, else empty; ``source_packets``: M of its
-    code; ``stores``: I/O nodes whose bytes are shown."""
+    code; ``stores``: I/O nodes whose bytes are shown; ``control``: by which name others reach the network, whose cables
+    the page then cuts and repairs."""
 
     title: str
     network: Json
@@ -40,7 +41,24 @@ class RunView:
     duration_s: float = 0.0
     source_packets: int | None = None
     stores: tuple[str, ...] = ()
+    control: str = ""
     parameters: Json = field(default_factory=dict)
+
+    def session(self, timeline: TimelineRecord | None = None) -> SessionRun:
+        """It as what drawings are made from."""
+        record = SessionRecord(
+            session=0,
+            title=self.title,
+            network=self.network,
+            source=self.source,
+            sink=self.sink,
+            method=self.method,
+            fabric="",
+            links=self.links,
+            parameters={"source_packets": self.source_packets, "control": self.control, **self.parameters},
+            duration_s=self.duration_s,
+        )
+        return SessionRun(session=record, faults=self.faults, timeline=timeline)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,10 +83,12 @@ class InterimResults:
 
 @dataclass(frozen=True, kw_only=True)
 class RunEnded:
-    """The run is over: how, and where its own page lies (empty: nothing was stored)."""
+    """The run is over: how, and where its own page lies (empty: nothing was stored); ``html``: that page, which the
+    server reads."""
 
     outcome: str
     page: str = ""
+    html: str = ""
 
 
 Event = RunView | Sample | InterimResults | RunEnded

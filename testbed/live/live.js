@@ -8,7 +8,27 @@
     return made;
   };
   const links = new Map();
-  let over = false;
+  let over = false, down = new Set();
+
+  const cable = async (name) => {
+    const answer = await fetch("cable", { method: "POST", body: JSON.stringify({ link: name, up: down.has(name) }) });
+    part("refused").textContent = answer.ok ? "" : await answer.text();
+  };
+
+  const clickable = (group, name) => {
+    const wide = group.querySelector("path").cloneNode();
+    wide.setAttribute("style", "fill:none;stroke:transparent;stroke-width:14;pointer-events:stroke");
+    group.append(wide);
+    group.closest("svg").setAttribute("role", "group");
+    group.classList.add("cable");
+    for (const [key, value] of [["role", "button"], ["tabindex", "0"]]) group.setAttribute(key, value);
+    group.addEventListener("click", () => cable(name));
+    group.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      cable(name);
+    });
+  };
 
   const scene = ({ html }) => {
     part("scene").innerHTML = html;
@@ -51,10 +71,14 @@
     part("done").style.width = `${100 * Math.min(1, now.done)}%`;
     part("faults").textContent = now.faults.length ? `Active faults: ${now.faults.join(", ")}` : "No active fault.";
     part("faults").classList.toggle("on", now.faults.length > 0);
-    const down = new Set(now.down);
+    down = new Set(now.down);
     for (const [name, groups] of links) {
       const load = now.links[name];
       for (const group of groups) {
+        if (now.control) {
+          if (!group.classList.contains("cable")) clickable(group, name);
+          group.setAttribute("aria-label", `${down.has(name) ? "repair" : "cut"} ${name}`);
+        }
         group.classList.toggle("down", down.has(name));
         if (load) {
           group.querySelector("path").style.strokeWidth = down.has(name) ? 2 : load[1];
@@ -66,7 +90,7 @@
     stores(now.stores);
   };
 
-  const ended = ({ outcome, page }) => {
+  const ended = ({ outcome, page, html }) => {
     over = true;
     source.close();
     part("done").style.width = "100%";
@@ -74,7 +98,12 @@
     part("faults").textContent = "";
     const words = part("end");
     words.replaceChildren(`Run finished: ${outcome}.`);
-    if (page) words.append(" Its page: ", make("code", page));
+    const link = make(html ? "a" : "code", page);
+    if (html) {
+      link.href = URL.createObjectURL(new Blob([html], { type: "text/html" }));
+      link.target = "_blank";
+    }
+    if (page) words.append(" Its page: ", link);
     words.append(" What you see here is its last state.");
     words.hidden = false;
     part("doing").textContent = "Over.";

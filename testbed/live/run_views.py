@@ -24,9 +24,9 @@ def network_view(
     return RunView(title=title, network=network_document(network), links=links, faults=records, **more)
 
 
-def idle_network_view(title: str, network: Network) -> RunView:
+def idle_network_view(title: str, network: Network, **more: Any) -> RunView:
     """The network with all its links and no loads: what is about to run is not known."""
-    return network_view(title, network, {link.id: 0 for link in network.links})
+    return network_view(title, network, {link.id: 0 for link in network.links}, **more)
 
 
 def planned_fault_record(fault: Fault, loss: float, end_s: float) -> FaultRecord:

@@ -5,16 +5,19 @@ A ``Message`` is what one server-sent event carries: its name and its JSON. Who 
 and its last state.
 """
 
+import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from testbed.live.events import Event, InterimResults, RunEnded, RunView, Sample
 from testbed.live.page import curves_markup, findings_markup, view_markup
 from testbed.model.naming.printable import printable
 from testbed.model.progress import CounterReading
-from testbed.model.run_records import SessionRecord, SessionRun, TimelineRecord
+from testbed.model.run_records import SessionRun, TimelineRecord
 from testbed.report.drawing.network_drawing import line_width
 from topologies.network import LinkId, label_of, reverse_of
 from topologies.text.json_types import Json
@@ -25,8 +28,10 @@ MIN_BIN_S = 0.25
 WINDOW_S = 0.8
 """Rates are told over so long, so that packets sent in groups do not make them jump."""
 MIN_RATE_BPS = 1.0
-LOOK_AHEAD = 1
-"""Samples after one until its losses are counted."""
+UNSURE_S = 0.02
+"""Packets of so long may be in transit, or waiting to be counted, beyond those that usually are: they are no losses."""
+MAX_SAMPLES = 480
+"""Of the loads and of packets sent; of more every second is dropped."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +46,8 @@ class Update:
 class _Bin:
     """Sums of one bin of the curves."""
 
-    sent: int = 0
-    lost: int = 0
+    sent: float = 0.0
+    lost: float = 0.0
     block_size: float | None = None
 
 
@@ -59,10 +64,15 @@ class LiveState:
     reading: CounterReading = field(default_factory=CounterReading)
     rates_bps: dict[LinkId, float] = field(default_factory=dict)
     _zero_s: float | None = None
+    _counts_since_s: float = 0.0
     _first: dict[LinkId, int] = field(default_factory=dict)
     _counts: deque[tuple[float, Mapping[LinkId, int]]] = field(default_factory=deque)
-    _waiting: list[tuple[float, int, int]] = field(default_factory=list)
-    _counted: tuple[int, int] | None = None
+    history: list[tuple[float, Mapping[LinkId, float]]] = field(default_factory=list)
+    """Loads over time."""
+    _sent: list[tuple[float, int]] = field(default_factory=list)
+    _transit_s: float = math.inf
+    _due: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    _counted: tuple[float, float] = (0.0, 0.0)
     _bins: dict[int, _Bin] = field(default_factory=dict)
 
     def apply(self, event: Event) -> tuple[Update, ...]:
@@ -89,25 +99,12 @@ class LiveState:
 
     def session(self) -> SessionRun:
         """The scene with its curves so far, as what the final page's drawings are made from."""
-        view = self.view
-        assert view is not None
-        record = SessionRecord(
-            session=0,
-            title=view.title,
-            network=view.network,
-            source=view.source,
-            sink=view.sink,
-            method=view.method,
-            fabric="",
-            links=view.links,
-            parameters={"source_packets": view.source_packets, **view.parameters},
-            duration_s=view.duration_s,
-        )
-        return SessionRun(session=record, faults=view.faults, timeline=self._timeline())
+        assert self.view is not None
+        return self.view.session(self._timeline())
 
     def curves(self) -> Update:
         """Loss and redundancy over time, drawn; empty where nothing is lost or coded."""
-        return Update(name="curves", data={"html": str(curves_markup(self.session())) if self._bins else ""})
+        return Update(name="curves", data={"html": str(curves_markup(self.session(), self.history))})
 
     def state(self) -> Update:
         """Loads, faults in force, counts: everything that changes from sample to sample but the curves."""
@@ -125,6 +122,7 @@ class LiveState:
             data=_shown(
                 {
                     "network": bool(view.network),
+                    "control": bool(view.control),
                     "done": self.done,
                     "doing": self.doing,
                     "at_s": round(self.at_s, 2),
@@ -202,7 +200,8 @@ class LiveState:
 
     def _end(self) -> Update:
         assert self.ended is not None
-        return Update(name="ended", data=_shown({"outcome": self.ended.outcome, "page": self.ended.page}))
+        ended = _shown({"outcome": self.ended.outcome, "page": self.ended.page})
+        return Update(name="ended", data=ended | {"html": self.ended.html})
 
     def _note(self, sample: Sample) -> None:
         new, old = sample.reading, self.reading
@@ -221,34 +220,43 @@ class LiveState:
 
     def _rate(self, clock_s: float, counted: Mapping[LinkId, int]) -> None:
         self._first = self._first or dict(counted)
+        self._counts_since_s = self._counts_since_s or clock_s
         self._counts.append((clock_s, counted))
         while len(self._counts) > 2 and clock_s - self._counts[1][0] >= WINDOW_S:
             self._counts.popleft()
         since_s, before = self._counts[0]
         if clock_s > since_s:
             self.rates_bps = {k: 8 * (n - before.get(k, n)) / (clock_s - since_s) for k, n in counted.items()}
+        self.history.append((self.at_s or clock_s - self._counts_since_s, self.loads() if self.view else {}))
+        if len(self.history) > MAX_SAMPLES:
+            del self.history[1::2]
 
     @property
     def _bin_s(self) -> float:
         return max(MIN_BIN_S, (self.view.duration_s if self.view else 0.0) / BINS)
 
     def _bin(self, sent: int, received: int, block_size: float | None) -> None:
-        """Count what was lost up to the sample before this one. Of packets sent and not received some are under way; as
-        many at least were not lost as came by the next sample, so that the smaller count of both is nearer to the
-        truth."""
-        self._waiting.append((self.at_s, sent, sent - received))
-        place = int(max(0.0, self.at_s) / self._bin_s)
-        self._bins.setdefault(place, _Bin()).block_size = block_size or None
-        if len(self._waiting) <= LOOK_AHEAD:
+        """Count packets sent, and lost, up to what can have arrived by the sample before: as long ago as packets take
+        at least. What is missing there and not here was late."""
+        self._bins.setdefault(int(max(0.0, self.at_s) / self._bin_s), _Bin()).block_size = block_size or None
+        self._sent = [*self._sent, (self.at_s, sent)][-MAX_SAMPLES:]
+        times, counts = zip(*self._sent, strict=True)
+        if received > counts[0]:
+            self._transit_s = min(self._transit_s, max(0.0, self.at_s - float(np.interp(received, counts, times))))
+        due_s = self.at_s - self._transit_s
+        if due_s <= times[0]:
             return
-        at_s, then, _ = self._waiting[0]
-        missing = min(one[2] for one in self._waiting)
-        del self._waiting[0]
-        if self._counted is not None and then >= self._counted[0]:
-            one = self._bins.setdefault(int(max(0.0, at_s) / self._bin_s), _Bin())
-            one.sent += then - self._counted[0]
-            one.lost += missing - self._counted[1]
-        self._counted = (then, missing)
+        due = float(np.interp(due_s, times, counts))
+        rate_pps = (counts[-1] - counts[0]) / max(times[-1] - times[0], MIN_BIN_S)
+        missing = due - received - UNSURE_S * rate_pps
+        before_s, before, then_missing = self._due
+        if before > self._counted[0]:
+            lost = max(self._counted[1], min(then_missing, missing))
+            one = self._bins.setdefault(int(max(0.0, before_s) / self._bin_s), _Bin())
+            one.sent += before - self._counted[0]
+            one.lost += lost - self._counted[1]
+            self._counted = before, lost
+        self._due = due_s, due, missing
 
     def _timeline(self) -> TimelineRecord | None:
         if not self._bins or self.view is None:

@@ -244,12 +244,16 @@ def session_record(
 def network_document(network: Network) -> JsonObject:
     """What a drawing needs of a network, as a node-link document: ids, kinds, positions, link ends."""
     nodes = [
-        {"id": n.id, "kind": n.kind} | ({"position": list(n.position)} if n.position else {}) for n in network.nodes
+        {"id": n.id, "kind": n.kind}
+        | ({"position": list(n.position)} if n.position else {})
+        | {name: n.attributes[name] for name in ("coordinates",) if name in n.attributes}
+        for n in network.nodes
     ]
+    graph = {"name": network.name} | {k: network.attributes[k] for k in ("shape", "wraps") if k in network.attributes}
     links = [
         link_fields(link.id) | {"capacity_bps": link.capacity_bps, "delay_s": link.delay_s} for link in network.links
     ]
-    return {"directed": True, "multigraph": True, "graph": {"name": network.name}, "nodes": nodes, "links": links}
+    return {"directed": True, "multigraph": True, "graph": graph, "nodes": nodes, "links": links}
 
 
 def combined_verdict(run: Sequence[SessionRun]) -> Verdict:

@@ -123,8 +123,8 @@ class Workload(Generic[P, M]):
     """The title of a run while it goes on, and what makes its live view."""
     figures: Callable[[Sequence[Row]], Json] | None = None
     """Name -> figure, from the stored rows."""
-    shown: Callable[[Json], Iterable[str]] | None = None
-    """The lines that a terminal is shown of the document, above the checks."""
+    shown: Callable[[Json], Iterable[Any]] | None = None
+    """The lines and tables (``testbed.report.answers``) that a terminal is shown of the document, above the checks."""
     closing: Callable[[Any], Iterable[object]] | None = None
     """What a terminal is shown of the judgement instead, without the checks: lines, and what ``rich`` prints."""
     keeps: Callable[[Path, str, Manifest], AbstractContextManager[Callable[[Any], Path | None]]] | None = None

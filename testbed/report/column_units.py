@@ -5,7 +5,7 @@ message_bytes 1000000 -> "message (MB)" 1      throughput_bps 49887400.1 -> "thr
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 NOTHING = "–"
 """Written where there is no value."""
@@ -19,6 +19,7 @@ _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
 """What a name may end in -> units, the largest first."""
 _WHOLE_NAMES = ("bytes", "file_size")
 """Numbers of bytes whose names end in no unit."""
+_SPELT = {word.lower(): word for word in ("ROR", "MLU", "DER", "NAC", "FT-DRB", "I/O", "M", "CPU")} | {"io": "I/O"}
 DIGITS = 4
 MAX_SHOWN = 4
 """Of a list, so many values are shown; all of them are in the file of points."""
@@ -36,11 +37,15 @@ def column(name: str, values: Sequence[object]) -> tuple[str, float]:
     ending = None if name.endswith("_per_s") else ending
     numbers = [abs(v) for v in values if isinstance(v, (int, float)) and not isinstance(v, bool) and math.isfinite(v)]
     if ending is None or not numbers:
-        return name.replace("_", " "), 1.0
+        return _spoken(name), 1.0
     scales = _SCALES[ending]
     factor, unit = next((scale for scale in scales if max(numbers) >= scale[0]), scales[0 if ending == "_s" else -1])
-    words = name.removesuffix(ending).replace("_", " ")
-    return f"{words} ({unit})", factor
+    return f"{_spoken(name.removesuffix(ending))} ({unit})", factor
+
+
+def _spoken(name: str) -> str:
+    """A field's name as words: mean_ror -> "mean ROR"."""
+    return " ".join(_SPELT.get(word, word) for word in name.replace("_", " ").split(" "))
 
 
 def cell(value: object, factor: float = 1.0) -> str:
@@ -64,17 +69,6 @@ def cell(value: object, factor: float = 1.0) -> str:
     return str(value)
 
 
-def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """A line a row, cells right under each other.
-
-    >>> list(aligned([("seed", "sent"), ("1", "20000")]))
-    ['seed   sent', '   1  20000']
-    """
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-
-
 def is_series(value: object) -> bool:
     """Whether a value is a series or a structure, of which a table can say nothing: it is drawn, and whole in the file
     of points."""
@@ -92,7 +86,7 @@ def _listed(words: list[str]) -> str:
 def _number(value: float) -> str:
     """Four digits; no exponent from a hundred-thousandth to a million million."""
     if isinstance(value, int) or not math.isfinite(value) or value == 0:
-        return str(value)
+        return "0" if value == 0 else str(value).replace("inf", "infinite")
     if not 1e-5 <= abs(value) < 1e12:
         return f"{value:.{DIGITS - 1}g}"
     places = max(0, DIGITS - 1 - math.floor(math.log10(abs(value))))

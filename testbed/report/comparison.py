@@ -4,6 +4,7 @@ made."""
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +15,10 @@ from testbed.errors import InputError
 from testbed.model.run_records import Manifest
 from testbed.model.studies.samples import grouped, half_width
 from testbed.model.verdict import Check, Verdict
+from testbed.report.answers import Table
 from testbed.report.column_units import cell, column
-from testbed.report.drawing.charts import HUES, MARKS, chart
+from testbed.report.drawing.charts import HUES, panels
+from testbed.report.drawing.colours import LIGHT
 from testbed.report.drawing.svg_figures import caption_in, rendered
 from testbed.report.markup import Markup, tag
 from testbed.report.page import page_footer, page_head, picture, whole_page
@@ -46,11 +49,11 @@ class ComparedRun:
 
     label: str
     workload: str
-    verdict: Verdict
-    options: tuple[str, ...]
-    seed: int
-    machine: str
     figures: Mapping[str, Figure]
+    verdict: Verdict | None = None
+    options: tuple[str, ...] = ()
+    seed: int = 1
+    machine: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,14 +78,13 @@ class Comparison:
         return tuple(sorted(shown, key=lambda name: name not in predicted))
 
     def _same(self, name: str) -> bool:
-        values = [run.figures[name].value if name in run.figures else None for run in self.runs]
-        return len(set(values)) == 1
+        return len({None if one is None else one.value for one in self.of_all(name)}) == 1
 
     def difference(self, name: str, run: ComparedRun) -> tuple[float, float | None] | None:
         """(difference to the first run, half width of its 95 % interval where both have one); None where either did not
         measure it."""
         first, this = self.runs[0].figures.get(name), run.figures.get(name)
-        if first is None or this is None:
+        if first is None or this is None or not (math.isfinite(first.value) and math.isfinite(this.value)):
             return None
         known = first.half is not None and this.half is not None
         by = this.value - first.value
@@ -127,21 +129,29 @@ class Comparison:
         """The table's rows."""
         return [self.row(name) for name in self.names]
 
+    def as_table(self) -> Table:
+        """What each measured, and in brackets its difference to the first."""
+        heads = ("", *(run.label for run in self.runs))
+        title = f"beside {self.runs[0].label} (in brackets: the difference)"
+        return Table(name="comparison", title=title, headings=heads, rows=self.cells(), summary=True, wide=True)
+
     def row(self, name: str) -> tuple[str, ...]:
         """Heading, and for each run value and difference in words, in one unit."""
         figures = [run.figures[name] for run in self.runs if name in run.figures]
-        heading, by = name, 1.0
+        heading, by = column(name, [])
         if field := figures[0].field:
             heading, by = column(field, [one.value for one in figures])
             heading += name.removeprefix(field)
-        return heading, *(self._words(name, run, by) for run in self.runs)
+        return re.sub(r" (\w+):(?=\w)", r", \1 ", heading), *(self._words(name, run, by) for run in self.runs)
+
+    def of_all(self, name: str) -> list[Figure | None]:
+        """The figure of each run."""
+        return [run.figures.get(name) for run in self.runs]
 
     def _words(self, name: str, run: ComparedRun, by: float) -> str:
-        found = run.figures.get(name)
-        if found is None:
+        if (found := run.figures.get(name)) is None:
             return "-"
-        words = _plus_minus(found.value, found.half, by)
-        difference = self.difference(name, run)
+        words, difference = _plus_minus(found.value, found.half, by), self.difference(name, run)
         if run is self.runs[0] or difference is None:
             return words
         return f"{words} ({'+' if difference[0] >= 0 else ''}{_plus_minus(*difference, by)})"
@@ -169,7 +179,8 @@ _RUN_HEADS = [("run", ""), ("verdict", ""), ("checks that hold", ""), ("seed", "
 
 
 def _run_cells(run: ComparedRun) -> tuple[object, ...]:
-    holding = f"{sum(check.passed for check in run.verdict.checks)} of {len(run.verdict.checks)}"
+    checks = () if run.verdict is None else run.verdict.checks
+    holding = f"{sum(check.passed for check in checks)} of {len(checks)}"
     return run.label, badge(state_of(run.verdict), small=True), holding, run.seed, run.machine
 
 
@@ -188,6 +199,22 @@ def compared(
         machine=", ".join(str(machine[name]) for name in ("architecture", "kernel") if machine.get(name)),
         figures={**_of_checks(verdict.checks), **_of_rows(rows)},
     )
+
+
+def compare_methods(
+    workload: str, rows: Sequence[Json], of: Sequence[str], by: Sequence[str] = ()
+) -> Comparison | None:
+    """The ``method`` of rows beside each other by their fields ``of``, where the fields ``by`` tell several rows of one
+    method apart; None where there is one method alone."""
+    methods: dict[str, dict[str, Figure]] = {}
+    for row in rows:
+        place = ", ".join(f"{name} {cell(row[name])}" for name in by if len({str(one[name]) for one in rows}) > 1)
+        for name in of:
+            if isinstance(row.get(name), (int, float)):
+                figure = Figure(value=row[name], field=name)
+                methods.setdefault(row["method"], {})[f"{name} [{place}]" if place else name] = figure
+    runs = tuple(ComparedRun(label=label, workload=workload, figures=found) for label, found in methods.items())
+    return Comparison(runs=runs) if len(runs) > 1 else None
 
 
 def _options(command: str) -> tuple[str, ...]:
@@ -238,21 +265,31 @@ def _plus_minus(value: float, half: float | None, by: float) -> str:
     return cell(value, by) + (f" ± {half / by:.2g}" if half is not None else "")
 
 
-def draw_comparison(of: Comparison) -> Any:
-    """Each figure relative to the first run's, a mark a run; a line at 1, whiskers are 95 % intervals."""
-    names = [name for name in of.names if name in of.runs[0].figures and of.runs[0].figures[name].value][:MOST_DRAWN]
-    figure, axes = chart(size=(7.6, 1.2 + 0.34 * max(len(names), 1)), xlabel="relative to the first run")
-    for k, run in enumerate(of.runs):
-        places = [i + 0.16 * (k - (len(of.runs) - 1) / 2) for i, name in enumerate(names) if name in run.figures]
-        pairs = [(run.figures[name], abs(of.runs[0].figures[name].value)) for name in names if name in run.figures]
-        values = [one.value / first for one, first in pairs]
-        reach = [(one.half or 0.0) / first for one, first in pairs]
-        axes.errorbar(values, places, xerr=reach, fmt=MARKS[k % len(MARKS)], color=HUES[k % len(HUES)], label=run.label)
-    axes.axvline(1.0, color="#5c6670", linewidth=0.8)
-    axes.set_yticks(range(len(names)), [of.row(name)[0] for name in names])
-    axes.invert_yaxis()
-    axes.legend(loc="upper center", bbox_to_anchor=(0.4, -0.9 / (0.6 + 0.34 * max(len(names), 1))), ncols=2)
-    figure.set_label(
-        f"{len(names)} figures of {len(of.runs)} runs, each relative to the first; whiskers: 95 % intervals"
-    )
+def draw_comparison(of: Comparison, runs: str = "runs") -> Any:
+    """A panel a figure, a bar a run with its value; whiskers are 95 % intervals."""
+    both = [name for name in of.names if sum(one is not None and one.value != 0 for one in of.of_all(name)) > 1]
+    names = (both or of.names)[:MOST_DRAWN]
+    columns = min(4, len(names)) or 1
+    lines = math.ceil(len(names) / columns) or 1
+    figure, panel = panels(2.2 + 2.4 * columns, (0.7 + 0.3 * len(of.runs)) * lines, lines, columns, sharey=True)
+    for axes, name in zip_longest(panel, names):
+        axes.set_axis_off()
+        if name is not None:
+            _draw_panel(axes, of, name)
+    panel[0].set_ylim(len(of.runs) - 0.5, -0.5)
+    whiskers = "; whiskers: 95 % intervals" * any(one.half for run in of.runs for one in run.figures.values())
+    figure.set_label(f"{len(of.runs)} {runs} by {len(names)} figures, each from 0{whiskers}")
     return figure
+
+
+def _draw_panel(axes: Any, of: Comparison, name: str) -> None:
+    values = [one.value if one is not None and math.isfinite(one.value) else 0.0 for one in of.of_all(name)]
+    reach = [one.half or 0.0 if one is not None else 0.0 for one in of.of_all(name)]
+    axes.barh(range(len(values)), values, 0.6, xerr=reach if any(reach) else None, color=HUES[0])
+    axes.set_xlim(min(0.0, 1.6 * min(values)), 1.6 * max(a + b for a, b in zip(values, reach, strict=True)) or 1.0)
+    axes.set_title(of.row(name)[0], loc="left", fontweight="bold")
+    for k, words in enumerate(of.row(name)[1:]):
+        label = f" {words.partition(' (')[0]}"
+        axes.text(max(values[k] + reach[k], 0.0), k, label, va="center", fontsize=8, color=LIGHT["ink"])
+        if axes.get_subplotspec().is_first_col():
+            axes.text(0, k, f"{of.runs[k].label}  ", va="center", ha="right", color=LIGHT["ink"])

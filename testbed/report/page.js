@@ -9,6 +9,15 @@
       const part = event.target.closest && event.target.closest("[data-fault]");
       if (part) mark(part.dataset.fault.split(" "), on);
     });
+  const wide = () => {
+    for (const part of document.querySelectorAll(".scroll,figure")) {
+      const more = part.scrollWidth > part.clientWidth + 1;
+      part.classList.toggle("more", more);
+      if (more && part.tagName === "FIGURE") part.tabIndex = 0;
+    }
+  };
+  window.addEventListener("load", wide);
+  window.addEventListener("resize", wide);
   let opened = [];
   window.addEventListener("beforeprint", () => {
     opened = [...document.querySelectorAll("details:not([open])")];

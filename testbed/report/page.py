@@ -9,13 +9,13 @@ from testbed.model.code_description import describe_stream_code
 from testbed.model.json_values import json_ready
 from testbed.model.run_records import LoadedRun, Manifest, SessionRun
 from testbed.model.stored_runs import RunState
-from testbed.report.column_units import NOTHING, cell, plain, seconds_in_words
+from testbed.report.column_units import NOTHING, cell, column, plain, seconds_in_words
 from testbed.report.drawing.colours import DARK, LIGHT, custom_properties
 from testbed.report.drawing.dark_mode import following_dark_mode
 from testbed.report.markup import Markup, join, tag
-from testbed.report.sections import PER_PATH, badge, checks_block, session_section, table, worst_deviation
-from testbed.report.wording import ror_is_predicted, run_sentence, state_of, verdict_reason, when
-from topologies.text.json_types import Json, JsonObject
+from testbed.report.sections import PER_PATH, badge, checks_block, explained, session_section, table, worst_deviation
+from testbed.report.wording import ror_is_predicted, run_sentence, run_title, state_of, verdict_reason, when
+from topologies.text.json_types import Json
 
 
 def build_page(run: LoadedRun) -> str:
@@ -23,48 +23,58 @@ def build_page(run: LoadedRun) -> str:
     manifest = run.manifest
     title = f"{manifest.name} {manifest.run}".strip() or "run"
     head = page_head(f"{state_of(run.verdict).replace('-', ' ').capitalize()}: {title}")
-    main = tag("main", _overview(run), [session_section(part) for part in run.sessions], _closing(run))
+    alone = len(run.sessions) == 1
+    sections = [session_section(part, alone=alone) for part in run.sessions]
+    main = tag("main", _overview(run), sections, _closing(run))
     footer = page_footer("Drawn from the records beside this page; ")
-    return whole_page(head, _header(run), main, footer, tag("script", Markup(_resource("page.js"))))
+    return whole_page(head, _header(run), main, footer)
 
 
-def whole_page(head: Markup, *body: object) -> str:
-    """The document of a page."""
-    return f"<!doctype html>\n{tag('html', head, tag('body', *body), lang='en')}\n"
+def whole_page(head: Markup, *body: object, script: str | None = None) -> str:
+    """The document of a page; ``script``: another than that of every page."""
+    own = tag("script", Markup(page_script() if script is None else script))
+    return f"<!doctype html>\n{tag('html', head, tag('body', *body, own), lang='en')}\n"
 
 
-def page_footer(words: str) -> Markup:
+def page_footer(words: str, command: str = "testbed report") -> Markup:
     """From what a page was made, and how it is made again."""
-    return tag("footer", tag("p", words, tag("code", "testbed report"), " generates it again."))
+    return tag("footer", tag("p", words, tag("code", command) if command else None, " generates it again."))
 
 
 def page_header(manifest: Manifest, title: str, state: RunState, counted: Sequence[str], *words: object) -> Markup:
     """Of a run: when it was, what was ``counted`` and how long it took; its title and how it came out; ``words``; its
     command."""
-    facts = [when(manifest.started), f"seed {manifest.seed}", *counted]
+    moment = when(manifest.started)
+    facts = [moment, f"seed {manifest.seed}", *counted]
     if manifest.seconds is not None:
         facts.append(f"took {seconds_in_words(manifest.seconds)}")
     return tag(
         "header",
         tag("p", " · ".join(fact.replace(" ", "\u00a0") for fact in facts if fact), class_="kicker"),
-        tag("div", tag("h1", title), badge(state), class_="headline"),
+        tag(
+            "div",
+            tag("h1", title, tag("small", f", {moment.partition(',')[0]}") if moment else None),
+            badge(state),
+            class_="headline",
+        ),
         *words,
-        tag("p", tag("code", manifest.command), class_="soft"),
+        tag("p", "Run again: ", tag("code", manifest.command), class_="soft") if manifest.command else None,
     )
 
 
-def policy(script: str) -> str:
-    """A page's Content-Security-Policy: this one script, by its hash, and nobody else's; pictures inside the page;
+def policy(*scripts: str) -> str:
+    """A page's Content-Security-Policy: these scripts, by their hashes, and nobody else's; pictures inside the page;
     nothing from outside."""
-    own = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    sources = f"default-src 'none'; script-src 'sha256-{own}'; style-src 'unsafe-inline'; img-src data:"
+    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    own = " ".join(f"'sha256-{one}'" for one in hashes)
+    sources = f"default-src 'none'; script-src {own}; style-src 'unsafe-inline'; img-src data:"
     return f"{sources}; base-uri 'none'; form-action 'none'"
 
 
 def page_head(title: str, *, style: str = "", forbids: bool = True) -> Markup:
     """The head of every page; it forbids the page to ask for anything outside itself, unless its server does.
     ``style``: more rules."""
-    content = policy(_resource("page.js")) if forbids else None
+    content = policy(page_script()) if forbids else None
     return tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -98,6 +108,11 @@ def page_style() -> str:
     return f":root{{{light}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}" + _resource("page.css")
 
 
+def page_script() -> str:
+    """What every page runs: a fault under the pointer stands out everywhere, and all is open in print."""
+    return _resource("page.js")
+
+
 def _resource(name: str) -> str:
     return files("testbed.report").joinpath(name).read_text(encoding="utf-8")
 
@@ -105,7 +120,7 @@ def _resource(name: str) -> str:
 def _header(run: LoadedRun) -> Markup:
     reason = tag("p", verdict_reason(run.verdict, run.unfinished), class_="lead")
     sentence = tag("p", run_sentence(run))
-    return page_header(run.manifest, run.manifest.name or "Run", state_of(run.verdict), (), reason, sentence)
+    return page_header(run.manifest, run_title(run), state_of(run.verdict), (), reason, sentence)
 
 
 def _overview(run: LoadedRun) -> Markup | None:
@@ -150,11 +165,7 @@ def _closing(run: LoadedRun) -> Markup:
         tag("h2", "The run"),
         # A run's own verdict is the sum of its sessions' where it has any, so that it is not listed twice.
         checks_block(run.verdict) if run.verdict is not None and not own else None,
-        tag(
-            "details",
-            tag("summary", "Machine and versions"),
-            tag("div", fact_list(_machine(manifest.machine)), fact_list(manifest.versions), class_="two"),
-        ),
+        machine_details(manifest),
         _folded("Machine capabilities", {k: _capability(v) for k, v in manifest.capabilities.items()}),
         [_parameters(part) for part in run.sessions],
         tag("h3", "Records"),
@@ -163,23 +174,25 @@ def _closing(run: LoadedRun) -> Markup:
     )
 
 
-def _machine(machine: Json) -> JsonObject:
-    shown = dict(machine)
+def machine_details(manifest: Manifest) -> Markup:
+    """On what and with what it was run, folded."""
+    shown = dict(manifest.machine)
     memory = shown.pop("memory_bytes", None)
     if isinstance(memory, (int, float)):
         shown["memory"] = f"{plain(memory / 2**30, 1)} GiB"
-    return shown
+    both = tag("div", fact_list(shown), fact_list(manifest.versions), class_="two")
+    return tag("details", tag("summary", "Machine and versions"), both)
 
 
 def fact_list(facts: Json) -> Markup:
     """Names and values as a definition list."""
     if not facts:
         return tag("p", "Not recorded.", class_="soft")
-    return tag("dl", [join([tag("dt", _words(k)), tag("dd", cell(v))]) for k, v in facts.items()], class_="facts")
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ")
+    return tag(
+        "dl",
+        [join([tag("dt", explained(column(k, [])[0])), tag("dd", cell(v))]) for k, v in facts.items()],
+        class_="facts",
+    )
 
 
 def _capability(entry: object) -> str:
@@ -200,6 +213,9 @@ def _parameters(part: SessionRun) -> Markup | None:
 
 
 def _records_links(run: LoadedRun) -> Markup:
-    names = ["manifest.json", "measurements.jsonl"] + (["verdict.json"] if run.verdict is not None else [])
-    links = [tag("li", tag("a", name, href=name)) for name in names]
-    return tag("ul", links, class_="plain")
+    return files_list(["manifest.json", "measurements.jsonl"] + (["verdict.json"] if run.verdict is not None else []))
+
+
+def files_list(names: Sequence[str]) -> Markup:
+    """Links to files beside the page."""
+    return tag("ul", [tag("li", tag("a", name, href=name)) for name in names], class_="plain")

@@ -1,5 +1,6 @@
 """The parts of one session on the page: figures with captions and legend, tables, checks."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 from testbed.model.code_description import describe_stream_code
@@ -10,7 +11,7 @@ from testbed.report.column_units import NOTHING, milliseconds, percent, plain
 from testbed.report.drawing.session_figures import drawn_until_s, session_figures
 from testbed.report.drawing.svg_figures import inlined, without_matplotlib
 from testbed.report.link_words import exact, shape_words, shaped_links
-from testbed.report.markup import Markup, join, tag
+from testbed.report.markup import Markup, escape, join, tag
 from testbed.report.wording import (
     MARKS,
     OUTCOME_CLASSES,
@@ -29,27 +30,49 @@ from topologies.text.json_types import Json
 
 FIGURES = {
     "route": "Network and route",
+    "network": "Network and loads",
     "loss": "Loss",
     "block-size": "Block size",
     "timeline": "Loss and redundancy over time",
+    "loads": "Loads of the busiest links over time",
 }
 """Figure of a session -> its heading."""
+TERMS = {
+    "ROR": "redundancy overall requirement: the extra packets that failures of a route's links ask for, summed",
+    "FEC_t": "packets a block by which the sender makes up for the static tolerance",
+    "N": "packets of a block with its parity",
+    "M": "source packets of a block",
+    "DER": "decoding error rate: the share of blocks that may stay undecodable",
+    "MLU": "maximum link utilisation: the load of the fullest link, as a share of its capacity",
+    "Rival": "what would be measured if the claim were false",
+    "Undecodable blocks": "blocks of which fewer packets arrived than decoding takes",
+    "Port status": "when the switch itself reported that its cable was cut",
+    "Label intervals": "ranges of the 65,536 labels whose packets take this link",
+    "bottleneck load": "transfers over the most loaded link: no schedule has fewer time frames",
+    "liquid throughput": "what transfers reach together while every bottleneck link is busy all the time",
+}
+"""What a page explains in place."""
 PER_PATH = "per_path"
 """The summary figure that is shown as a table of its own."""
 
 
-def session_section(part: SessionRun) -> Markup:
-    """One session, whole."""
+def session_section(part: SessionRun, *, alone: bool = False) -> Markup:
+    """One session, whole; ``alone``: what the page's head says of it is not said again."""
     session = part.session
     verdict = part.summary.verdict if part.summary else None
     name = f"session-{session.session}"
     return tag(
         "section",
         tag(
-            "div", tag("h2", session.title, id=f"{name}-title"), badge(state_of(verdict), small=True), class_="headline"
+            "div",
+            tag("h2", session.title, id=f"{name}-title"),
+            None if alone else badge(state_of(verdict), small=True),
+            class_="headline",
         ),
         tag("p", stream_sentence(part)),
-        tag("p", verdict_reason(verdict), class_=state_of(verdict)) if state_of(verdict) != "passed" else None,
+        tag("p", verdict_reason(verdict), class_=state_of(verdict))
+        if state_of(verdict) != "passed" and not alone
+        else None,
         _tiles(part),
         _figures(part),
         _fault_table(part),
@@ -85,7 +108,7 @@ def table(
     """A scrolling table. ``columns``: the heading of each and the class of its cells; ``rows``: whole ones, or what
     their cells hold (an element ``td``: the cell itself)."""
     kinds = [(words, kind or None) for words, kind in columns]
-    head = [tag("th", tag("span", words), class_=kind, scope="col") for words, kind in kinds]
+    head = [tag("th", tag("span", explained(words)), class_=kind, scope="col") for words, kind in kinds]
     body = [
         row
         if isinstance(row, Markup)
@@ -93,6 +116,15 @@ def table(
         for row in rows
     ]
     return scrolling(tag("table", tag("thead", tag("tr", head)), tag("tbody", body), class_=name), label)
+
+
+def explained(words: str) -> Markup:
+    """Words with the first term that they name explained."""
+    for term, meaning in TERMS.items():
+        if found := re.search(rf"\b{term}\b", words):
+            before, after = words[: found.start()], words[found.end() :]
+            return join([before, tag("abbr", term, title=meaning), after])
+    return escape(words)
 
 
 def _cell(content: object, kind: str | None) -> Markup:
@@ -127,7 +159,7 @@ def _tiles(part: SessionRun) -> Markup:
     return tag(
         "dl",
         [
-            tag("div", tag("dt", name), tag("dd", value, tag("small", more) if more else None))
+            tag("div", tag("dt", explained(name)), tag("dd", value, tag("small", more) if more else None))
             for name, value, more in tiles
         ],
         class_="tiles",
@@ -165,7 +197,7 @@ def _figures(part: SessionRun) -> Markup:
 
 def session_figure(kind: str, drawing: Markup, caption: str, **attributes: object) -> Markup:
     """A figure of a session with its heading and its caption; ``attributes`` are those of the element."""
-    shown = {"class_": "across" if kind == "timeline" else None} | attributes
+    shown = {"class_": "across" if kind in ("timeline", "loads") else None} | attributes
     return tag("figure", tag("h3", FIGURES[kind]), drawing, tag("figcaption", caption), **shown)
 
 

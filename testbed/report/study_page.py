@@ -3,13 +3,26 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from testbed.model.run_records import Manifest
+from testbed.model.run_records import Manifest, group_sessions, record_from_json
 from testbed.model.verdict import Verdict
+from testbed.report.answers import table_section
 from testbed.report.column_units import cell, column, is_series
-from testbed.report.drawing.svg_figures import caption_in
+from testbed.report.comparison import compare_methods
+from testbed.report.drawing.session_figures import route_figure
+from testbed.report.drawing.svg_figures import caption_in, inlined
 from testbed.report.markup import Markup, join, tag
-from testbed.report.page import differences, fact_list, page_footer, page_head, page_header, picture, whole_page
-from testbed.report.sections import checks_block, scrolling, table
+from testbed.report.page import (
+    differences,
+    fact_list,
+    files_list,
+    machine_details,
+    page_footer,
+    page_head,
+    page_header,
+    picture,
+    whole_page,
+)
+from testbed.report.sections import checks_block, scrolling, session_figure, table
 from testbed.report.wording import counted, state_of, verdict_reason
 from topologies.text.json_types import Json
 
@@ -28,27 +41,49 @@ def build_study_page(
     unfinished = None if verdict is not None else "the study did not end"
     header = page_header(
         manifest,
-        study_title(manifest),
+        manifest.study.get("of") or study_title(manifest),
         state,
         [counted(len(rows), "point")],
+        tag("p", study_title(manifest), class_="soft") if "of" in manifest.study else None,
         tag("p", manifest.study["answers"], class_="lead") if manifest.study.get("answers") else None,
         tag("p", verdict_reason(verdict, unfinished), class_="lead"),
         _what_it_is(manifest.study),
     )
-    parts = [picture(drawing, caption_in(drawing, name), class_="across") for name, drawing in figures.items()]
+    parts = [
+        drawn_network(manifest.study.get("drawn", ())),
+        *(picture(drawing, caption_in(drawing, name), class_="across") for name, drawing in figures.items()),
+        _methods(manifest.name, rows),
+    ]
     closing = tag(
         "section",
         tag("h2", "Checks"),
         checks_block(verdict) if verdict is not None else None,
         tag("h2", "Points"),
-        _point_table(rows),
-        tag(
-            "details", tag("summary", "Machine and versions"), fact_list(manifest.machine), fact_list(manifest.versions)
-        ),
+        _point_table(rows, manifest.study.get("names", {})),
+        tag("h2", "Data"),
+        files_list(("points.jsonl", "manifest.json", *(["verdict.json"] if verdict is not None else []))),
+        machine_details(manifest),
         class_="closing",
     )
     footer = page_footer("Generated from the points next to this page; ")
     return whole_page(head, header, tag("main", parts, closing), footer)
+
+
+def drawn_network(records: Sequence[Json]) -> Markup | None:
+    """The network with what was planned on it, from the records of a session."""
+    runs = group_sessions([record_from_json(one, "drawn") for one in records])
+    drawn = inlined("drawn", lambda: {"route": route_figure(runs[0])}) if runs else {}
+    return session_figure("route" if runs[0].session.source else "network", *drawn["route"]) if drawn else None
+
+
+def _methods(name: str, rows: Sequence[Json]) -> Markup | None:
+    """The methods of a campaign beside each other."""
+    if not name.startswith("campaign-"):
+        return None
+    compared = compare_methods(
+        name, rows, ("mean_ror", "mean_ror_of_others"), ("tolerance", "m", "der", "large_blocks")
+    )
+    return None if compared is None else table_section(compared.as_table())
 
 
 def study_title(manifest: Manifest) -> str:
@@ -69,16 +104,16 @@ def _what_it_is(study: Json) -> Markup | None:
     return join([measured, code, differences(study.get("deviations", ()))])
 
 
-def _point_table(rows: Sequence[Json]) -> Markup:
+def _point_table(rows: Sequence[Json], known: Mapping[str, str]) -> Markup:
+    """``known``: field -> the name that is shown of it."""
     if not rows:
         return tag("p", "No point was measured.", class_="soft")
     shown = rows[:MAX_ROWS]
     parts: list[Markup] = []
-    every = [
-        name for name in dict.fromkeys(key for row in shown for key in row) if name != "verdict"
-    ]  # it stands above
+    keys = dict.fromkeys(key for row in shown for key in row if key != "verdict")  # it stands above
+    every = [name for name in keys if any(row.get(name) not in (None, [], {}) for row in shown)]
     names = [name for name in every if not any(is_series(row.get(name)) for row in shown)]
-    columns = {name: column(name, [row.get(name) for row in shown]) for name in names}
+    columns = {name: column(known.get(name, name), [row.get(name) for row in shown]) for name in names}
     same = [
         name
         for name in names
@@ -89,8 +124,8 @@ def _point_table(rows: Sequence[Json]) -> Markup:
         parts.append(join([tag("p", "Common to all points:", class_="soft"), fact_list(facts)]))
     parts += [_side_by_side(shown, columns) if len(shown) <= FEW_ROWS else _row_by_row(shown, columns)]
     if len(names) < len(every):
-        left = ", ".join(name.replace("_", " ") for name in every if name not in names)
-        parts.append(tag("p", f"Series that only points.jsonl beside this page has: {left}.", class_="soft"))
+        left = ", ".join(column(known.get(name, name), [])[0] for name in every if name not in names)
+        parts.append(tag("p", f"Series, in points.jsonl: {left}.", class_="soft"))
     if len(rows) > MAX_ROWS:
         words = f"{len(rows) - MAX_ROWS} more points are in points.jsonl beside this page."
         parts.append(tag("p", words, class_="soft"))

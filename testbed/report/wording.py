@@ -90,6 +90,15 @@ def check_context(check: Check) -> str:
     return "; ".join(filter(None, (between, stated, rival, check.detail)))
 
 
+def run_title(run: LoadedRun) -> str:
+    """Networks, ends and what was run."""
+    sessions, name = [part.session for part in run.sessions], run.manifest.name or "run"
+    if len(sessions) == 1 and (one := sessions[0]).source:
+        ends = f"{one.source} to {one.sink}"
+        return f"{one.title}{'' if ends in one.title else f', {ends}'}: {name}"
+    return f"{name}: {listed([one.title for one in sessions], 3)}" if sessions else name.capitalize()
+
+
 def run_sentence(run: LoadedRun) -> str:
     """The run in one sentence."""
     sessions = [part.session for part in run.sessions]

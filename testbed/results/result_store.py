@@ -19,7 +19,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -118,7 +118,21 @@ class ResultStore:
         raise InputError(f"results in {parent}: {MAX_TRIES} runs named {stem}; remove some")
 
 
-class RunDraft(Generic[S]):
+ANSWER = "answer.json"
+"""What is there of a command that only computes."""
+
+
+def keep_files(root: Path, name: str, manifest: Manifest, make: Callable[[Manifest], Mapping[str, str]]) -> Path:
+    """A folder of its own for what was computed at once: the files (name -> text) that ``make`` gives for the full
+    manifest, and that. Raises InputError where the folder cannot be written."""
+    place, described = ResultStore(root).claim(name, manifest)
+    for file, text in {MANIFEST: json.dumps(described.to_json(), indent=1) + "\n", **make(described)}.items():
+        write_below(draft_of(place), file, text.encode())
+    draft_of(place).rename(place)
+    return place
+
+
+class RunDraft:
     """A run being written to ``draft``, line by line, until it is given its name; left before that it stays behind as
     unfinished.
 
@@ -207,6 +221,8 @@ def load_run(directory: Path) -> LoadedRun:
     place = _find(directory)
     unfinished = _why_unfinished(place)
     manifest = read_manifest(place, DAMAGED)
+    if is_there(place / ANSWER):
+        raise InputError(f"{place}: an answer, and no run; its page is {PAGE}; draw it again by {manifest.command}")
     if unfinished is not None and manifest.interrupted is not None:
         unfinished = f"the run was interrupted ({manifest.interrupted})"
     records = _read_records(place / MEASUREMENTS, cut_short_allowed=unfinished is not None)

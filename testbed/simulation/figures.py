@@ -7,8 +7,7 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from testbed.model.studies import grouped
-from testbed.report.drawing.charts import Figure, draw_lines, panels
-from topologies.text.json_types import Json
+from testbed.report.drawing.charts import HUES, Figure, draw_lines, panels
 
 Row = Json
 ENOUGH_SEEDS = 3
@@ -16,7 +15,7 @@ ENOUGH_SEEDS = 3
 SATURATED = 3.0
 """Mean latency over that of the lowest load, from which on a load counts as saturated (in a longer run it would be
 higher still)."""
-THROUGHPUT, INTERVAL = "delivered, as a share of a link of every sender", ", whiskers: 95 % interval"
+THROUGHPUT, INTERVAL = "delivered by every sender, share of a link", ", whiskers: 95 % interval"
 _COLOUR, _OTHER = "#3b6ea5", "#c98b2b"
 
 
@@ -64,7 +63,7 @@ def _over_load(rows: Sequence[Row], words: str, value: Callable[[Row], float | N
     above = f"latency above {SATURATED:g} times the lowest load's"
     upright = None if saturated is None else (saturated, f"saturated from {saturated:.3g} on: {above}")
     mean = f"Mean of {seeds} seed{'s' if seeds > 1 else ''}{INTERVAL if seeds >= ENOUGH_SEEDS else ''}"
-    figure = draw_lines(mean, samples, x="load of every sender, as a share of a link", y=words, upright=upright)
+    figure = draw_lines("", samples, x="load of every sender, as a share of a link", y=words, upright=upright)
     (axes,) = figure.axes
     for number, load in enumerate(sorted({row["load"] for row in rows if row["deadlocked"]})):
         said = "a run deadlocked (left out of the mean)" if number == 0 else None
@@ -72,8 +71,8 @@ def _over_load(rows: Sequence[Row], words: str, value: Callable[[Row], float | N
     axes.set(ylim=(0, None))
     axes.legend(fontsize="small")
     figure.set_label(
-        f"{words[:1].upper()}{words[1:]}, against the load that every sender offers; {mean[:1].lower()}{mean[1:]}. "
-        f"Dotted: from where on the network is saturated, {above}."
+        f"{words[:1].upper()}{words[1:]}, against the load that every sender offers; {mean[:1].lower()}{mean[1:]}."
+        + (f" Dotted: from where on the network is saturated, {above}." if saturated is not None else "")
     )
     return figure
 
@@ -88,12 +87,10 @@ def saturation_load(rows: Sequence[Row]) -> float | None:
 
 
 def _over_time(rows: Sequence[Row], name: str, words: str, about: str, **style: str) -> Figure:
-    from matplotlib import colormaps
-
     figure, (axes,) = panels(7, 4)
     first = {row["load"]: row for row in reversed(rows)}  # of the seeds of each load
     for number, load in enumerate(sorted(first)):
-        over, colour = first[load]["over_time"], colormaps["viridis"](number / max(1, len(first) - 1) * 0.9)
+        over, colour = first[load]["over_time"], HUES[number % len(HUES)]
         axes.plot([1e3 * t for t in over["time_s"]], over[name], color=colour, label=f"load {load:g}", **style)
     axes.set(xlabel="time, ms", ylabel=words, ylim=(0, None))
     figure.set_label(about)

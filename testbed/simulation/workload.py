@@ -1,19 +1,24 @@
 """Packets through routers with finite buffers and credits, with NAC, virtual channels or no deadlock avoidance, seed
 after seed."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from testbed.interconnect.plan import SimulationPlan, load_of
 from testbed.live.events import RunView
 from testbed.model.options.planner import planner
 from testbed.model.progress import CounterReading, Progress, ReportProgress
 from testbed.model.workload import How, Judgement, Workload
-from testbed.report.column_units import aligned
 from testbed.simulation.options import SimulationOptions, TimelineOptions
 from topologies.text.json_types import Json, JsonObject
+
+if TYPE_CHECKING:
+    from testbed.report.answers import Part, Table
 
 DESCRIPTION = (
     "Simulate an interconnection network: virtual cut-through routers with finite buffers and credits, on tori, "
@@ -95,7 +100,7 @@ def _figures(rows: Sequence[Json]) -> Json:
     return simulation_figures(rows)
 
 
-def _shown(document: Json) -> Iterator[str]:
+def _shown(document: Json) -> Iterator[Part]:
     loads, latency, trace = document.get("loads"), document["mean_latency_s"], document["trace"]
     requested = f"{document['rate_packets_per_s'] or 0:.6g} packets/s a node for {document['duration_s']:g} s"
     if loads:
@@ -109,7 +114,7 @@ def _shown(document: Json) -> Iterator[str]:
             f"trace of {trace['system']}: {trace['failures']} failures in {trace['span_s'] / 86400:.0f} days "
             f"(rule: {trace['rule']}), {_skipped(trace['bad_rows'])}"
         )
-    yield from _table(document["per_seed"], with_load=bool(loads))
+    yield _table(document["per_seed"], with_load=bool(loads))
     if latency is not None:
         half = document["mean_latency_interval_s"]
         spread = "" if half is None else f" +- {1e6 * half:.3f}"
@@ -123,28 +128,31 @@ def _skipped(rows: Sequence[int]) -> str:
     return f"{len(rows)} bad row{'s' if len(rows) > 1 else ''} skipped ({named})"
 
 
-def _table(rows: Sequence[Json], *, with_load: bool) -> Iterator[str]:
-    """A line a row, its columns below their headings."""
+def _table(rows: Sequence[Json], *, with_load: bool) -> Table:
+    from testbed.report.answers import Table
 
-    def written(form: str, value: float | None, factor: float = 1.0) -> str:
-        return "-" if value is None else format(factor * value, form)
+    def moves(nac: Mapping[str, int]) -> int | None:
+        return nac.get("moved", 0) + nac.get("recovery_moved", 0) if nac else None
 
-    def moves(nac: Mapping[str, int]) -> str:
-        return str(nac.get("moved", 0) + nac.get("recovery_moved", 0)) if nac else "-"
+    def in_us(seconds: float | None) -> float | None:
+        return None if seconds is None else 1e6 * seconds
 
-    columns: dict[str, Callable[[Json], str]] = {
-        "load": lambda row: f"{row['load']:.3g}",
-        "seed": lambda row: str(row["seed"]),
-        "sent": lambda row: str(row["sent"]),
-        "received": lambda row: str(row["received"]),
-        "latency us": lambda row: written(".3f", row["mean_latency_s"], 1e6),
-        "in the network us": lambda row: written(".3f", row["network_latency_s"], 1e6),
-        "throughput": lambda row: f"{row['throughput']:.3f}",
-        "deadlock at s": lambda row: written(".6f", row["deadlocked_at_s"]),
+    columns: dict[str, Callable[[Json], object]] = {
+        "load": lambda row: row["load"],
+        "seed": lambda row: row["seed"],
+        "sent": lambda row: row["sent"],
+        "received": lambda row: row["received"],
+        "latency us": lambda row: in_us(row["mean_latency_s"]),
+        "in the network us": lambda row: in_us(row["network_latency_s"]),
+        "throughput": lambda row: row["throughput"],
+        "deadlock at s": lambda row: row["deadlocked_at_s"],
         "NAC moves": lambda row: moves(row["nac"]),
     }
-    headings = [name for name in columns if with_load or name != "load"]
-    return aligned([headings, *([columns[name](row) for name in headings] for row in rows)])
+    heads = [name for name in columns if with_load or name != "load"]
+    spare = ("NAC moves", "in the network us", "sent", "received")
+    return Table(
+        name="runs", headings=heads, rows=[[columns[name](row) for name in heads] for row in rows], spare=spare
+    )
 
 
 def _small() -> SimulationPlan:

@@ -48,12 +48,8 @@ def _faults(found: Row) -> Figure:
     return figure
 
 
-def _throughput(found: Row, ended: list[Row]) -> Figure:
-    title = (
-        f"{found['compute_nodes']} compute and {found['io_nodes']} I/O nodes, stripe unit {found['stripe_unit']} bytes,"
-        f" {found['switching']} switching, schedule {found['schedule']}"
-    )
-    figure, axes = chart(title, size=(7, 1.6 + 0.6 * len(ended)), xlabel="throughput of the file, Mbit/s")
+def _throughput(found: Row, ended: list[Row]) -> Any:
+    figure, axes = chart(size=(7, 1.6 + 0.6 * len(ended)), xlabel="throughput of the file, Mbit/s")
     names = _names(ended)
     values = [record["throughput_bps"] / 1e6 for record in ended]
     bars = axes.barh(names, values, color="#3b6ea5", height=0.55)
@@ -65,11 +61,12 @@ def _throughput(found: Row, ended: list[Row]) -> Figure:
         axes.axvline(predicted, color="black", linewidth=1.3, label=f"predicted, {predicted:.1f} Mbit/s")
         axes.axvline(liquid, color="#c98b2b", linewidth=1.3, linestyle="--", label=f"liquid, {liquid:.1f} Mbit/s")
         most = max(most, predicted, liquid)
-        axes.legend(**BELOW)
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
     axes.set_xlim(0, 1.15 * most)
     figure.set_label(
         f"Throughput of a file of {found['file_size'] / 1e6:g} MB, striped in units of {found['stripe_unit']} bytes"
-        f" from {found['compute_nodes']} compute nodes over {found['io_nodes']} I/O nodes, one bar an operation. Lines:"
+        f" from {found['compute_nodes']} compute nodes over {found['io_nodes']} I/O nodes,"
+        f" {found['switching']} switching, schedule {found['schedule']}; one bar an operation. Lines:"
         " what is predicted for it, and what a liquid schedule would reach."
     )
     return figure

@@ -1,19 +1,25 @@
 """Lightpaths in rounds as a workload: the plan is an answer by itself; a run lights its rounds and sends packets over
 them."""
 
+from __future__ import annotations
+
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from testbed.errors import InputError
 from testbed.live.events import RunView
 from testbed.model.options.planner import planner
 from testbed.model.progress import ReportProgress
 from testbed.model.workload import How, Workload, lazily
-from testbed.report.column_units import aligned
 from testbed.wavelengths.options import ProbeOptions, WavelengthOptions
 from testbed.wavelengths.plan import RoundMeasurements, WavelengthPlan
 from topologies.text.json_types import Json
+
+if TYPE_CHECKING:
+    from testbed.report.answers import Part
 
 DESCRIPTION = (
     "Light a path for every pair, in as few rounds as can be: wavelength assignment as liquid scheduling. With wsxc "
@@ -21,7 +27,10 @@ DESCRIPTION = (
     "switches (a wavelength is a VLAN), packets are sent over every path and on wrong wavelengths, and a verdict says "
     "what became of them."
 )
-_PLANNED, _MEASURED = ("round", "paths", "fibres", "full"), ("sent", "arrived", "astray", "wrong", "dropped", "set up")
+_PLANNED, _MEASURED = (
+    ("round", "paths", "fibres", "full"),
+    ("sent", "arrived", "astray", "wrong", "dropped", "set up s"),
+)
 Rounds = tuple[RoundMeasurements, ...]
 
 
@@ -50,12 +59,17 @@ def _carry(plan: WavelengthPlan, how: How, report_progress: ReportProgress | Non
 
 def _view(plan: WavelengthPlan) -> tuple[str, Callable[[], RunView]]:
     from testbed.live.run_views import network_view
+    from testbed.report.wording import counted
 
-    title = f"{plan.network.name}: {len(plan.rounds)} rounds of {plan.wavelengths} wavelengths, {plan.method}"
-    return "wavelengths", partial(network_view, title, plan.network, {})
+    title = f"{plan.network.name}: {len(plan.lightpaths)} lightpaths in {counted(len(plan.rounds), 'round')} of "
+    title += f"{plan.wavelengths} wavelengths, {plan.method}"
+    lit = Counter(link for path in plan.lightpaths for link in path.links)
+    return "wavelengths", partial(network_view, title, plan.network, lit)
 
 
-def _shown(document: Json) -> Iterator[str]:
+def _shown(document: Mapping[str, Any]) -> Iterator[Part]:
+    from testbed.report.answers import Table
+
     frames = "" if document["frames"] is None else f", {document['frames']} frames"
     proved = "optimal" if document["optimal"] else f"at least {document['bound']} are needed"
     yield (
@@ -64,21 +78,20 @@ def _shown(document: Json) -> Iterator[str]:
     )
     yield f"{document['method']}: {document['rounds']} rounds ({proved}){frames}, {document['conversions']} conversions"
     yield "beside it: " + ", ".join(f"{method} {count}" for method, count in document["baselines"].items())
-    measured = document.get("per_round")
-    cells: list[tuple[str, ...]] = [_PLANNED if measured is None else (*_PLANNED, *_MEASURED)]
+    measured, rows = document.get("per_round"), []
     for number, paths in enumerate(document["plan"]):
         lit: dict[str, set[int]] = {}
         for path in paths:
             for link, wavelength in zip(path["links"], path["wavelengths"], strict=True):
                 lit.setdefault(link, set()).add(wavelength)
         full = f"{max(map(len, lit.values()))}/{document['wavelengths']}"
-        row = [str(number + 1), str(len(paths)), str(len(lit)), full]
+        row: list[object] = [number + 1, len(paths), len(lit), full]
         if measured is not None:
             one = measured[number]
-            row += [str(one[name]) for name in ("sent", "delivered", "strays", "injected", "dropped")]
-            row.append(f"{one['setup_s']:.2f} s")
-        cells.append(tuple(row))
-    yield from aligned(cells)
+            row += [one[name] for name in ("sent", "delivered", "strays", "injected", "dropped", "setup_s")]
+        rows.append(row)
+    heads = _PLANNED if measured is None else (*_PLANNED, *_MEASURED)
+    yield Table(name="rounds", headings=heads, rows=rows, spare=("set up s", "wrong", "fibres"))
 
 
 wavelength_plan = planner(

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> Answer:
     document |= {"carried": None if carried is None else carried.to_json()}
     answer = Answer(document, partial(_show, found, missing, carried), former=_FORMER_KEYS)
     if missing and args.strict:
-        answer.given(args.json)
+        answer.given(args)
         raise CapabilityError(f"emulation is not possible here: {found[missing[0]].detail}; {found[missing[0]].mend}")
     return answer
 

@@ -48,10 +48,10 @@ def _document(registry: "Registry[Any]") -> JsonObject:
 
 def run_check(args: argparse.Namespace) -> Answer:
     """Exit code: the verdict's."""
-    from testbed.commands.runs import show_checks
+    from testbed.commands.runs import check_lines
     from testbed.conformance import check, group_of
 
     group = args.group or group_of(args.name)
     verdict = check(group, args.name)
     document = {"group": group, "name": args.name, "verdict": verdict.to_json()}
-    return Answer(document, partial(show_checks, verdict), verdict.exit_code)
+    return Answer(document, partial(check_lines, verdict), verdict.exit_code)

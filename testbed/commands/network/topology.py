@@ -1,13 +1,17 @@
 """``testbed topology list | show | draw | export``: which networks there are, what one is made of, one as a picture or
 file."""
 
+from __future__ import annotations
+
 import argparse
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from testbed.commands.answer import Answer
+from testbed.commands.arguments import TableOptions, add_options
 from testbed.errors import InputError
 from testbed.model.naming.printable import printable
 from topologies import catalogue, load_network
@@ -18,12 +22,15 @@ from topologies.network import Link, Network, Node, reverse_of
 from topologies.routing_relations import switch_neighbours
 from topologies.text.json_types import JsonObject
 
+if TYPE_CHECKING:
+    from testbed.report.answers import Part
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(parser))
     listing = actions.add_parser("list", help="every family of networks, with parameters and defaults")
     listing.add_argument("family", metavar="FAMILY", nargs="?", help="one family alone; of topohub, its keys")
-    listing.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    add_options(listing, TableOptions)
     listing.set_defaults(run=run_list)
     show = actions.add_parser("show", help="what a network is made of")
     network = (
@@ -59,30 +66,19 @@ def run_list(args: argparse.Namespace) -> Answer:
 
         names = [f"topohub:{key}" for key in topohub_keys()]
         return Answer({"networks": names}, partial(print, "\n".join(names)))
-    return Answer({"networks": families}, partial(_print_families, families))
+    return Answer({"networks": families}, partial(_show_families, families))
 
 
-def _print_families(families: list[JsonObject]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
+def _show_families(families: list[dict[str, Any]]) -> Iterator[Part]:
+    from testbed.report.answers import Table
 
-    from testbed.report.terminal import Terminal
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("name", no_wrap=True)
-    table.add_column("parameter=default", overflow="fold")
-    table.add_column("what it is")
-    for entry in families:
-        parameters = "\n".join(
-            p["name"] if p["default"] is None else f"{p['name']}={p['default']}" for p in entry["parameters"]
-        )
-        name = entry["name"] if "=" in entry["pattern"] else entry["pattern"]
-        table.add_row(Text(name), Text(parameters), Text(entry["description"]))
-    Terminal().print(table)
-    common = ", ".join(f"{p.name}={p.default}" for p in COMMON)
-    print(f"All but topohub also take {common}.")
-    print(
+    rows = []
+    for one in families:
+        given = [p["name"] if p["default"] is None else f"{p['name']}={p['default']}" for p in one["parameters"]]
+        rows.append((one["name"] if "=" in one["pattern"] else one["pattern"], " ".join(given), one["description"]))
+    yield Table(name="networks", headings=("name", "parameter=default", "what it is"), rows=rows)
+    yield f"All but topohub also take {', '.join(f'{p.name}={p.default}' for p in COMMON)}."
+    yield (
         "Write name:parameter=value,... or a file (JSON node-link, GraphML, GML, DOT, SNDlib, REPETITA, containerlab, "
         "MiniEdit), or FILE.py:NAME of a Mininet file."
     )

@@ -66,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
     from testbed.emulation.machine.fabric import require_delays
     from testbed.emulation.sandbox.sandbox import in_sandbox
     from testbed.emulation.sandbox.way_out import open_way_out
+    from testbed.live.run_views import idle_network_view
     from topologies import load_network
 
     network = load_network(args.network)
@@ -82,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     require_emulation()
     if not args.no_shape:
         require_delays(network)
-    start_live(args)
+    start_live(args, partial(idle_network_view, network.name, network))
     if remote is not None and not in_sandbox():
         open_way_out(*remote)
     enter_unless_elsewhere(machines, name=args.name or f"up-{os.getpid()}")
@@ -170,7 +171,9 @@ def _serve(
         if name is None:
             raise InvalidRunError("internal error: no control socket was inherited")
         watched = partial(
-            live_watch, partial(idle_network_view, f"{network.name}, {name}", network), "the network is up"
+            live_watch,
+            partial(idle_network_view, f"{network.name}, {name}", network, control=name),
+            "the network is up",
         )
         seconds = time.monotonic() - began
         if isinstance(up, Here):

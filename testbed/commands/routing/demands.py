@@ -4,13 +4,14 @@ redundancy."""
 from __future__ import annotations
 
 import argparse
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from testbed.commands.answer import Answer
-from testbed.commands.arguments import add_options, adder, read_options
+from testbed.commands.arguments import add_answer_options, add_options, adder, read_options
 from testbed.model.code_description import FORMER_KEYS, describe_coding
 from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, ROUTED, RUN, SENT, Only
@@ -20,12 +21,14 @@ from testbed.routing.redundancy.coding import Coding, RatedCoding
 from topologies.text.json_types import JsonObject
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
+    from testbed.report.answers import Part
+    from testbed.report.comparison import Comparison
     from testbed.routing.demands.matrix import DemandMatrix
     from testbed.routing.demands.routed_demands import RoutedDemands
     from topologies.network import Network
 
+MOST_DRAWN = 4
+"""Methods whose loads are drawn."""
 LAYOUT_S = 0.2
 """To seek an order of labels for a pair, where no other has the same."""
 _FORMER_KEYS = FORMER_KEYS | {
@@ -80,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(parser, RatedCoding)
     running("--seed", type=kinds.seed, default=1, help="random seed, of the routing trees")
     running("--show-links", dest="links", action="store_true", help="list the load of every link too")
-    running("--json", action="store_true", help="print one JSON object instead of the table")
+    add_answer_options(parser)
 
 
 def run(args: argparse.Namespace) -> Answer:
@@ -96,9 +99,11 @@ def run(args: argparse.Namespace) -> Answer:
     network = load_network(args.network)
     matrix = read_matrix(network, args)
     with spinner(_announced(len(matrix.pairs), len(methods), coding)):
-        document = demands_document(matrix, methods, coding, args)
+        document, routed = demands_document(matrix, methods, coding, args)
     sound = all(not one["violations"] for one in document["methods"])
-    return Answer(document, partial(_print_tables, document), 0 if sound else 1, _FORMER_KEYS)
+    title = f"{network.name}: {len(matrix.pairs)} demands, {matrix.name}"
+    drawn = partial(_figures, document, routed)
+    return Answer(document, partial(_show, document), 0 if sound else 1, _FORMER_KEYS, title, drawn)
 
 
 def _announced(pairs: int, methods: int, coding: Coding) -> str:
@@ -139,21 +144,23 @@ def read_matrix(network: Network, args: argparse.Namespace) -> DemandMatrix:
 
 def demands_document(
     matrix: DemandMatrix, methods: Sequence[str], coding: Coding, args: argparse.Namespace
-) -> JsonObject:
-    """The object of ``testbed demands --json``."""
-    from testbed.routing.demands.methods import timed_routings
+) -> tuple[dict[str, Any], dict[str, RoutedDemands]]:
+    """The object of ``testbed demands --json``, and what each method routes."""
+    from testbed.routing.demands.methods import route_demands
     from testbed.routing.demands.redundancy import unavoidable_links
     from testbed.routing.demands.routed_demands import checked
 
-    every = list(dict.fromkeys(("optimum", "capillary", *methods)))
-    found = {name: (routed, s) for name, routed, s in timed_routings(matrix, every, args.seed, time.perf_counter)}
-    optimum, forced = found["optimum"][0], unavoidable_links(found["capillary"][0])
-    rated = []
+    optimum, seconds = _timed(lambda: route_demands(matrix, "optimum"))
+    capillary, capillary_s = _timed(lambda: route_demands(matrix, "capillary"))
+    forced = unavoidable_links(capillary)
+    known = {"optimum": (optimum, seconds), "capillary": (capillary, capillary_s)}
+    rated, found = [], {}
     for method in methods:
-        routed, taken = found[method]
+        routed, taken = known.get(method) or _timed(partial(route_demands, matrix, method, args.seed))
+        found[method] = routed
         rated.append(_rated(routed, method, taken, optimum, (coding, forced)) | _link_list(routed, args.links))
     best = checked(optimum)
-    return {
+    document = {
         "network": matrix.network.name,
         "matrix": matrix.name,
         "pairs": len(matrix.pairs),
@@ -169,6 +176,7 @@ def demands_document(
         | {"labels": coding.labels, "large_blocks": coding.large_blocks},
         "methods": rated,
     }
+    return document, found
 
 
 def _rated(
@@ -204,44 +212,69 @@ def _link_list(routed: RoutedDemands, required: bool) -> JsonObject:
     return {"links": [link_fields(link.id) | {"load_bps": load, "utilisation": used} for link, load, used in rows]}
 
 
-def _print_tables(document: JsonObject) -> None:
-    from testbed.report.terminal import Terminal
+def _show(document: dict[str, Any]) -> Iterator[Part]:
+    from testbed.report.answers import table_of_rows
     from topologies.network import label_of
 
-    console, best = Terminal(), document["optimum"]
-    total = document["total_bps"]
-    console.print(
-        f"{document['network']}, {document['matrix']}: {document['pairs']} pairs, {total / 1e6:.4g} Mbit/s"
-        + (f", {document['left_out']} pairs that no path joins left out" if document["left_out"] else ""),
-        soft_wrap=True,
+    best, total, links = document["optimum"], document["total_bps"], "links" in document["methods"][0]
+    left_out = f", {document['left_out']} pairs that no path joins left out" if document["left_out"] else ""
+    yield (
+        f"{document['network']}, {document['matrix']}: {document['pairs']} pairs, {total / 1e6:.4g} Mbit/s{left_out}; "
+        + (
+            "optimum {:.6f}, proved lower bound {:.6f}"
+            if best["proved"]
+            else "optimum {:.6f}, NOT proved: bound {:.6f}"
+        ).format(best["utilisation"], best["bound"])
     )
     rows = [
-        (
-            one["method"],
-            f"{one['utilisation']:.4f}",
-            f"{one['over_optimum']:.3f}",
-            f"{one['throughput_bps'] / total * best['utilisation']:.3f}",
-            str(one["exposed_pairs"]),
-            f"∞ ({one['ror_of_others']:.1f})" if one["ror"] is None else f"{one['ror']:.1f}",
-            f"{one['seconds']:.2f}",
-        )
+        {
+            "method": one["method"],
+            "MLU": round(one["utilisation"], 6),
+            "/optimum": round(one["over_optimum"], 6),
+            "fair": one["throughput_bps"] / total * best["utilisation"],
+            "exposed": one["exposed_pairs"],
+            "ROR": math.inf if one["ror"] is None else one["ror"],
+            "of the others": one["ror_of_others"],
+            "s": one["seconds"],
+        }
         for one in document["methods"]
     ]
-    console.print_table(("method", "MLU", "/optimum", "fair", "exposed", "ROR", "s"), rows)
-    console.print(
-        f"optimum {best['utilisation']:.6f}, proved lower bound {best['bound']:.6f}; shares and loads checked"
-        if best["proved"]
-        else f"optimum {best['utilisation']:.6f}, NOT proved: bound {best['bound']:.6f}"
+    spare = ("s", "fair", "of the others", "/optimum", "exposed")
+    yield table_of_rows(rows, "methods", spare=spare, summary=links)
+    yield (
+        "MLU: greatest link utilisation; fair: max-min-fair throughput, in what the optimum can carry of the matrix; "
+        "exposed: pairs all on a link that they could avoid; of the others: ROR without those"
     )
-    console.print(
-        "fair: max-min-fair throughput, in what the optimum can carry of the matrix; exposed: pairs all on a link that "
-        "they could avoid; in brackets the ROR of the others",
-        soft_wrap=True,
-    )
-    console.print(f"ROR: {describe_coding(document['coding'])}", soft_wrap=True)
+    yield f"ROR: {describe_coding(document['coding'])}; shares and loads of every method checked"
     for one in document["methods"]:
-        for violation in one["violations"]:
-            console.print(f"WRONG {one['method']}: {violation}", soft_wrap=True)
-        for link in one.get("links", ()):
-            label = label_of((link["source"], link["target"], link["key"]))
-            console.print(f"{one['method']}  {label}  {link['load_bps']:.6g} bit/s  {link['utilisation']:.4f}")
+        yield from (f"WRONG {one['method']}: {violation}" for violation in one["violations"])
+        loads = [
+            {"link": label_of((link["source"], link["target"], link["key"])), "load (bit/s)": link["load_bps"]}
+            | {"utilisation": link["utilisation"]}
+            for link in one.get("links", ())
+        ]
+        if loads:
+            yield table_of_rows(loads, "links", title=one["method"])
+    if (methods := _compared(document)) is not None:
+        yield methods.as_table()
+
+
+def _compared(document: dict[str, Any]) -> Comparison | None:
+    from testbed.report.comparison import compare_methods
+
+    fields = ("utilisation", "throughput_bps", "ror_of_others", "exposed_pairs")
+    return compare_methods("demands", document["methods"], fields)
+
+
+def _figures(document: dict[str, Any], routed: Mapping[str, RoutedDemands]) -> dict[str, Any]:
+    """The methods beside each other, and how full each makes the links."""
+    from testbed.report.comparison import draw_comparison
+    from testbed.report.drawing.session_figures import loaded_figure
+
+    compared = _compared(document)
+    drawn = {} if compared is None else {"methods": draw_comparison(compared, "methods")}
+    for method, one in list(routed.items())[:MOST_DRAWN]:
+        caption = f"{method}: how full each link is, as wide; the fullest, {one.greatest_utilisation:.1%}, is widest."
+        links = _link_list(one, True)["links"]
+        drawn[f"loads-{method}"] = loaded_figure(one.matrix.network, links, of="utilisation", caption=caption)
+    return drawn

@@ -4,21 +4,28 @@ several."""
 from __future__ import annotations
 
 import argparse
+import math
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from testbed.commands.answer import Answer
-from testbed.commands.arguments import add_options, adder, read_options
+from testbed.commands.arguments import add_answer_options, add_options, adder, read_options
 from testbed.commands.parsing import read_ends
 from testbed.model.code_description import FORMER_KEYS, describe_coding
 from testbed.model.options import kinds
-from testbed.model.options.option import CODE, ENDS, FAULTS, ROUTED, RUN, Only
+from testbed.model.options.option import CODE, ENDS, FAULTS, ROUTED, Only
+from testbed.report.column_units import cell
 from testbed.routing.redundancy.coding import Coding, RatedCoding
 from topologies.text.json_types import JsonObject
 
 if TYPE_CHECKING:
     from fec.redundancy.ror import LoadOverhead, RorBreakdown
     from testbed.model.routes import SplitRoute
+    from testbed.report.answers import Part
+    from testbed.report.comparison import Comparison
+    from topologies.network import Network
 
 DESCRIPTION = (
     "Redundancy overall requirement (ROR): the sum, over the links of a route, of the extra packets that the sender "
@@ -29,9 +36,7 @@ DESCRIPTION = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Those of the command."""
-    add, ends, routed, coded, failing, running = (
-        adder(parser, group) for group in (None, ENDS, ROUTED, CODE, FAULTS, RUN)
-    )
+    add, ends, routed, coded, failing = (adder(parser, group) for group in (None, ENDS, ROUTED, CODE, FAULTS))
     add("network", metavar="NETWORK", help="a catalogue name (swiss-t1, manet:nodes=115, ...) or a file")
     ends("--from", dest="source", required=True, metavar="NODE", help="where the flow starts")
     ends("--to", dest="sink", required=True, metavar="NODE", help="where it ends")
@@ -75,7 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="mean time between two failures of one link",
     )
-    running("--json", action="store_true", help="print one JSON object instead of the table")
+    add_answer_options(parser)
 
 
 def run(args: argparse.Namespace) -> Answer:
@@ -105,9 +110,9 @@ def run(args: argparse.Namespace) -> Answer:
     for document in documents:
         if document["note"]:
             print(f"note: {document['method']}: {document['note']}", file=sys.stderr)
-    return Answer(
-        whole, lambda: list(map(_print_table, documents)), former=FORMER_KEYS | {"bound": "block_size_lower_bound"}
-    )
+    title = f"{network.name}, {args.source} to {args.sink}: redundancy of {', '.join(methods)}"
+    former, drawn = FORMER_KEYS | {"bound": "block_size_lower_bound"}, partial(_figures, network, documents)
+    return Answer(whole, partial(_show, documents), former=former, title=title, figures=drawn)
 
 
 def _document(route: SplitRoute, method: str, coding: Coding, args: argparse.Namespace) -> JsonObject:
@@ -225,33 +230,88 @@ def _overlap(route: SplitRoute, coding: Coding, args: argparse.Namespace) -> Jso
     }
 
 
-def _print_table(document: JsonObject) -> None:
-    from testbed.report.terminal import Terminal
+def _show(documents: list[dict[str, Any]]) -> Iterator[Part]:
+    """The answer, of several methods their comparison, then the links of each."""
+    from testbed.report.answers import table_of_rows
     from topologies.network import label_of
 
-    console = Terminal()
-    title = f"{document['method']} route {document['source']} -> {document['sink']} over {document['network']}"
-    stratified, rows = document["labels"] == "stratified", []
-    for entry in document["per_link"]:
-        size = "" if entry["block_size"] is None else str(entry["block_size"])
-        overhead = "infinite" if entry["overhead"] is None else f"{entry['overhead']:.4f}"
-        bound = ("" if entry["bound"] is None else str(entry["bound"]),) if stratified else ()
-        name = label_of((entry["source"], entry["target"], entry["key"]))
-        rows.append((name, f"{entry['load_float']:.4f}", size, *bound, overhead))
-    least = ("least any order needs",) if stratified else ()
-    console.print_table(("link", "load", "block size N", *least, "overhead"), rows, title)
+    if (methods := _compared(documents)) is not None:
+        summary = _summary(documents)
+        best = min(summary, key=lambda one: one["ROR"])
+        yield f"least redundancy: {best['method']}, ROR {cell(best['ROR'])}"
+        yield table_of_rows(summary, "methods", title="methods", spare=_SPARE, summary=True)
+        yield methods.as_table()
+    for document in documents:
+        yield _answer(document)
+        title = f"{document['method']} route {document['source']} -> {document['sink']} over {document['network']}"
+        rows = []
+        for one in document["per_link"]:
+            row = {"link": label_of((one["source"], one["target"], one["key"])), "load": one["load_float"]}
+            row["block size N"] = one["block_size"]
+            if document["labels"] == "stratified":
+                row["least any order needs"] = one["bound"]
+            rows.append(row | {"overhead": _finite(one["overhead"])})
+        yield table_of_rows(rows, "links", title=title, spare=("least any order needs", "load"))
+        for name in ("failure", "overlap"):
+            if name in document:
+                yield f"{name}: " + ", ".join(
+                    f"{key} {value:.6g}" if isinstance(value, float) else f"{key} {value}"
+                    for key, value in document[name].items()
+                )
+
+
+_SPARE = ("largest load", "ROR of this label order", "worst overhead", "links")
+
+
+def _summary(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A row a method: its redundancy, the link that asks for most, how many links it loads."""
+    from topologies.network import label_of
+
+    rows = []
+    for document in documents:
+        links, forced = document["per_link"], document["ror"] is None
+        worst = max(links, key=lambda one: _finite(one["overhead"]))
+        row = {"method": document["method"], "ROR": math.inf if forced else document["ror_eq23"]}
+        if document["ror_label_order"] is not None:
+            row["ROR of this label order"] = math.inf if forced else document["ror_label_order"]
+        row["worst link"] = label_of((worst["source"], worst["target"], worst["key"]))
+        row |= {"worst overhead": _finite(worst["overhead"]), "links": len(links)}
+        rows.append(row | {"largest load": max(one["load_float"] for one in links)})
+    return rows
+
+
+def _finite(overhead: float | None) -> float:
+    """What JSON writes as null: infinite."""
+    return math.inf if overhead is None else overhead
+
+
+def _compared(documents: Sequence[Mapping[str, Any]]) -> Comparison | None:
+    from testbed.report.comparison import compare_methods
+
+    return compare_methods("ror", _summary(documents), ("ROR", "ROR of this label order", "worst overhead", "links"))
+
+
+def _figures(network: Network, documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Several methods beside each other, and the loads of each on the network."""
+    from testbed.commands.routing.route import route_figures
+    from testbed.report.comparison import draw_comparison
+
+    routes = route_figures(network, documents, "per_link")
+    compared = _compared(documents)
+    return routes if compared is None else {"methods": draw_comparison(compared, "methods"), **routes}
+
+
+def _answer(document: Mapping[str, Any]) -> str:
+    """The redundancy of one method in a line."""
     forced, order = document["infinite_links"], document["ror_label_order"]
     own = "" if order is None else f"; of this order of labels, in any phase of a block {order:.4f}"
-    carry = "carries" if len(forced) == 1 else "carry"
-    ror = f"infinite: {', '.join(forced)} {carry} the whole flow; of the other links " if forced else ""
-    console.print(
-        f"ROR by equation {'29' if document['large_blocks'] else '23'} {ror}{document['ror_eq23']:.4f}{own}   "
-        f"({describe_coding(document)}; FEC_t {document['fec_tolerance']:.6g})",
-        soft_wrap=True,
+    ror = f"infinite: {_whole_flow(forced)}; of the other links " if forced else ""
+    return (
+        f"{document['method']}: ROR by equation {'29' if document['large_blocks'] else '23'} {ror}"
+        f"{document['ror_eq23']:.4f}{own}   ({describe_coding(document)}; FEC_t {document['fec_tolerance']:.6g})"
     )
-    for name in ("failure", "overlap"):
-        if name in document:
-            values = ", ".join(
-                f"{k} {v:.6g}" if isinstance(v, float) else f"{k} {v}" for k, v in document[name].items()
-            )
-            console.print(f"{name}: {values}", soft_wrap=True)
+
+
+def _whole_flow(links: list[str]) -> str:
+    """A clause that names the links that carry the whole flow."""
+    return ", ".join(links) + (" carries" if len(links) == 1 else " carry") + " the whole flow"

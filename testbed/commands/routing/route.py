@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, SupportsFloat, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from testbed.commands.answer import Answer
-from testbed.commands.arguments import adder
+from testbed.commands.arguments import add_answer_options, adder
 from testbed.commands.parsing import read_ends
 from testbed.model.options import kinds
-from testbed.model.options.option import ENDS, ROUTED, RUN, Only
-from topologies.text.json_types import JsonObject
+from testbed.model.options.option import ENDS, ROUTED, Only
 
 if TYPE_CHECKING:
     from testbed.model.routes import SplitRoute
+    from testbed.report.answers import Part
     from topologies.network import Network
 
 L = TypeVar("L", bound=SupportsFloat)
@@ -33,7 +34,7 @@ CAPILLARY = Only(when=lambda a: a.method.partition(":")[0] == "capillary", needs
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Those of the command."""
-    add, ends, routed, running = (adder(parser, group) for group in (None, ENDS, ROUTED, RUN))
+    add, ends, routed = (adder(parser, group) for group in (None, ENDS, ROUTED))
     add("network", metavar="NETWORK", help="a catalogue name (swiss-t1, torus:8x8, ...) or a file")
     ends("--from", dest="source", metavar="NODE", help="where the flow starts")
     ends("--to", dest="sink", metavar="NODE", help="where it ends")
@@ -50,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     routed("--routing", dest="method", default="capillary", metavar="METHOD", help="how to split it")
     routed("--layers", type=kinds.count, metavar="K", help="keep to the first K capillary layers", only=CAPILLARY)
     routed("--certify", action="store_true", help="prove the full capillary route by the certificate")
-    running("--json", action="store_true", help="print one JSON object instead of the table")
+    add_answer_options(parser)
 
 
 def run(args: argparse.Namespace) -> Answer:
@@ -81,7 +82,9 @@ def run(args: argparse.Namespace) -> Answer:
             document["certificate"] = _certify(route)
     certified = all(one.get("certificate", {}).get("valid", True) for one in documents)
     whole = documents[0] if len(documents) == 1 else {"routes": documents}
-    return Answer(whole, lambda: list(map(_print_table, documents)), 0 if certified else 1)
+    title = f"{network.name}, {', '.join(f'{source} to {sink}' for source, sink in pairs[:4])}: {args.method} route"
+    drawn = partial(route_figures, network, documents)
+    return Answer(whole, partial(_show, documents), 0 if certified else 1, title=title, figures=drawn)
 
 
 def _float_documents(network: Network, pairs: Sequence[tuple[str, str]]) -> list[JsonObject]:
@@ -172,38 +175,57 @@ def _certify(route: SplitRoute) -> JsonObject:
     return {"valid": not violations, "levels": len(found.levels), "violations": violations}
 
 
-def _print_table(document: JsonObject) -> None:
-    from testbed.report.terminal import Terminal
+def _show(documents: list[dict[str, Any]]) -> Iterator[Part]:
+    from testbed.report.answers import Table
+    from testbed.report.wording import counted
     from topologies.network import label_of
 
-    console = Terminal()
-    title = f"{document['method']} route {document['source']} -> {document['sink']} over {document['network']}"
-    rows = []
-    for entry in document["links"]:
-        label = label_of((entry["source"], entry["target"], entry["key"]))
-        cells = [label, _exact(entry), _short(entry["utilisation"])]
-        rows.append([*cells, str(entry["layer"]) if entry["layer"] else "rest"] if document["layers"] else cells)
-    columns = ("link", "load", "utilisation", *(("layer",) if document["layers"] else ()))
-    console.print_table(columns, rows, title)
-    if document["layers"]:
-        layers = [
-            (str(number), _exact(layer), layer["factor"], str(len(layer["bottlenecks"])))
-            for number, layer in enumerate(document["layers"], 1)
+    for document in documents:
+        links, layers = document["links"], document["layers"]
+        of = f"{document['method']} route {document['source']} -> {document['sink']} over {document['network']}"
+        most = max(links, key=lambda entry: entry["utilisation"])
+        words = f"{document['source']} -> {document['sink']}: {counted(len(links), 'link')}"
+        yield f"{words}, the busiest carries {_exact(most)} of the flow" + f"; {len(layers)} layers" * bool(layers)
+        rows = [
+            (
+                label_of((one["source"], one["target"], one["key"])),
+                _exact(one),
+                one["utilisation"],
+                one["layer"] or "rest",
+            )
+            for one in links
         ]
-        console.print_table(("layer", "utilisation", "factor F", "bottlenecks"), layers, "layers")
-    if document["note"]:
-        console.print(f"note: {document['note']}")
-    if "certificate" in document:
-        certificate = document["certificate"]
-        console.print(f"certificate: {'holds' if certificate['valid'] else 'REFUSED'} ({certificate['levels']} levels)")
-        for violation in certificate["violations"]:
-            console.print(f"  {violation}", soft_wrap=True)
+        heads = ("link", "load", "utilisation", "layer")[: 4 if layers else 3]
+        yield Table(name="links", title=of, headings=heads, rows=[row[: len(heads)] for row in rows])
+        heads = ("layer", "utilisation", "factor F", "bottlenecks")
+        numbered = [
+            (number, _exact(layer), layer["factor"], len(layer["bottlenecks"]))
+            for number, layer in enumerate(layers, 1)
+        ]
+        if layers:
+            yield Table(
+                name="layers", title=f"layers, {of}", headings=heads, rows=numbered, spare=heads[2:3], summary=True
+            )
+        if document["note"]:
+            yield f"note: {document['note']}"
+        if "certificate" in document:
+            certificate = document["certificate"]
+            yield f"certificate: {'holds' if certificate['valid'] else 'REFUSED'} ({certificate['levels']} levels)"
+            yield from (f"  {violation}" for violation in certificate["violations"])
+
+
+def route_figures(network: Network, documents: Sequence[Mapping[str, Any]], links: str = "links") -> dict[str, Any]:
+    """A drawing of each document's ``links`` with their loads."""
+    from testbed.report.drawing.session_figures import loaded_figure
+
+    drawn = {}
+    for number, one in enumerate(documents, 1):
+        ends = (one["source"], one["sink"])
+        caption = f"{one['method']} route from {ends[0]} to {ends[1]}."
+        drawn[f"route-{number}"] = loaded_figure(network, one[links], ends=ends, caption=caption)
+    return drawn
 
 
 def _exact(entry: JsonObject) -> str:
     """The load as a fraction, as a number where that is long."""
-    return str(entry["load"]) if len(entry["load"]) <= MAX_DIGITS else _short(entry["load_float"])
-
-
-def _short(value: float) -> str:
-    return f"{value:.4g}"
+    return str(entry["load"]) if len(entry["load"]) <= MAX_DIGITS else f"{entry['load_float']:.4g}"

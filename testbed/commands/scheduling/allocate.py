@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, SupportsFloat
 
 from testbed.commands.answer import Answer
-from testbed.commands.arguments import adder
+from testbed.commands.arguments import TableOptions, add_options, adder
 from testbed.errors import InputError
 from testbed.model.options import kinds
 from topologies.text.json_types import JsonObject
 
 if TYPE_CHECKING:
+    from testbed.report.answers import Part
     from testbed.scheduling.traffic.allocation import Choice, RatedAllocation
 
 DESCRIPTION = (
@@ -41,8 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="COUNTS",
         help="nodes of each switch that are taken, as in 4-4-0-0-0-0-0-0 (default none)",
     )
-    add("--link-rate", type=kinds.rate_bps, default=LINK_BPS, metavar="RATE", help="of one link (default 688e6)")
-    add("--json", action="store_true", help="print one JSON object on stdout")
+    add(
+        "--link-rate",
+        type=kinds.rate_bps,
+        default=LINK_BPS,
+        metavar="RATE",
+        help="of one link (default 688e6)",
+    )
+    add_options(parser, TableOptions)
 
 
 def run(args: argparse.Namespace) -> Answer:
@@ -52,7 +60,7 @@ def run(args: argparse.Namespace) -> Answer:
     if args.network != "swiss-t1":
         raise InputError(f"network {args.network!r}: only swiss-t1 is supported")
     choice = choose_allocations(args.nodes, count=args.count, occupied=parse_counts(args.occupied))
-    return Answer(_document(args, choice), partial(_print, args, choice))
+    return Answer(_document(args, choice), partial(_show, args, choice))
 
 
 def parse_counts(text: str) -> tuple[int, ...]:
@@ -83,16 +91,18 @@ def _document(args: argparse.Namespace, choice: Choice) -> JsonObject:
     }
 
 
-def _print(args: argparse.Namespace, choice: Choice) -> None:
-    best, worst = choice.best[0].liquid_throughput, choice.worst.liquid_throughput
-    print(f"{args.nodes} nodes, {choice.candidates} allocations, {len(choice.loads)} different liquid throughputs")
-    print(f"from {_rate(worst, args.link_rate)} to {_rate(best, args.link_rate)}")
-    print()
-    print("allocation        bottleneck load   liquid throughput")
-    for allocation in (*choice.best, choice.worst):
-        note = "   (the worst)" if allocation is choice.worst else ""
-        rate = _rate(allocation.liquid_throughput, args.link_rate)
-        print(f"{allocation.name:<17} {allocation.bottleneck_load:<17} {rate}{note}")
+def _show(args: argparse.Namespace, choice: Choice) -> Iterator[Part]:
+    from testbed.report.answers import table_of_rows
+
+    best, worst = (one.liquid_throughput for one in (choice.best[0], choice.worst))
+    yield f"{args.nodes} nodes, {choice.candidates} allocations, {len(choice.loads)} different liquid throughputs"
+    yield f"from {_rate(worst, args.link_rate)} to {_rate(best, args.link_rate)}; the last of these is the worst"
+    rows = [
+        {"allocation": one.name, "bottleneck load": one.bottleneck_load, "links": float(one.liquid_throughput)}
+        | {"Gbit/s": float(one.liquid_throughput) * args.link_rate / 1e9}
+        for one in (*choice.best, choice.worst)
+    ]
+    yield table_of_rows(rows, "allocations", title="liquid throughput", spare=("bottleneck load",))
 
 
 def _rate(links: SupportsFloat, link_rate_bps: float) -> str:

@@ -6,16 +6,15 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from testbed.commands.answer import Answer
-from testbed.commands.arguments import add_options, adder
+from testbed.commands.arguments import add_answer_options, add_options, adder
 from testbed.errors import CapabilityError, InputError
 from testbed.model.json_values import read_json
-from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
 from testbed.model.options.option import ROUTED, RUN, SENT, Only
 from testbed.report.progress_bar import spinner
@@ -25,19 +24,13 @@ from topologies.text.json_types import Json, JsonObject
 if TYPE_CHECKING:
     from testbed.model.schedule import Schedule
     from testbed.model.traffic import Traffic
+    from testbed.report.answers import Part
     from testbed.scheduling.wormhole import WormholeRun
 
-PICTURES = (".svg", ".png", ".pdf")
 MAX_CARRIED = 200_000
 MAX_DRAWN = 20_000
-
-
-def check_extras(args: argparse.Namespace) -> None:
-    """Refuse what can be refused before anything is computed."""
-    if args.draw is not None and args.draw.suffix not in PICTURES:
-        raise InputError(f"--plot {args.draw}: give a name that ends in {', '.join(PICTURES)}")
-    if args.draw is not None and not args.draw.absolute().parent.is_dir():
-        raise InputError(f"--plot {args.draw}: there is no directory {args.draw.parent}; make it")
+MOST_FRAMES = 12
+"""Of a schedule, on a terminal."""
 
 
 def wormhole_document(traffic: Traffic, schedule: Schedule, remedy: str, seed: int) -> JsonObject:
@@ -73,36 +66,32 @@ def _run_document(traffic: Traffic, run: WormholeRun) -> JsonObject:
     }
 
 
-def draw(path: Path, traffic: Traffic, schedule: Schedule, network: str | None) -> None:
-    """The time frames as a picture; pictograms of the network where there is one."""
-    from testbed.report.drawing.frame_drawing import save_schedule
+def _figures(traffic: Traffic, schedule: Schedule, network: str | None, title: str) -> dict[str, Any]:
+    """The time frames; pictograms of the network where there is one."""
+    from testbed.report.drawing.frame_drawing import draw_schedule
     from topologies import load_network
 
     if len(traffic) > MAX_DRAWN:
         raise InputError(f"--plot: {len(traffic)} transfers exceed the limit of {MAX_DRAWN}; draw a smaller network")
-    transfers = [[traffic.links[link] for link in transfer] for transfer in traffic.paths()]
-    title = f"{network or 'traffic'}: {len(traffic)} transfers in {schedule.length} time frames ({schedule.method})"
     found = None if network is None else load_network(network)
-    save_schedule(path, transfers, schedule.frames, found, title=title)
+    return {"frames": draw_schedule(_transfers(traffic), schedule.frames, found, title=title)}
 
 
-def show_extras(document: Json) -> None:
-    """Lines for people."""
+def _extra_facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if "flow_bound" in document:
-        print(
-            f"flow bound         {document['flow_bound']:.6g} messages over a link; the schedule takes as long as "
-            f"{document['messages']:.6g} ({document['over_flow_bound']:.4g} of the bound; parts a message: "
-            f"{document['parts']})"
+        bound = document["over_flow_bound"]
+        yield (
+            "flow bound",
+            f"{document['flow_bound']:.6g} messages over a link; the schedule takes as long as "
+            f"{document['messages']:.6g} ({bound:.4g} of the bound; parts a message: {document['parts']})",
         )
     if "chunks" in document:
         chunks = document["chunks"]
-        print(
-            f"chunks             of {chunks['chunk_bytes']} bytes, time frames of {chunks['frame_s']:.6g} s; "
-            f"a liquid schedule loses {100 * chunks['loss']:.2f} % (at most {100 * chunks['loss_bound']:.2f} %)"
-        )
+        lost = f"a liquid schedule loses {100 * chunks['loss']:.2f} % (at most {100 * chunks['loss_bound']:.2f} %)"
+        yield "chunks", f"of {chunks['chunk_bytes']} bytes, time frames of {chunks['frame_s']:.6g} s; {lost}"
     for name, run in document.get("wormhole", {}).items():
-        words = f"wormhole, {name.replace('_', ' '):<17}"
-        print(f"{words} {run['frames']:g} frames, {run['throughput_links']:.3f} links" + _trouble(run))
+        words = f"{run['frames']:g} frames, {run['throughput_links']:.3f} links"
+        yield f"wormhole, {name.replace('_', ' ')}", words + _trouble(run)
 
 
 def _trouble(run: Json) -> str:
@@ -177,19 +166,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what is done about deadlocks of --wormhole",
         only=Only(when=lambda a: a.wormhole, needs="--wormhole"),
     )
-    running("--plot", dest="draw", type=Path, metavar="FILE", help="draw the time frames (.svg, .png or .pdf)")
     running(
         "--output",
         type=Path,
         metavar="FILE",
         help="write transfers and frames as JSON; FILE.xml: an algorithm of MSCCL",
     )
-    running("--json", action="store_true", help="print one JSON object on stdout")
+    add_answer_options(parser, "--draw")
 
 
 def run(args: argparse.Namespace) -> Answer:
     """Schedule, or check."""
-    check_extras(args)
     if args.verified_over is not None:
         return _verified(args)
     extras: JsonObject = {}
@@ -198,14 +185,18 @@ def run(args: argparse.Namespace) -> Answer:
         extras["wormhole"] = wormhole_document(
             traffic, schedule, "none" if args.remedy == "report" else args.remedy, args.seed
         )
-    if args.draw is not None:
-        draw(args.draw, traffic, schedule, None if args.unequal else args.network)
     if args.output is not None:
         extras |= _write(args.output, traffic, schedule)
     if args.unequal is None and (args.routing is not None or args.parts is not None):
         extras |= _bounded(args, traffic, schedule)
-    document = schedule_document(traffic, schedule) if args.json else {}  # which of a million transfers is large
-    return Answer({**document, **extras}, partial(_show, traffic, schedule, extras))
+    whole = args.json or args.results is not None  # the document of a million transfers is large
+    document = schedule_document(traffic, schedule) if whole else {}
+    title = f"{args.network or args.traffic or args.check}: {len(traffic)} transfers in {schedule.length} time frames, "
+    title += _proved(schedule)
+    drawn = partial(_figures, traffic, schedule, None if args.unequal else args.network, title)
+    if len(traffic) > MAX_DRAWN and args.plot is None:
+        drawn = None
+    return Answer({**document, **extras}, partial(_show, traffic, schedule, extras), title=title, figures=drawn)
 
 
 def _bounded(args: argparse.Namespace, traffic: Traffic, schedule: Schedule) -> JsonObject:
@@ -286,7 +277,8 @@ def _verified(args: argparse.Namespace) -> Answer:
         )
     found = dict(verify(file, load_network(args.verified_over)))
     text = found.pop("text")
-    return Answer(found, partial(print, text), 0 if found["valid"] else 1)
+    title = f"{file} over {args.verified_over}"
+    return Answer(found, text.splitlines, 0 if found["valid"] else 1, title=title)
 
 
 def _scheduled(args: argparse.Namespace, extras: JsonObject) -> tuple[Traffic, Schedule]:
@@ -304,28 +296,37 @@ def _scheduled(args: argparse.Namespace, extras: JsonObject) -> tuple[Traffic, S
         )
 
 
-MOST_FRAMES, MOST_PAIRS = 12, 16
-"""Of a schedule, on a terminal."""
+def _show(traffic: Traffic, schedule: Schedule, extras: Mapping[str, Any]) -> Iterator[Part]:
+    from testbed.report.answers import Table
 
-
-def _show(traffic: Traffic, schedule: Schedule, extras: Json) -> None:
     ratio = schedule.length / schedule.bottleneck_load
-    print(f"transfers          {len(traffic)} over {len(traffic.links)} links")
-    print(f"bottleneck load    {traffic.bottleneck_load} ({len(traffic.bottlenecks)} bottleneck links)")
-    print(f"liquid throughput  {traffic.liquid_throughput:.3f} links")
-    print(f"length             {schedule.length} frames ({ratio:.3f} of the bottleneck load)")
+    yield {
+        "transfers": f"{len(traffic)} over {len(traffic.links)} links",
+        "bottleneck load": f"{traffic.bottleneck_load} ({len(traffic.bottlenecks)} bottleneck links)",
+        "liquid throughput": f"{traffic.liquid_throughput:.3f} links",
+        "length": f"{schedule.length} frames ({ratio:.3f} of the bottleneck load)",
+        "proved": _proved(schedule) + (f" ({schedule.detail})" if schedule.detail else ""),
+    } | ({} if schedule.seconds is None else {"seconds": f"{schedule.seconds:.3f}"})
+    named = traffic.ends if len(traffic.ends) == len(traffic) else [(str(k),) for k in range(len(traffic))]
+    rows = [
+        (number, len(frame), " ".join(":".join(named[transfer]) for transfer in frame))
+        for number, frame in enumerate(schedule.frames, 1)
+    ]
+    yield Table(
+        name="frames",
+        title="time frames",
+        headings=("frame", "transfers", "pairs"),
+        rows=rows,
+        spare=("transfers",),
+        most=MOST_FRAMES,
+    )
+    if facts := dict(_extra_facts(extras)):
+        yield facts
+
+
+def _proved(schedule: Schedule) -> str:
     best = {True: "optimal", False: "not optimal", None: "not known to be optimal"}[schedule.optimal]
-    print(f"proved             {schedule.proved}, {best}" + (f" ({schedule.detail})" if schedule.detail else ""))
-    if schedule.seconds is not None:
-        print(f"seconds            {schedule.seconds:.3f}")
-    for number, frame in enumerate(schedule.frames[:MOST_FRAMES]):
-        named = traffic.ends if len(traffic.ends) == len(traffic) else [(str(k),) for k in range(len(traffic))]
-        pairs = [printable(":".join(named[transfer])) for transfer in frame[:MOST_PAIRS]]
-        more = f" and {len(frame) - MOST_PAIRS} more" if len(frame) > MOST_PAIRS else ""
-        print(f"frame {number:<12} {' '.join(pairs)}{more}")
-    if schedule.length > MOST_FRAMES:
-        print(f"and {schedule.length - MOST_FRAMES} frames more; --output FILE writes them all")
-    show_extras(extras)
+    return f"{schedule.proved}, {best}"
 
 
 def _write(path: Path, traffic: Traffic, schedule: Schedule) -> Json:

@@ -4,8 +4,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from testbed.commands.answer import Answer
-from testbed.commands.runs import add_run_options, run_manifest, run_streams, start_live
+from testbed.commands.answer import Answer, run_manifest
+from testbed.commands.runs import add_run_options, run_streams, start_live
 
 if TYPE_CHECKING:
     from testbed.stream.run_in_turn import Titled

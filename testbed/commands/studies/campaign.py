@@ -6,15 +6,16 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import math
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from testbed.campaigns.options import CampaignOptions
 from testbed.commands.answer import Answer
-from testbed.commands.arguments import JsonOptions, LiveOptions, ResultsOptions, add_options, adder, read_options
+from testbed.commands.arguments import LiveOptions, ResultsOptions, TableOptions, add_options, adder, read_options
 from testbed.commands.runs import start_live
 from testbed.commands.several_machines import DaskOptions, TlsOptions, security_of
 from testbed.errors import InputError
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from testbed.campaigns.description import Campaign
     from testbed.live.events import InterimResults
     from testbed.model.verdict import Verdict
+    from testbed.report.answers import Part
     from testbed.results.study_store import StudyRun
 
 DESCRIPTION = (
@@ -37,7 +39,7 @@ DESCRIPTION = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Those of the command."""
     add = adder(parser)
-    add_options(parser, CampaignOptions, DaskOptions, TlsOptions, ResultsOptions, JsonOptions, LiveOptions)
+    add_options(parser, CampaignOptions, DaskOptions, TlsOptions, ResultsOptions, TableOptions, LiveOptions)
     add("--list", action="store_true", help="the campaigns that come with the testbed")
     last = "go on with an unfinished run (default: the last one of this campaign)"
     add("--resume", nargs="?", const="", metavar="DIR", help=last, only=RUNNING)
@@ -141,31 +143,28 @@ def _open(args: argparse.Namespace, campaign: Campaign) -> StudyRun:
     return StudyRun.resume(unfinished[-1], name, 1)
 
 
-def _show(document: JsonObject, verdict: Verdict) -> None:
-    from testbed.commands.runs import show_checks
-    from testbed.report.terminal import Terminal
+def _show(document: dict[str, Any], verdict: Verdict) -> Iterator[Part]:
+    from testbed.commands.runs import check_lines
+    from testbed.report.answers import table_of_rows
 
-    columns: dict[str, Callable[[JsonObject], str]] = {
+    columns: dict[str, Callable[[dict[str, Any]], object]] = {
         "method": lambda row: row["method"],
-        "tolerance": lambda row: f"{row['tolerance']:.3g}",
+        "tolerance": lambda row: row["tolerance"],
         "labels": lambda row: "any" if row["large_blocks"] else "random",
-        "M": lambda row: str(row["m"]),
-        "DER": lambda row: f"{row['der']:g}",
-        "equation": lambda row: "29" if row["large_blocks"] else "23",
-        "rows": lambda row: str(row["rows"]),
-        "infinite": lambda row: str(row["infinite"]),
-        "mean ROR": lambda row: "infinite" if row["mean_ror"] is None else f"{row['mean_ror']:.2f}",
-        "without forced links": lambda row: (
-            "" if row["mean_ror_of_others"] is None else f"{row['mean_ror_of_others']:.2f}"
-        ),
+        "M": lambda row: row["m"],
+        "DER": lambda row: row["der"],
+        "equation": lambda row: 29 if row["large_blocks"] else 23,
+        "rows": lambda row: row["rows"],
+        "infinite": lambda row: row["infinite"],
+        "mean ROR": lambda row: math.inf if row["mean_ror"] is None else row["mean_ror"],
+        "without forced links": lambda row: row["mean_ror_of_others"],
     }
-    summary = document["summary"]
-    values = {name: {columns[name](row) for row in summary} for name in ("labels", "M", "DER", "equation")}
-    constant = {name: found.pop() for name, found in values.items() if len(found) == 1}
+    rows = [{name: give(row) for name, give in columns.items()} for row in document["summary"]]
+    constant = {n: rows[0][n] for n in ("labels", "M", "DER", "equation") if len({str(row[n]) for row in rows}) == 1}
+    shown = [{name: value for name, value in row.items() if name not in constant} for row in rows]
     title = ", ".join(f"{name} {value}" for name, value in constant.items())
-    shown = [name for name in columns if name not in constant]
-    cells = [[columns[name](row) for name in shown] for row in summary]
-    Terminal().print_table(shown, cells, f"{document['campaign']}: mean ROR" + (f" ({title})" if title else ""))
-    show_checks(verdict)
-    print(f"rows:    {document['file']}")
-    print(f"page:    {document['results']}/page.html")
+    title = f"{document['campaign']}: mean ROR" + (f" ({title})" if title else "")
+    yield table_of_rows(shown, title=title, spare=("rows", "without forced links", "infinite"))
+    yield from check_lines(verdict)
+    yield f"rows:    {document['file']}"
+    yield f"page:    {document['results']}/page.html"

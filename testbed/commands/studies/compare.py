@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from testbed.commands.answer import Answer
+from testbed.commands.arguments import TableOptions, add_options
 
 if TYPE_CHECKING:
+    from testbed.report.answers import Part
     from testbed.report.comparison import ComparedRun
 
 DESCRIPTION = (
@@ -23,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", metavar="FILE", type=Path, default=Path("comparison.html"), help="the page (default %(default)s)"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    add_options(parser, TableOptions)
 
 
 def run(args: argparse.Namespace) -> Answer:
@@ -34,11 +38,9 @@ def run(args: argparse.Namespace) -> Answer:
     comparison = Comparison(runs=tuple(map(_loaded, args.runs)))
     write_below(args.output.parent, args.output.name, comparison.page().encode())
 
-    def show() -> None:
-        from testbed.report.terminal import Terminal
-
-        Terminal().print_table(("figure", *(one.label for one in comparison.runs)), comparison.cells())
-        print(f"page: {args.output}")
+    def show() -> Iterator[Part]:
+        yield replace(comparison.as_table(), title="", wide=False)
+        yield f"page: {args.output}"
 
     return Answer(comparison.to_json() | {"page": str(args.output)}, show)
 

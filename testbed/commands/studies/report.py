@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> Answer:
     if args.figures:
         _keep(page.parent, run_figures(found), found.manifest.name)
     code = found.verdict.exit_code if found.verdict else InvalidRunError.exit_code
-    return Answer(_document(found, page), partial(_print_table, found, page), code)
+    return Answer(_document(found, page), partial(_show, found, page), code)
 
 
 def run_figures(found: LoadedRun) -> Mapping[str, FigureFiles]:
@@ -73,7 +73,7 @@ def run_figures(found: LoadedRun) -> Mapping[str, FigureFiles]:
 
 
 def _redraw_study(args: argparse.Namespace) -> Answer:
-    from testbed.commands.runs import show_checks
+    from testbed.commands.runs import check_lines
     from testbed.errors import InvalidRunError
     from testbed.report.drawing.svg_figures import figures_with_text, rendered
     from testbed.report.study_page import study_title
@@ -89,13 +89,9 @@ def _redraw_study(args: argparse.Namespace) -> Answer:
     page = str(place / "page.html")
     document = {"page": page, "manifest": manifest.to_json(), "points": rows}
 
-    def show() -> None:
-        if verdict is not None:
-            show_checks(verdict)
-        print(f"page: {page}")
-
+    lines = [*(() if verdict is None else check_lines(verdict)), f"page: {page}"]
     code = verdict.exit_code if verdict else InvalidRunError.exit_code
-    return Answer(document | {"verdict": verdict.to_json() if verdict else None}, show, code)
+    return Answer(document | {"verdict": verdict.to_json() if verdict else None}, lambda: lines, code)
 
 
 def _described(manifest: Manifest) -> Manifest:
@@ -143,13 +139,11 @@ def _keep(place: Path, figures: Mapping[str, FigureFiles], title: str) -> None:
     print(f"figures: {place / 'figures'}", file=sys.stderr)
 
 
-def _print_table(found: LoadedRun, page: Path) -> None:
+def _show(found: LoadedRun, page: Path) -> Iterator[object]:
     from testbed.report.tables import closing_table
-    from testbed.report.terminal import Terminal
 
-    console = Terminal()
-    console.print(closing_table(found))
-    console.print(f"page: {page}", soft_wrap=True)
+    yield closing_table(found)
+    yield f"page: {page}"
 
 
 def _document(found: LoadedRun, page: Path) -> JsonObject:

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.commands.answer import Answer
+from testbed.commands.answer import Answer, place_lines, run_manifest
 from testbed.commands.arguments import (
     JsonOptions,
     LiveOptions,
@@ -28,7 +28,7 @@ from testbed.commands.arguments import (
     refuse_meaningless,
 )
 from testbed.commands.parsing import OneLineParser, reported
-from testbed.commands.runs import add_run_options, run_manifest, run_streams, show_verdict, start_live
+from testbed.commands.runs import add_run_options, check_lines, run_streams, start_live
 from testbed.commands.several_machines import DaskOptions, TlsOptions, security_of
 from testbed.emulation.machine.fabric import choose_fabric
 from testbed.emulation.sandbox.sandbox import enter_sandbox
@@ -107,7 +107,8 @@ def _run(study: Study, args: argparse.Namespace, words: list[str]) -> int:
         record_page_path(directory / "page.html")
     document = {"experiment": study.name, "study": study.name, "points": rows, "verdict": verdict.to_json()}
     document |= {"results": str(directory)}
-    return Answer(document, lambda: show_verdict(verdict, directory), verdict.exit_code).given(args.json)
+    show = [*check_lines(verdict), *place_lines(directory)]
+    return Answer(document, lambda: show, verdict.exit_code).given(args)
 
 
 def _open(study: Study, args: argparse.Namespace, words: list[str], size: str) -> StudyRun:
@@ -237,4 +238,4 @@ def _run_sessions(study: SessionStudy, args: argparse.Namespace, words: list[str
     manifest = replace(run_manifest(args), command=command, study=described)
     sessions = study.sessions(args.quick, args.seed)
     named = {"experiment": study.name, "study": study.name}
-    return run_streams(args, fabric, sessions, study.name, manifest, **named).given(args.json)
+    return run_streams(args, fabric, sessions, study.name, manifest, **named).given(args)

@@ -72,9 +72,9 @@ class Feed:
 _feeds: list[Feed] = []
 
 
-def start_server() -> str:
+def start_server(view: RunView | None = None) -> str:
     """Start the process that serves the page; its address. The feed is found by ``live_feed``, here or in what this
-    process becomes.
+    process becomes. ``view``: what the page shows until the run has begun.
 
     Raises CapabilityError where the extra is not installed, or where the server does not start.
     """
@@ -94,6 +94,9 @@ def start_server() -> str:
     if not address:
         raise CapabilityError("--live: the server of the page did not start; run again without --live")
     ours.settimeout(None)
+    if view is not None:
+        Feed(ours).open(view)
+        Feed(ours).send(Sample(clock_s=time.monotonic(), done=0.0, doing="the network is being built"))
     ours.set_inheritable(True)
     os.environ[VARIABLE] = str(ours.detach())
     return address

@@ -14,16 +14,21 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
 
 from aiohttp import web
 
+from testbed.emulation.attach.client import send_request
 from testbed.emulation.sandbox.process_lifetime import begin_child
-from testbed.errors import UsageError
+from testbed.errors import TestbedError, UsageError
 from testbed.live.events import InterimResults, RunEnded, RunView, decode
 from testbed.live.metrics import exposition
 from testbed.live.page import curves_markup, live_page, policy
 from testbed.live.view import LiveState, Update
+from testbed.model.naming.printable import printable
 from testbed.report.drawing.svg_figures import inlined
+from testbed.results.run_folder import read_plain
 
 ADDRESS = "127.0.0.1"
 LOW = 10
@@ -78,6 +83,7 @@ class LiveServer:
         app.router.add_get("/{token}/", self._page)
         app.router.add_get("/{token}/events", self._stream)
         app.router.add_get("/{token}/metrics", self._metrics)
+        app.router.add_post("/{token}/cable", self._set_cable)
         runner = web.AppRunner(
             app, handle_signals=False, access_log=None, shutdown_timeout=FAREWELL_S, keepalive_timeout=PATIENCE_S
         )
@@ -133,6 +139,8 @@ class LiveServer:
             event = decode(message)
         except UsageError:
             return
+        if isinstance(event, RunEnded):
+            event = replace(event, html=_page_text(event.page))
         reported = self._view.apply(event)
         self._changed = True
         if isinstance(event, RunView | InterimResults | RunEnded):
@@ -171,7 +179,7 @@ class LiveServer:
         while True:
             await asyncio.sleep(CURVES_S)
             if self._shown():
-                drawn = await asyncio.to_thread(curves_markup, self._view.session())
+                drawn = await asyncio.to_thread(curves_markup, self._view.session(), [*self._view.history])
                 self._tell((Update(name="curves", data={"html": str(drawn)}),))
 
     def _tell(self, messages: tuple[Update, ...]) -> None:
@@ -202,6 +210,21 @@ class LiveServer:
         kind = "text/plain; version=0.0.4; charset=utf-8"
         return web.Response(body=exposition(self._view), headers=HEADERS | {"Content-Type": kind})
 
+    async def _set_cable(self, request: web.Request) -> web.StreamResponse:
+        """Cut or repair every cable of a link that the page shows, of a network that takes requests; 403 from anywhere
+        but the page itself."""
+        view = self._view.view
+        if "Origin" not in request.headers or view is None or not view.control:
+            return web.Response(status=403, text="Only the page itself cuts cables.\n", headers=HEADERS)
+        try:
+            asked = json.loads(await request.text())
+            link = next(one for one in view.links if one.label == asked["link"])
+            header = {"do": "set cables", "a": link.source, "b": link.target, "up": bool(asked["up"])}
+            await asyncio.to_thread(send_request, view.control, header)
+        except (ValueError, LookupError, TypeError, StopIteration, TestbedError) as error:
+            return web.Response(status=400, text=f"{printable(error)}\n", headers=HEADERS)
+        return web.Response(status=204, headers=HEADERS)
+
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         if len(self._pages) >= MOST_PAGES:
             return web.Response(status=503, text="Too many pages of this run are open; close one.\n", headers=HEADERS)
@@ -224,6 +247,14 @@ class LiveServer:
         finally:
             self._pages.discard(mine)
         return response
+
+
+def _page_text(path: str) -> str:
+    """The run's own page, for a link that works when the server is gone; nothing where it cannot be read."""
+    try:
+        return read_plain(Path(path)).decode() if path else ""
+    except (OSError, ValueError, TestbedError):
+        return ""
 
 
 async def _serve(events: socket.socket) -> None:

@@ -8,15 +8,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.report.drawing.charts import Axes
 from testbed.report.drawing.colours import LIGHT
 from testbed.report.drawing.network_drawing import Load, Marks, draw_on
 from testbed.report.drawing.node_positions import place_network
-from testbed.report.drawing.svg_figures import saved_figure
-from topologies.files.formats import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,7 +41,7 @@ def draw_schedule(
     from matplotlib.figure import Figure
 
     loads = Counter(link for transfer in transfers for link in dict.fromkeys(transfer))
-    columns = min(6, max(2, math.ceil(math.sqrt(min(len(frames), MAX_PICTOGRAMS)))))
+    columns = min(6, max(2, len(frames)))
     rows = math.ceil(min(len(frames), MAX_PICTOGRAMS) / columns) if network is not None else 0
     strip = 0.9 + 0.16 * min(len(loads), MAX_ROWS)
     figure = Figure(figsize=(11, 2.0 * rows + strip + (0.0 if rows else 0.6)))
@@ -60,28 +57,12 @@ def draw_schedule(
     below, above = 0.45, 0.3 if rows else 0.6  # inches
     box = (0.17, below / height, 0.81, 1 - (below + above) / height)
     draw_busy_links(lower.add_axes(box), transfers, frames)
+    pictograms = "A drawing of the network for each time frame, below it e" if rows else "E"
+    figure.set_label(f"{pictograms}very link over all frames; brown: a bottleneck, blue: another busy link.")
     return figure
 
 
-def save_schedule(
-    path: str | Path,
-    transfers: Sequence[Sequence[str]],
-    frames: Sequence[Sequence[int]],
-    network: Network | None = None,
-    *,
-    title: str = "",
-) -> None:
-    """The figure as a file; its ending (svg, png, pdf) is the format. The same schedule gives the same bytes."""
-    import matplotlib
-
-    target = Path(path)
-    with matplotlib.rc_context({"svg.hashsalt": "frames", "svg.fonttype": "path"}):
-        figure = draw_schedule(transfers, frames, network, title=title)
-        kind = target.suffix.removeprefix(".") or "svg"
-        write_atomically(target, saved_figure(figure, kind, dpi=150, facecolor=LIGHT["paper"]))
-
-
-def draw_busy_links(axes: Axes, transfers: Sequence[Sequence[str]], frames: Sequence[Sequence[int]]) -> None:
+def draw_busy_links(axes: Any, transfers: Sequence[Sequence[str]], frames: Sequence[Sequence[int]]) -> None:
     """One row a link (the 64 most loaded), one column a frame; a bottleneck's row is full in a liquid schedule."""
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
@@ -126,7 +107,7 @@ def _draw_pictograms(
 ) -> None:
     places, most = place_network(network), max(loads.values())
     grid = figure.subplots(*shape, squeeze=False)
-    figure.subplots_adjust(left=0.02, right=0.98, bottom=0.02, top=0.9, wspace=0.08, hspace=0.22)
+    figure.subplots_adjust(left=0.02, right=0.98, bottom=0.02, top=1 - 0.26 / shape[0], wspace=0.08, hspace=0.22)
     for at, axes in enumerate(grid.flat):
         axes.set_axis_off()
         if at < min(len(frames), MAX_PICTOGRAMS):

@@ -200,6 +200,7 @@ def _draw_marks(axes: Axes, network: Network, places: Mapping[str, Point], marks
     for loaded in marks.loads:
         bends[loaded] += 0.12 if reverse_of(loaded) in marks.loads else 0.0
     few = len(marks.loads) <= MAX_WORDS
+    taken = [(axes.transData.transform(place), 0.7 * dot + 9) for place in places.values()]
     for loaded, load in marks.loads.items():
         start, end = places[loaded[0]], places[loaded[1]]
         arrow = FancyArrowPatch(
@@ -208,8 +209,12 @@ def _draw_marks(axes: Axes, network: Network, places: Mapping[str, Point], marks
             connectionstyle=f"arc3,rad={-bends[loaded]:.3f}",
         )  # fmt: skip
         mark(axes.add_patch(arrow), "link load", title=load.title, link=label_of(loaded))
-        if few and load.words:
-            _write_on(axes, load.words, _middle(start, end, bends[loaded]))
+        middle = _middle(start, end, bends[loaded])
+        at = axes.transData.transform(middle)
+        room = all(math.dist(at, other) * 72 / axes.figure.dpi > points for other, points in taken)
+        if few and load.words and room:
+            _write_on(axes, load.words, middle)
+            taken.append((at, 26.0))
     for broken, failure in marks.failed.items():
         place = _middle(places[broken[0]], places[broken[1]], bends.get(broken, 0.0))
         mark(_write_badge(axes, failure, place), "badge", title=failure.title, about=failure.about)

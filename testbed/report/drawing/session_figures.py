@@ -3,11 +3,12 @@ measurement. The page of a run, the live page and ``testbed report --figures`` s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from typing import NamedTuple
 
-from testbed.model.run_records import FaultRecord, LinkLoad, SessionRun
+from testbed.model.run_records import FaultRecord, LinkLoad, SessionRecord, SessionRun, network_document
 from testbed.report.column_units import percent, plain
 from testbed.report.drawing.charts import Axes, Figure, bare
 from testbed.report.drawing.colours import LAYER_STEPS, LIGHT, layer_colour
@@ -17,6 +18,7 @@ from testbed.report.link_words import fault_title, link_title, link_words, shape
 from testbed.report.wording import counted
 from topologies.files.node_link import parse_document
 from topologies.network import LinkId, Network
+from topologies.text.json_types import Json
 
 PX = 1 / 72
 """An inch of a figure is 72 pixels of a page."""
@@ -84,6 +86,25 @@ def route_figure(run: SessionRun) -> Figure:
     return figure
 
 
+def loaded_figure(
+    network: Network, links: Iterable[Json], *, ends: tuple[str, str] = ("", ""), of: str = "load", caption: str = ""
+) -> Figure:
+    """The network with these links loaded: objects of ``link_fields`` with a ``load`` (field ``of``, a number or a
+    fraction as text) and perhaps a ``layer``."""
+    loads = tuple(
+        LinkLoad(**{k: one[k] for k in ("source", "target", "key")}, load=Fraction(one[of]), layer=one.get("layer", 0))
+        for one in links
+        if float(Fraction(one[of]))
+    )
+    record = SessionRecord(
+        session=0, title=network.name, network=network_document(network), source=ends[0], sink=ends[1], method="",
+        fabric="", links=loads,
+    )  # fmt: skip
+    figure = route_figure(SessionRun(session=record))
+    figure.set_label(f"{caption} {figure.get_label()}" if ends[0] else caption)
+    return figure
+
+
 def _layer_names(layers: int, others: bool) -> dict[str, str]:
     """What the legend names, with its colour: all layers where each has a colour of its own, else the first, a middle
     and the last."""
@@ -101,7 +122,7 @@ def _loads(
         link: Load(
             share=float(load.load) / most,
             words="" if faults[link] or not load.load else percent(float(load.load), 0),
-            colour=layer_colour(load.layer, layers),
+            colour=layer_colour(load.layer, layers) if layers else LIGHT["predicted"],
             title=link_title(load, faults[link], shapes.get(link, {})),
         )
         for link, load in drawn.items()
@@ -122,8 +143,11 @@ def _route_caption(run: SessionRun, network: Network, layers: int) -> str:
     hidden = len(run.session.network.get("nodes", ())) - len(network.nodes)
     return " ".join(
         [
-            "Route and failed links: a line is as wide as the link\u2019s share of the stream, an arrow points where it"
-            " goes.",
+            *(
+                ["A line is as wide as the link\u2019s share of the stream; an arrow points where it goes."]
+                if run.session.source
+                else ["A line is as wide as the link\u2019s load beside the busiest\u2019s."] * bool(run.session.links)
+            ),
             *(["Colour: the capillary layer whose bottleneck the link is."] if layers else []),
             *(["Numbers: faults in their order."] if run.faults else []),
             *([f"Not drawn: {counted(hidden, 'node')} without a part in it."] if hidden else []),

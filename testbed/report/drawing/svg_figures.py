@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
@@ -119,6 +120,15 @@ def figures_with_text(salt: str, draw: Draw) -> dict[str, FigureFiles]:
         name: FigureFiles(svg=files["svg"], pdf=files["pdf"], caption=caption)
         for name, (caption, files) in found.items()
     }
+
+
+def write_figure(path: Path, salt: str, draw: Draw) -> None:
+    """Write the first of the figures that ``draw`` makes; the file's ending is the format."""
+    from topologies.files.formats import write_atomically
+
+    kind = path.suffix.lower()[1:]
+    found = _saved(salt, draw, {"svg.fonttype": "path"}, (kind,), **_TIGHT, dpi=150, facecolor=LIGHT["paper"])
+    write_atomically(path, next(iter(found.values()))[1][kind])
 
 
 _MARK = re.compile(r'<g id="([^"]*)">')

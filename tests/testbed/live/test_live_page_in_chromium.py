@@ -72,6 +72,10 @@ def test_a_cut_shows_within_a_second(tmp_path: Path) -> None:
             run.wait(timeout=60)
             time.sleep(0.2)
             end = browser.evaluate("document.getElementById('end').textContent")
+            browser.evaluate("document.querySelector('#end a').removeAttribute('target')")
+            browser.evaluate("document.querySelector('#end a').click()")
+            time.sleep(1.0)
+            linked = "<!doctype html>" + browser.evaluate("document.documentElement.outerHTML")
         finally:
             run.kill()
             run.wait()
@@ -83,5 +87,48 @@ def test_a_cut_shows_within_a_second(tmp_path: Path) -> None:
     assert cut["at"] + 0.2 >= CUT_S and cut["at"] <= CUT_S + 1.0
     assert mended["at"] <= MENDED_S + 1.0
     assert end.startswith("Run finished: ") and "page.html" in end
+    assert linked.startswith("<!doctype html>") and "swiss-t1" in linked
     assert browser.messages == []
-    assert {url.removeprefix(address) for url in browser.requests if not url.startswith("data:")} == {"", "events"}
+    assert {url.removeprefix(address) for url in browser.requests if not url.startswith(("data:", "blob:"))} == {
+        "",
+        "events",
+    }
+
+
+@pytest.mark.emulation
+def test_a_click_cuts_a_cable_of_a_network_that_is_up_and_another_repairs_it() -> None:
+    pytest.importorskip("aiohttp")
+    program, obstacle = chromium_pipe.find_chromium(), emulation_problem()
+    if program is None:
+        pytest.skip("no Chromium on this machine; install chromium")
+    if obstacle is not None:
+        pytest.skip(f"no emulation: {obstacle}")
+    run = WarmProcess(
+        [*TESTBED, "up", "ring:4", "--live"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    assert run.stderr is not None and run.stdin is not None
+    link = """[...document.querySelectorAll('.cable')].find((g) => g.dataset.link === 's0->s1')"""
+    try:
+        lines = iter(run.stderr.readline, b"")
+        address = next(line for line in lines if line.startswith(b"live: ")).split()[1].decode()
+        with chromium_pipe.Browser(program) as browser:
+            browser.open(address, width=1280)
+            wait = "new Promise((done) => {const look = () => (%s) ? done(1) : setTimeout(look, 50); look()})"
+            browser.evaluate(wait % f"({link}) && ({link}).getAttribute('aria-label') === 'cut s0->s1'")
+            for down, words in ((True, "repair s0->s1"), (False, "cut s0->s1")):
+                browser.evaluate(f"({link}).dispatchEvent(new MouseEvent('click'))")
+                browser.evaluate(wait % f"({link}).classList.contains('down') === {str(down).lower()}")
+                assert browser.evaluate(f"({link}).getAttribute('aria-label')") == words
+                assert browser.evaluate("document.getElementById('refused').textContent") == ""
+            assert [one for one in browser.messages if "cable" in one] == []
+    finally:
+        run.stdin.close()
+        try:
+            run.wait(timeout=60)
+        finally:
+            run.kill()
+            run.stderr.close()

@@ -84,7 +84,7 @@ def test_it_listens_on_loopback_only(served: tuple[str, feed.Feed]) -> None:
     assert [at for at in listening if int(at.split(":")[1], 16) == port] == [f"0100007F:{port:04X}"]
 
 
-def test_events_are_streamed_and_the_end_is_told(served: tuple[str, feed.Feed]) -> None:
+def test_events_are_streamed_and_the_end_is_told(served: tuple[str, feed.Feed], tmp_path: Path) -> None:
     address, own = served
     place = urlsplit(address)
     own.open(network_view("a ring", load_network("ring:4"), {}))
@@ -96,9 +96,53 @@ def test_events_are_streamed_and_the_end_is_told(served: tuple[str, feed.Feed]) 
     while b'"doing": "at it"' not in (line := answer.readline()):
         pass
     assert json.loads(line.removeprefix(b"data: "))["faults"] == ["s0->s1 down"]
-    own.page = Path("/kept/page.html")
+    own.page = tmp_path / "page.html"
+    own.page.write_text("<p>the page</p>")
     feed.end_feed("passed")
-    assert json.loads(answer.read().rsplit(b"data: ", 1)[1]) == {"outcome": "passed", "page": "/kept/page.html"}
+    ended = {"outcome": "passed", "page": str(tmp_path / "page.html"), "html": "<p>the page</p>"}
+    assert json.loads(answer.read().rsplit(b"data: ", 1)[1]) == ended
+
+
+def test_a_page_that_opens_before_the_run_begins_shows_what_is_planned() -> None:
+    address = feed.start_server(network_view("a ring", load_network("ring:4"), {}))
+    try:
+        assert b"a ring" in _get(address)[2]
+        connection = http.client.HTTPConnection("127.0.0.1", urlsplit(address).port, timeout=60)
+        connection.request("GET", urlsplit(address).path + "events")
+        answer = connection.getresponse()
+        while b"the network is being built" not in answer.readline():
+            pass
+        connection.close()
+    finally:
+        assert feed.live_feed() is not None
+        feed.end_feed("passed")
+
+
+def test_cables_are_cut_from_the_page_alone_and_only_where_the_network_takes_requests(
+    served: tuple[str, feed.Feed],
+) -> None:
+    address, own = served
+    place = urlsplit(address)
+    asked = json.dumps({"link": "s0->s1", "up": False})
+
+    def cut(**headers: str) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", place.port, timeout=60)
+        connection.request("POST", place.path + "cable", asked, headers)
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+    ring = load_network("ring:4")
+    own.open(network_view("a ring", ring, {ring.links[0].id: 1}))
+    origin = f"http://{place.netloc}"
+    assert cut(Origin=origin) == 403
+    own.open(network_view("a ring", ring, {ring.links[0].id: 1}, control="no-such-network"))
+    for _ in range(100):
+        if (status := cut(Origin=origin)) != 403:
+            break
+        time.sleep(0.02)
+    assert status == 400
+    assert cut() == cut(Origin="http://example.org") == 403
 
 
 def test_a_feed_that_nobody_reads_drops_and_never_waits() -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from testbed.report.drawing.frame_drawing import BOTTLENECK, BUSY, draw_busy_links, draw_schedule, save_schedule
+from testbed.report.drawing.frame_drawing import BOTTLENECK, BUSY, draw_busy_links, draw_schedule
+from testbed.report.drawing.svg_figures import write_figure
 from topologies import load_network
 
 TRANSFERS = [["h0->s0", "s0->s1", "s1->h1"], ["h1->s1", "s1->s2", "s2->h2"], ["h2->s2", "s2->s1", "s1->h1"]]
@@ -34,6 +35,8 @@ def test_pictograms_show_busy_links_and_bottlenecks_in_their_colours() -> None:
 
 def test_files_are_the_same_twice(tmp_path: Path) -> None:
     for name in ("a.svg", "b.svg"):
-        save_schedule(tmp_path / name, TRANSFERS, FRAMES, load_network("ring:3"))
+        write_figure(
+            tmp_path / name, "frames", lambda: {"frames": draw_schedule(TRANSFERS, FRAMES, load_network("ring:3"))}
+        )
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
     assert b"<svg" in (tmp_path / "a.svg").read_bytes()

@@ -138,7 +138,8 @@ def test_ror_that_nothing_predicts_is_not_written_as_zero() -> None:
     run = sample_run()
     parts = tuple(unpredicted(part) for part in run.sessions)
     alone, both = (build_page(replace(run, sessions=those)) for those in (parts[:1], parts))
-    assert "ROR, measured" not in alone and "ROR, measured" in build_page(replace(run, sessions=run.sessions[1:]))
+    said = "ROR</abbr>, measured"
+    assert said not in alone and said in build_page(replace(run, sessions=run.sessions[1:]))
     assert both.count(">unpredicted<") == len(parts)
     console = Console(width=120, record=True, file=io.StringIO())
     console.print(closing_table(parts[0]))

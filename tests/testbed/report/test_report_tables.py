@@ -44,11 +44,14 @@ def test_names_with_square_brackets_are_not_taken_for_styles() -> None:
     assert "[red]net[/red]" in printed(odd, 80)
 
 
-def test_long_link_names_are_cut_short_not_the_figures() -> None:
+def test_long_link_names_are_broken_not_the_figures_and_what_is_left_out_is_said() -> None:
     part = sample_run().sessions[0]
     long = tuple(replace(f, link="a" * 60 + "->" + "b" * 60) for f in part.faults)
     text = printed(replace(part, faults=long), 60)
-    assert "…" in text and "35.42 ± 0.80" in text
+    assert "35.42 ± 0.80" in text and max(map(len, text.splitlines())) <= 60
+    name = "".join(line.split()[0] for line in text.splitlines() if line.strip("-> ").startswith(("aa", "bb")))
+    assert name.startswith("a" * 60 + "->" + "b" * 60)
+    assert "left out, 60 columns wide" in " ".join(text.split())
 
 
 def test_unfinished_run_says_so() -> None:

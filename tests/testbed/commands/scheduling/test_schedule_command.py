@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from pathlib import Path
 
@@ -87,6 +89,9 @@ def test_bad_traffic_files_are_one_line(
 
 def test_frames_are_shown_with_their_pairs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schedule", "crossbar:13"]) == 0
-    shown = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("frame ")]
-    assert len(shown) == 12 and all(len(words) == 15 for words in shown)
-    assert len({pair for words in shown for pair in words[2:]}) == 12 * 13
+    out = capsys.readouterr().out
+    assert len({word for word in out.split() if ":" in word}) == 12 * 13 and "and 1 more; --csv has all" in out
+    assert main(["schedule", "crossbar:13", "--csv"]) == 0
+    frames = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [row["frame"] for row in frames] == [str(k) for k in range(1, 14)]
+    assert len({pair for row in frames for pair in row["pairs"].split()}) == 13 * 13

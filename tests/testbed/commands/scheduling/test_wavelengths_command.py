@@ -61,7 +61,7 @@ def test_what_belongs_to_a_run_is_refused_where_the_plan_is_only_shown(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert "results" not in document("ring:5", "--wavelengths", "2") and not list(tmp_path.iterdir())
-    for option in (("--wrong-wavelength-packets", "1"), ("--results", "there"), ("--retries", "2"), ("--live",)):
+    for option in (("--wrong-wavelength-packets", "1"), ("--retries", "2"), ("--live",)):
         done = wavelengths("ring:5", "--wavelengths", "2", *option, code=2)
         assert f"{option[0]}: it is for a run" in done.stderr
 

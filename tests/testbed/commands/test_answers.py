@@ -1,0 +1,104 @@
+"""What commands that only compute answer: as lines within the terminal's width, as CSV, as a picture, as a page."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from testbed.cli import main
+
+ANSWERS = {
+    "route": "route swiss-t1 --from s1 --to s6",
+    "route-two": "route torus:3x3 --flow s0_0:s1_1 --flow s1_0:s2_2",
+    "ror": "ror ring:4 --from s0 --to s2",
+    "ror-methods": "ror swiss-t1 --from s1 --to s6 --routing single --routing capillary",
+    "demands": "demands ring:4 --routing ecmp --routing capillary",
+    "schedule": "schedule swiss-t1:allocation=1-1-1-1-0-0-0-0",
+    "wavelengths": "wavelengths optical-cloud --pattern x1:x14,x2:x5",
+}
+TABLES = {**ANSWERS, "allocate": "allocate swiss-t1 --nodes 8", "networks": "topology list"}
+RUNS = {
+    "sfio": "sfio crossbar:4 --compute-nodes 2 --io-nodes 2 --fabric simulator",
+    "simulate": "simulate torus:4x4 --load 0.2 --duration 1e-4",
+}
+
+
+def said(capsys: pytest.CaptureFixture[str], command: str, *more: str) -> str:
+    assert main([*command.split(), *more]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_fit_the_terminal_and_no_cell_of_the_first_column_is_cut(
+    name: str, width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    out = said(capsys, TABLES[name])
+    table = [line for line in out.splitlines() if line.endswith(" ") or "  " in line.strip()]
+    assert "…" not in out and table
+    heads, *rows = csv.reader(io.StringIO(said(capsys, TABLES[name], "--csv")))
+    first = [row[heads[0] == "of"] for row in rows]
+    assert any(cell in out for cell in first)
+
+
+@pytest.mark.parametrize("name", [*TABLES, *RUNS])
+def test_csv_has_the_numbers_in_full(
+    name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = TABLES.get(name) or RUNS[name]
+    heads, *rows = csv.reader(io.StringIO(said(capsys, command, "--csv")))
+    assert rows and all(len(row) == len(heads) for row in rows)
+    assert not any("…" in cell or "–" in cell for row in rows for cell in row)
+    assert main([*command.split(), "--csv", "--json"]) == 2
+
+
+def test_csv_and_json_say_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = list(csv.DictReader(io.StringIO(said(capsys, ANSWERS["ror-methods"], "--csv"))))
+    document = json.loads(said(capsys, ANSWERS["ror-methods"], "--json"))
+    links = [link for one in document["methods"] for link in one["per_link"]]
+    assert [float(row["load"]) for row in rows] == [link["load_float"] for link in links]
+    assert rows[0]["overhead"] == "inf" and len({row["of"] for row in rows}) == 2
+
+
+def test_methods_are_compared_first_in_one_table(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = said(capsys, ANSWERS["ror-methods"]).splitlines()
+    assert lines[0].startswith("least redundancy: capillary, ROR 4.964")
+    assert [line.split()[0] for line in lines[1:6]] == ["methods", lines[2].split()[0], "method", "single", "capillary"]
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_an_answer_is_kept_with_its_tables_and_a_page_that_asks_for_nothing(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = json.loads(said(capsys, ANSWERS[name], "--json", "--results", str(tmp_path)))
+    place = Path(out.pop("results"))
+    files = {path.name for path in place.iterdir()}
+    assert {"answer.json", "manifest.json", "page.html"} < files and any(one.endswith(".csv") for one in files)
+    assert json.loads((place / "answer.json").read_text()) == out
+    page = (place / "page.html").read_text(encoding="utf-8")
+    network = ANSWERS[name].split()[1].partition(":")[0]
+    assert re.search(rf"<h1>{network}.*</h1>", page) and "Run again: " in page and "<figure" in page
+    assert set(re.findall(r'href="([^"#]+)"', page)) <= files | {"data:,"}
+
+
+def test_no_answer_is_kept_unasked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command in ANSWERS.values():
+        said(capsys, command)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_page_writes_names_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    network = {"nodes": [{"id": name} for name in ("<b>", "=1+1", "c")], "links": [{"source": "<b>", "target": "=1+1"}]}
+    (tmp_path / "odd.json").write_text(json.dumps(network))
+    out = said(capsys, f"route {tmp_path}/odd.json --from <b> --to =1+1 --json --results {tmp_path}")
+    assert "<b>" not in (Path(json.loads(out)["results"]) / "page.html").read_text()
