@@ -39,7 +39,6 @@ from testbed.model.verdict import repeated
 from testbed.model.workload import Carry, How, Judgement, Workload
 from testbed.report.answers import table_of_rows
 from testbed.report.streams import complain
-from topologies.text.json_types import Json
 
 Work = Workload[Any, Any]
 

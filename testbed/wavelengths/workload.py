@@ -16,7 +16,6 @@ from testbed.model.progress import ReportProgress
 from testbed.model.workload import How, Workload, lazily
 from testbed.wavelengths.options import ProbeOptions, WavelengthOptions
 from testbed.wavelengths.plan import RoundMeasurements, WavelengthPlan
-from topologies.text.json_types import Json
 
 if TYPE_CHECKING:
     from testbed.report.answers import Part

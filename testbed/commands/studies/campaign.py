@@ -20,7 +20,6 @@ from testbed.commands.runs import start_live
 from testbed.commands.several_machines import DaskOptions, TlsOptions, security_of
 from testbed.errors import InputError
 from testbed.model.options.option import RUNNING
-from topologies.text.json_types import JsonObject
 
 if TYPE_CHECKING:
     from testbed.campaigns.description import Campaign
