@@ -13,7 +13,7 @@ from testbed.extras import pip_command
 from testbed.model.json_values import with_aliases
 from testbed.model.run_records import Manifest, Record, SessionRun, record_to_json
 from testbed.model.verdict import Verdict
-from testbed.model.workload import Judgement, Row, Workload
+from testbed.model.workload import Judgement, Row, Work, Workload
 from topologies.text.json_types import Json, JsonObject
 from topologies.text.shown import Shown
 
@@ -120,7 +120,7 @@ def result_of(workload: Workload[P, M], plan: P, fabric: str, measured: M, resul
 
 
 def keeping(
-    workload: Workload[Any, Any], name: str, results: Path, manifest: Callable[[], Manifest], plan: object
+    workload: Work, name: str, results: Path, manifest: Callable[[], Manifest], plan: object
 ) -> AbstractContextManager[Keep]:
     """What keeps a run of the plan: as the workload says, else its rows, its figures, verdict and page."""
     if workload.keeps is not None:
@@ -128,7 +128,7 @@ def keeping(
     return _keeping_rows(workload, name, results, lambda: _described(workload, plan, manifest()))
 
 
-def _described(workload: Workload[Any, Any], plan: object, manifest: Manifest) -> Manifest:
+def _described(workload: Work, plan: object, manifest: Manifest) -> Manifest:
     """With what heads the page: the run's title, and its network with what was planned on it."""
     described: JsonObject = {"names": dict(workload.former_keys)}
     described |= {"title": workload.title} if workload.title else {}

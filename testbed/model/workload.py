@@ -125,7 +125,7 @@ class Workload(Generic[P, M]):
     """Name -> figure, from the stored rows."""
     shown: Callable[[Json], Iterable[Any]] | None = None
     """The lines and tables (``testbed.report.answers``) that a terminal is shown of the document, above the checks."""
-    closing: Callable[[Any], Iterable[object]] | None = None
+    closing: Callable[[Any], Iterable[Any]] | None = None
     """What a terminal is shown of the judgement instead, without the checks: lines, and what ``rich`` prints."""
     keeps: Callable[[Path, str, Manifest], AbstractContextManager[Callable[[Any], Path | None]]] | None = None
     """Makes place for a run before it begins (in that folder, under that name), and gives what keeps its judgement

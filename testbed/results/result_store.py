@@ -132,7 +132,7 @@ def keep_files(root: Path, name: str, manifest: Manifest, make: Callable[[Manife
     return place
 
 
-class RunDraft:
+class RunDraft(Generic[S]):
     """A run being written to ``draft``, line by line, until it is given its name; left before that it stays behind as
     unfinished.
 

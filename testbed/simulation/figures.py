@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from testbed.model.studies import grouped
 from testbed.report.drawing.charts import HUES, Figure, draw_lines, panels
+from topologies.text.json_types import Json
 
 Row = Json
 ENOUGH_SEEDS = 3

@@ -48,7 +48,7 @@ def _faults(found: Row) -> Figure:
     return figure
 
 
-def _throughput(found: Row, ended: list[Row]) -> Any:
+def _throughput(found: Row, ended: list[Row]) -> Figure:
     figure, axes = chart(size=(7, 1.6 + 0.6 * len(ended)), xlabel="throughput of the file, Mbit/s")
     names = _names(ended)
     values = [record["throughput_bps"] / 1e6 for record in ended]

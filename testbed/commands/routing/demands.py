@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ from testbed.routing.redundancy.coding import Coding, RatedCoding
 from topologies.text.json_types import JsonObject
 
 if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
     from testbed.report.answers import Part
     from testbed.report.comparison import Comparison
     from testbed.routing.demands.matrix import DemandMatrix
@@ -143,21 +146,21 @@ def read_matrix(network: Network, args: argparse.Namespace) -> DemandMatrix:
 
 def demands_document(
     matrix: DemandMatrix, methods: Sequence[str], coding: Coding, args: argparse.Namespace
-) -> tuple[dict[str, Any], dict[str, RoutedDemands]]:
+) -> tuple[JsonObject, dict[str, RoutedDemands]]:
     """The object of ``testbed demands --json``, and what each method routes."""
-    from testbed.routing.demands.methods import route_demands
+    from testbed.routing.demands.methods import timed_routings
     from testbed.routing.demands.redundancy import unavoidable_links
     from testbed.routing.demands.routed_demands import checked
 
-    optimum, seconds = _timed(lambda: route_demands(matrix, "optimum"))
-    capillary, capillary_s = _timed(lambda: route_demands(matrix, "capillary"))
-    forced = unavoidable_links(capillary)
-    known = {"optimum": (optimum, seconds), "capillary": (capillary, capillary_s)}
+    every = list(dict.fromkeys(("optimum", "capillary", *methods)))
+    timed = {name: (routed, s) for name, routed, s in timed_routings(matrix, every, args.seed, time.perf_counter)}
+    optimum, forced = timed["optimum"][0], unavoidable_links(timed["capillary"][0])
     rated, found = [], {}
     for method in methods:
-        routed, taken = known.get(method) or _timed(partial(route_demands, matrix, method, args.seed))
-        found[method] = routed
-        rated.append(_rated(routed, method, taken, optimum, (coding, forced)) | _link_list(routed, args.links))
+        found[method], taken = timed[method]
+        rated.append(
+            _rated(found[method], method, taken, optimum, (coding, forced)) | _link_list(found[method], args.links)
+        )
     best = checked(optimum)
     document = {
         "network": matrix.network.name,
@@ -211,7 +214,7 @@ def _link_list(routed: RoutedDemands, required: bool) -> JsonObject:
     return {"links": [link_fields(link.id) | {"load_bps": load, "utilisation": used} for link, load, used in rows]}
 
 
-def _show(document: dict[str, Any]) -> Iterator[Part]:
+def _show(document: JsonObject) -> Iterator[Part]:
     from testbed.report.answers import table_of_rows
     from topologies.network import label_of
 
@@ -258,14 +261,14 @@ def _show(document: dict[str, Any]) -> Iterator[Part]:
         yield methods.as_table()
 
 
-def _compared(document: dict[str, Any]) -> Comparison | None:
+def _compared(document: JsonObject) -> Comparison | None:
     from testbed.report.comparison import compare_methods
 
     fields = ("utilisation", "throughput_bps", "ror_of_others", "exposed_pairs")
     return compare_methods("demands", document["methods"], fields)
 
 
-def _figures(document: dict[str, Any], routed: Mapping[str, RoutedDemands]) -> dict[str, Any]:
+def _figures(document: JsonObject, routed: Mapping[str, RoutedDemands]) -> JsonObject:
     """The methods beside each other, and how full each makes the links."""
     from testbed.report.comparison import draw_comparison
     from testbed.report.drawing.session_figures import loaded_figure

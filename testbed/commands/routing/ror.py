@@ -6,9 +6,9 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.commands.answer import Answer
 from testbed.commands.arguments import add_answer_options, add_options, adder, read_options
@@ -18,7 +18,7 @@ from testbed.model.options import kinds
 from testbed.model.options.option import CODE, ENDS, FAULTS, ROUTED, Only
 from testbed.report.column_units import cell
 from testbed.routing.redundancy.coding import Coding, RatedCoding
-from topologies.text.json_types import JsonObject
+from topologies.text.json_types import Json, JsonObject
 
 if TYPE_CHECKING:
     from fec.redundancy.ror import LoadOverhead, RorBreakdown
@@ -230,7 +230,7 @@ def _overlap(route: SplitRoute, coding: Coding, args: argparse.Namespace) -> Jso
     }
 
 
-def _show(documents: list[dict[str, Any]]) -> Iterator[Part]:
+def _show(documents: list[JsonObject]) -> Iterator[Part]:
     """The answer, of several methods their comparison, then the links of each."""
     from testbed.report.answers import table_of_rows
     from topologies.network import label_of
@@ -263,7 +263,7 @@ def _show(documents: list[dict[str, Any]]) -> Iterator[Part]:
 _SPARE = ("largest load", "ROR of this label order", "worst overhead", "links")
 
 
-def _summary(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _summary(documents: Sequence[Json]) -> list[JsonObject]:
     """A row a method: its redundancy, the link that asks for most, how many links it loads."""
     from topologies.network import label_of
 
@@ -285,13 +285,13 @@ def _finite(overhead: float | None) -> float:
     return math.inf if overhead is None else overhead
 
 
-def _compared(documents: Sequence[Mapping[str, Any]]) -> Comparison | None:
+def _compared(documents: Sequence[Json]) -> Comparison | None:
     from testbed.report.comparison import compare_methods
 
     return compare_methods("ror", _summary(documents), ("ROR", "ROR of this label order", "worst overhead", "links"))
 
 
-def _figures(network: Network, documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _figures(network: Network, documents: Sequence[Json]) -> JsonObject:
     """Several methods beside each other, and the loads of each on the network."""
     from testbed.commands.routing.route import route_figures
     from testbed.report.comparison import draw_comparison
@@ -301,7 +301,7 @@ def _figures(network: Network, documents: Sequence[Mapping[str, Any]]) -> dict[s
     return routes if compared is None else {"methods": draw_comparison(compared, "methods"), **routes}
 
 
-def _answer(document: Mapping[str, Any]) -> str:
+def _answer(document: Json) -> str:
     """The redundancy of one method in a line."""
     forced, order = document["infinite_links"], document["ror_label_order"]
     own = "" if order is None else f"; of this order of labels, in any phase of a block {order:.4f}"

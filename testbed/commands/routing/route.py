@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, SupportsFloat, TypeVar
 
 from testbed.commands.answer import Answer
 from testbed.commands.arguments import add_answer_options, adder
 from testbed.commands.parsing import read_ends
 from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, ROUTED, Only
+from topologies.text.json_types import Json, JsonObject
 
 if TYPE_CHECKING:
     from testbed.model.routes import SplitRoute
@@ -175,7 +176,7 @@ def _certify(route: SplitRoute) -> JsonObject:
     return {"valid": not violations, "levels": len(found.levels), "violations": violations}
 
 
-def _show(documents: list[dict[str, Any]]) -> Iterator[Part]:
+def _show(documents: list[JsonObject]) -> Iterator[Part]:
     from testbed.report.answers import Table
     from testbed.report.wording import counted
     from topologies.network import label_of
@@ -214,7 +215,7 @@ def _show(documents: list[dict[str, Any]]) -> Iterator[Part]:
             yield from (f"  {violation}" for violation in certificate["violations"])
 
 
-def route_figures(network: Network, documents: Sequence[Mapping[str, Any]], links: str = "links") -> dict[str, Any]:
+def route_figures(network: Network, documents: Sequence[Json], links: str = "links") -> JsonObject:
     """A drawing of each document's ``links`` with their loads."""
     from testbed.report.drawing.session_figures import loaded_figure
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,7 +66,7 @@ def _run_document(traffic: Traffic, run: WormholeRun) -> JsonObject:
     }
 
 
-def _figures(traffic: Traffic, schedule: Schedule, network: str | None, title: str) -> dict[str, Any]:
+def _figures(traffic: Traffic, schedule: Schedule, network: str | None, title: str) -> JsonObject:
     """The time frames; pictograms of the network where there is one."""
     from testbed.report.drawing.frame_drawing import draw_schedule
     from topologies import load_network
@@ -77,7 +77,7 @@ def _figures(traffic: Traffic, schedule: Schedule, network: str | None, title: s
     return {"frames": draw_schedule(_transfers(traffic), schedule.frames, found, title=title)}
 
 
-def _extra_facts(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _extra_facts(document: Json) -> Iterator[tuple[str, str]]:
     if "flow_bound" in document:
         bound = document["over_flow_bound"]
         yield (
@@ -193,9 +193,8 @@ def run(args: argparse.Namespace) -> Answer:
     document = schedule_document(traffic, schedule) if whole else {}
     title = f"{args.network or args.traffic or args.check}: {len(traffic)} transfers in {schedule.length} time frames, "
     title += _proved(schedule)
-    drawn = partial(_figures, traffic, schedule, None if args.unequal else args.network, title)
-    if len(traffic) > MAX_DRAWN and args.plot is None:
-        drawn = None
+    figures = partial(_figures, traffic, schedule, None if args.unequal else args.network, title)
+    drawn = figures if len(traffic) <= MAX_DRAWN or args.plot is not None else None
     return Answer({**document, **extras}, partial(_show, traffic, schedule, extras), title=title, figures=drawn)
 
 
@@ -296,7 +295,7 @@ def _scheduled(args: argparse.Namespace, extras: JsonObject) -> tuple[Traffic, S
         )
 
 
-def _show(traffic: Traffic, schedule: Schedule, extras: Mapping[str, Any]) -> Iterator[Part]:
+def _show(traffic: Traffic, schedule: Schedule, extras: Json) -> Iterator[Part]:
     from testbed.report.answers import Table
 
     ratio = schedule.length / schedule.bottleneck_load

@@ -20,6 +20,7 @@ from testbed.commands.runs import start_live
 from testbed.commands.several_machines import DaskOptions, TlsOptions, security_of
 from testbed.errors import InputError
 from testbed.model.options.option import RUNNING
+from topologies.text.json_types import JsonObject
 
 if TYPE_CHECKING:
     from testbed.campaigns.description import Campaign
@@ -142,11 +143,11 @@ def _open(args: argparse.Namespace, campaign: Campaign) -> StudyRun:
     return StudyRun.resume(unfinished[-1], name, 1)
 
 
-def _show(document: dict[str, Any], verdict: Verdict) -> Iterator[Part]:
+def _show(document: JsonObject, verdict: Verdict) -> Iterator[Part]:
     from testbed.commands.runs import check_lines
     from testbed.report.answers import table_of_rows
 
-    columns: dict[str, Callable[[dict[str, Any]], object]] = {
+    columns: dict[str, Callable[[JsonObject], object]] = {
         "method": lambda row: row["method"],
         "tolerance": lambda row: row["tolerance"],
         "labels": lambda row: "any" if row["large_blocks"] else "random",
