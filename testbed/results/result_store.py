@@ -24,7 +24,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self, TypeVar
+from typing import IO, Generic, Self, TypeVar
 
 from testbed.errors import InputError
 from testbed.model.json_values import parse_json
