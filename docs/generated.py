@@ -131,6 +131,35 @@ def schemas(_: str = "") -> str:
     return "\n".join(parts)
 
 
+def growth(_: str = "") -> str:
+    """A row a command: seconds and megabytes at three sizes, exponents, and what would fill the memory."""
+    found = json.loads((ROOT / "benchmarks/growth.json").read_text(encoding="utf-8"))
+    rows = []
+    for row in found["commands"].values():
+        words = row["words"].replace("{n}", "N").replace("{file}", "FILE")
+        sizes = " / ".join(format(run["size"], ",") for run in row["runs"])
+        times = ("over the limit" if run["code"] < 0 else format(run["seconds"], "g") for run in row["runs"])
+        memory = " / ".join(format(run["mb"], ",") for run in row["runs"])
+        exponents = (
+            "-" if row.get(name) is None else f"{row[name]:.1f}" for name in ("time_exponent", "memory_exponent")
+        )
+        measured = f"{row['day']}, load {row['load']:g}"
+        cells = (f"`{words}`", f"{sizes} {row['unit']}", " / ".join(times), memory, *exponents, _limit(row))
+        rows.append((*cells, row["beyond"], measured))
+    head = ("command", "sizes", "processor s", "MB", "time", "memory", "fills 24 GB", "beyond", "measured")
+    idle = f"A command that does nothing takes {found['idle']['seconds']:g} s and {found['idle']['mb']} MB"
+    return "\n".join([f"{idle} ({found['machine']}, Python {found['python']}).", "", *_table(head, rows)])
+
+
+def _limit(row: dict[str, Any]) -> str:
+    """The size that fills the memory, to one digit, and whether a day would do for it."""
+    if "fits" not in row:
+        return "-"
+    digits = 10 ** max(0, len(str(int(row["fits"]))) - 1)
+    days = row["fits_s"] / 86_400
+    return f"{round(row['fits'] / digits) * digits:,}" + (f"; time ends it: {days:,.0f} days" if days > 1 else "")
+
+
 def renames(_: str = "") -> str:
     """Former names, from the list that the tests go through."""
     parts: list[str] = []
@@ -277,5 +306,19 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 KINDS: dict[str, Callable[[str], str]] = {
     one.__name__: one
-    for one in (command, commands, stored, counts, proved, register, networks, schemas, renames, changes, api, gallery)
+    for one in (
+        command,
+        commands,
+        stored,
+        counts,
+        proved,
+        register,
+        networks,
+        schemas,
+        renames,
+        changes,
+        api,
+        gallery,
+        growth,
+    )
 }
