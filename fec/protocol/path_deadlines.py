@@ -11,10 +11,16 @@ No clock: the time is handed in.
 """
 
 import math
-import operator
-from collections import deque
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fec.protocol.loss_report import MAX_BLOCKS
+from fec.redundancy.labels import LABELS
 
 LEAST_S = 0.005
 """Allowed beyond the planned delay, always."""
@@ -23,6 +29,10 @@ JITTER = 0.1
 WINDOW_S = 5.0
 """Lateness is remembered for once to twice as long."""
 _MAX_WAITING = 1 << 17
+_SENT, _BLOCK, _SYMBOL, _LABEL = range(4)
+
+Packets = NDArray[np.float64]
+"""A row a packet: when it was sent, block, symbol, label."""
 
 
 @dataclass(slots=True)
@@ -50,23 +60,41 @@ class SentBlock:
         return self.known.bit_count()
 
 
-Sent = tuple[float, SentBlock, int]
-"""When a packet was sent, its block and symbol."""
-_when = operator.itemgetter(0)
+class Arrived:
+    """Of which packets a report tells: block -> bitmap of its symbols."""
+
+    def __init__(self, bitmaps: Mapping[int, int]) -> None:
+        self._blocks = np.array(sorted(bitmaps), dtype=np.int64)
+        self.newest = max(bitmaps, default=0)
+        packed = b"".join(bitmaps[block].to_bytes(32, "little") for block in self._blocks.tolist())
+        self._bits = np.unpackbits(np.frombuffer(packed, np.uint8).reshape(-1, 32), axis=1, bitorder="little")
+
+    def has(self, packets: Packets) -> NDArray[np.bool_]:
+        """Whether each of them has come."""
+        if not len(self._blocks):
+            return np.zeros(len(packets), dtype=np.bool_)
+        places = np.minimum(np.searchsorted(self._blocks, packets[:, _BLOCK]), len(self._blocks) - 1)
+        listed = self._blocks[places] == packets[:, _BLOCK]
+        return np.asarray(listed & (self._bits[places, packets[:, _SYMBOL].astype(np.int64)] != 0))
+
+
+def _none() -> Packets:
+    return np.empty((0, 4))
 
 
 @dataclass(slots=True)
 class _Path:
-    """Packets of one planned delay. ``late``: the two greatest latenesses of this while, ``before_s`` the lesser of the
-    last while's."""
+    """Packets of one planned delay; ``lost`` are those taken for it in the last while. ``late``: the two greatest
+    latenesses of this while, ``before_s`` the lesser of the last while's."""
 
     delay_s: float
-    waiting: deque[Sent] = field(default_factory=lambda: deque(maxlen=_MAX_WAITING))
+    waiting: Packets = field(default_factory=_none)
+    lost: Packets = field(default_factory=_none)
     late: tuple[float, float] = (0.0, 0.0)
     before_s: float = 0.0
     since_s: float = 0.0
 
-    def due_s(self, sent_s: float) -> float:
+    def due_s(self, sent_s: Any) -> Any:
         return sent_s + (1 + JITTER) * self.delay_s
 
     def add_lateness(self, by_s: float) -> None:
@@ -85,74 +113,91 @@ class PathDeadlines:
     planned. ``most_s``: allowed beyond it at most; without a plan also at first, for as long.
 
     >>> deadlines = PathDeadlines([0.01] * 32768 + [0.03] * 32768, most_s=0.2)
-    >>> block = SentBlock(0, 0, 0, 0.0, 4)
     >>> for symbol, label in enumerate((0, 40000, 1, 2)):
-    ...     deadlines.add(label, (1 + 0.02 * symbol, block, symbol))
-    >>> known = deadlines.known({0: 0b0001}, 1.0, 1.01) or deadlines.known({0: 0b1001}, 1.06, 2.0)
-    >>> [(symbol, at_s) for at_s, _, symbol in known]
-    [(0, 1.0), (1, 1.02), (2, 1.04)]
+    ...     deadlines.add(1 + 0.02 * symbol, 0, symbol, label)
+    >>> first = deadlines.known(Arrived({0: 0b0001}), 1.0, 1.01)
+    >>> deadlines.known(Arrived({0: 0b1001}), 1.06, 2.0)[:, [2, 0]].tolist()
+    [[0.0, 1.0], [1.0, 1.02], [2.0, 1.04]]
     """
 
     def __init__(self, delay_of_label: Sequence[float] | None, *, most_s: float) -> None:
-        self._delay_of, self._most_s = delay_of_label, most_s
+        self._delay_of = (
+            np.zeros(LABELS) if delay_of_label is None else np.array(list(delay_of_label), dtype=np.float64)
+        )
+        self._most_s = most_s
         self._paths: dict[float, _Path] = {}
         self._heard_s = self._first_s = -math.inf
         self._unknown_s = most_s if delay_of_label is None else 0.0
-        self._reported: Mapping[int, int] = {}
-        self._lost: list[tuple[_Path, Sent]] = []
+        self._reported = Arrived({})
+        self._new = array("d")
 
-    def add(self, label: int, packet: Sent) -> None:
-        """A packet that leaves now under this label."""
-        delay_s = self._delay_of[label] if self._delay_of is not None else 0.0
-        path = self._paths.get(delay_s)
-        if path is None:
-            path = self._paths[delay_s] = _Path(delay_s)
-        path.waiting.append(packet)
+    def add(self, *packet: float) -> None:
+        """A packet that leaves now: time, block, symbol, label."""
+        self._new.extend(packet)
 
-    def known(self, arrived: Mapping[int, int], newest_s: float, now_s: float) -> list[Sent]:
-        """Packets that have come or are overdue by a report, in the order of sending. ``arrived``: block -> bitmap of
-        its symbols; ``newest_s``: when the newest packet that came was sent. Cost: what is under way at most."""
+    def add_many(self, packets: Packets) -> None:
+        """The same for many."""
+        self._new.frombytes(packets.tobytes())
+        if len(self._new) > 4 * _MAX_WAITING:
+            self._sort_in()
+
+    def _sort_in(self) -> None:
+        packets = np.array(self._new).reshape(-1, 4)
+        del self._new[:]
+        delays = self._delay_of[packets[:, _LABEL].astype(np.int64)]
+        for delay_s in dict.fromkeys(delays.tolist()):
+            path = self._paths.setdefault(delay_s, _Path(delay_s))
+            path.waiting = np.concatenate((path.waiting, packets[delays == delay_s]))[-_MAX_WAITING:]
+
+    def known(self, arrived: Arrived, newest_s: float, now_s: float) -> Packets:
+        """Packets that have come or are overdue by a report, in the order of sending. ``newest_s``: when the newest
+        packet that came was sent. Cost: what is under way at most."""
         if self._first_s == -math.inf:
             self._first_s = now_s
-        self._learn(arrived)
+        self._sort_in()
+        for path in self._paths.values():
+            self._learn(path, arrived)
         self._reported, self._heard_s = arrived, max(self._heard_s, self._hear(arrived, newest_s))
-        found: list[Sent] = []
+        found = [_none()]
         for path in self._paths.values():
             late_s = path.lateness_s(now_s) if now_s >= self._first_s + self._unknown_s else math.inf
             until_s = self._heard_s - path.due_s(0.0) - LEAST_S - min(late_s, self._most_s)
-            waiting = path.waiting
-            while waiting and waiting[0][0] <= until_s:
-                found.append(packet := waiting.popleft())
-                if not _has_arrived(arrived, packet):
-                    self._lost.append((path, packet))
-        self._lost = [one for one in self._lost if one[1][0] > self._heard_s - 2 * self._most_s]
-        return sorted(found, key=_when) if len(self._paths) > 1 else found
+            stop = _first(path.waiting[:, _SENT] > until_s)
+            found.append(over := path.waiting[:stop])
+            path.waiting = path.waiting[stop:]
+            lost = np.concatenate((path.lost, over[~arrived.has(over)]))
+            listed = (lost[:, _SENT] > self._heard_s - 2 * self._most_s) & (
+                lost[:, _BLOCK] > arrived.newest - MAX_BLOCKS
+            )
+            path.lost = lost[listed]
+        packets = np.concatenate(found)
+        return packets[np.argsort(packets[:, _SENT], kind="stable")] if len(self._paths) > 1 else packets
 
-    def _hear(self, arrived: Mapping[int, int], newest_s: float) -> float:
+    def _hear(self, arrived: Arrived, newest_s: float) -> float:
         """What was due by then should be there: by the packets that came, each as early as it may have come."""
         if len(self._paths) == 1:
             (path,) = self._paths.values()
-            return newest_s + path.due_s(0.0)
+            return newest_s + float(path.due_s(0.0))
         heard_s = -math.inf
         for path in self._paths.values():
-            arrivals = (packet[0] for packet in reversed(path.waiting) if _has_arrived(arrived, packet))
-            heard_s = max(heard_s, next(arrivals, -math.inf) + (1 - JITTER) * path.delay_s)
+            came = path.waiting[arrived.has(path.waiting), _SENT]
+            if len(came):
+                heard_s = max(heard_s, float(came[-1]) + (1 - JITTER) * path.delay_s)
         return heard_s
 
-    def _learn(self, arrived: Mapping[int, int]) -> None:
+    def _learn(self, path: _Path, arrived: Arrived) -> None:
         """From packets that the last report did not tell of, and should have."""
-        for path in self._paths.values():
-            for packet in path.waiting:
-                if (late_s := self._heard_s - path.due_s(packet[0])) <= 0:
-                    break
-                if _has_arrived(arrived, packet) and not _has_arrived(self._reported, packet):
-                    path.add_lateness(late_s)  # those behind it were sent later
-                    break
-        for path, packet in self._lost:
-            if _has_arrived(arrived, packet):
-                path.add_lateness(self._heard_s - path.due_s(packet[0]))
-        self._lost = [one for one in self._lost if not _has_arrived(arrived, one[1])]
+        late_s = self._heard_s - path.due_s(path.waiting[:, _SENT])
+        overdue = path.waiting[: _first(late_s <= 0)]
+        fresh = np.flatnonzero(arrived.has(overdue) & ~self._reported.has(overdue))
+        if len(fresh):
+            path.add_lateness(float(late_s[fresh[0]]))  # those behind it were sent later
+        came = arrived.has(path.lost)
+        for sent_s in path.lost[came, _SENT].tolist():
+            path.add_lateness(self._heard_s - path.due_s(sent_s))
+        path.lost = path.lost[~came]
 
 
-def _has_arrived(arrived: Mapping[int, int], packet: Sent) -> bool:
-    return bool(arrived.get(packet[1].number, 0) >> packet[2] & 1)
+def _first(found: NDArray[np.bool_]) -> int:
+    """The place of the first that is true; as many as there are, where none is."""
+    return int(found.argmax()) if found.any() else len(found)

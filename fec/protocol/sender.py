@@ -7,11 +7,13 @@ No clock, socket or thread: the caller asks what is due, sends it, and hands rep
 import itertools
 import math
 import secrets
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 from zlib import crc32
+
+import numpy as np
 
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.errors import FecError, MalformedPacket
@@ -27,7 +29,7 @@ from fec.protocol.framing import (
 )
 from fec.protocol.loss_report import LossReport, decode_report
 from fec.protocol.path_counts import PathNumbers, PathReports
-from fec.protocol.path_deadlines import PathDeadlines, SentBlock
+from fec.protocol.path_deadlines import Arrived, PathDeadlines, SentBlock
 from fec.protocol.wire import CRC_OFFSET, HEADER, protect
 from fec.redundancy.block_size_control import MAX_BLOCK, BlockSizeControl, PacketReport
 from fec.redundancy.labels import LabelOrder
@@ -310,7 +312,7 @@ class StreamSender:
         # the time.
         ids, size = block.wire_number | symbol, block.size
         label = self._label(block, symbol)
-        self._deadlines.add(label, (now_s, block, symbol))
+        self._deadlines.add(now_s, block.number, symbol, label)
         path, number = self._numbers.next(label) if self._numbers is not None else (0, 0)
         flags, stream, session = self._identity
         marks = flags if k == m else flags | SHORT_FLAG
@@ -328,16 +330,20 @@ class StreamSender:
         self._handle_spurious_losses(arrived, now_s)
         now_us = int(now_s * 1e6)
         newest_s = self.newest_reported_sent_s = (now_us - max(0, signed(now_us - report.newest_us, _STAMPS))) / 1e6
-        reports: list[PacketReport] = []
-        for at_s, block, symbol in self._deadlines.known(arrived, newest_s, now_s):
-            if block.number < oldest:
-                continue  # too old for the report: its fate is not known
-            gone = not arrived.get(block.number, 0) >> symbol & 1
-            reports.append(PacketReport(self._label(block, symbol), gone, at_s))
-            block.judged += 1
-            block.judged_lost |= gone << symbol
-            if gone and self.on_judgement is not None:
-                self.on_judgement(block.number, symbol, True, now_s)
+        came = Arrived(arrived)
+        known = self._deadlines.known(came, newest_s, now_s)
+        known = known[known[:, 1] >= oldest]  # of what is older the report tells nothing
+        lost = ~came.has(known)
+        sent_s, numbers, _, labels = known.transpose().tolist()
+        reports = list(map(PacketReport._make, zip(map(int, labels), lost.tolist(), sent_s, strict=True)))
+        for number, count in Counter(numbers).items():
+            if (block := self._blocks.get(int(number))) is not None:
+                block.judged += count
+        for number, symbol in known[lost, 1:3].astype(np.int64).tolist():
+            if (block := self._blocks.get(number)) is not None:
+                block.judged_lost |= 1 << symbol
+            if self.on_judgement is not None:
+                self.on_judgement(number, symbol, True, now_s)
         self.control.on_packet_reports(reports, now_s)
         if self.control.late_parity:
             recent = itertools.takewhile(lambda block: block.number >= oldest, reversed(self._blocks.values()))
@@ -373,9 +379,12 @@ class StreamSender:
         if stop <= block.size:
             return
         first, block.size = block.size, stop
-        if len(block.sources) < self._m:
+        if self._next_source < (block.number + 1) * self._m:
             return  # still growing: its parity is made, of the new size, when it is whole
         self._counts["late_parity_blocks"] += 1
+        self._queue_late_parity(block, first, stop, now_s)
+
+    def _queue_late_parity(self, block: SentBlock, first: int, stop: int, now_s: float) -> None:
         block.parity += self._code.parity(block.sources, first, stop)
         step = self._late_step_s
         start = max(now_s, self._late[-1][0] + step) if self._late else now_s
