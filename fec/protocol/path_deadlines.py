@@ -166,8 +166,10 @@ class PathDeadlines:
             found.append(over := path.waiting[:stop])
             path.waiting = path.waiting[stop:]
             lost = np.concatenate((path.lost, over[~arrived.has(over)]))
-            told = (lost[:, _SENT] > self._heard_s - 2 * self._most_s) & (lost[:, _BLOCK] > arrived.newest - MAX_BLOCKS)
-            path.lost = lost[told]
+            listed = (lost[:, _SENT] > self._heard_s - 2 * self._most_s) & (
+                lost[:, _BLOCK] > arrived.newest - MAX_BLOCKS
+            )
+            path.lost = lost[listed]
         packets = np.concatenate(found)
         return packets[np.argsort(packets[:, _SENT], kind="stable")] if len(self._paths) > 1 else packets
 
