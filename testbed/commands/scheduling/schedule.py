@@ -193,9 +193,8 @@ def run(args: argparse.Namespace) -> Answer:
     title = f"{args.network or args.traffic or args.check}: {len(traffic)} transfers in {schedule.length} time frames, "
     title += _proved(schedule)
     drawn = partial(_figures, traffic, schedule, None if args.unequal else args.network, title)
-    if len(traffic) > MAX_DRAWN and args.plot is None:
-        drawn = None
-    return Answer({**document, **extras}, partial(_show, traffic, schedule, extras), title=title, figures=drawn)
+    figures = drawn if len(traffic) <= MAX_DRAWN or args.plot is not None else None
+    return Answer({**document, **extras}, partial(_show, traffic, schedule, extras), title=title, figures=figures)
 
 
 def _bounded(args: argparse.Namespace, traffic: Traffic, schedule: Schedule) -> dict[str, Any]:
