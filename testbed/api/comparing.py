@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from testbed.api.run_result import AnyResult, RunResult, as_frame
 from testbed.errors import require_type
 from testbed.model.run_records import Manifest
+from testbed.report.answers import table_section
 from testbed.report.comparison import Comparison, compared
-from testbed.report.sections import table
 from testbed.results.run_folder import write_below
 
 if TYPE_CHECKING:
@@ -36,8 +36,7 @@ class RunComparison(Comparison):
         )
 
     def _repr_html_(self) -> str:
-        heads = [("", ""), *((run.label, "n") for run in self.runs)]
-        return table(heads, self.cells(), "Figures")
+        return table_section(self.as_table())
 
     def __repr__(self) -> str:
         return f"RunComparison({len(self.runs)} runs of {self.runs[0].workload}, {len(self.names)} figures)"

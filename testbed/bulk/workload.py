@@ -91,7 +91,9 @@ def _view(plan: BulkPlan) -> tuple[str, Callable[[], RunView]]:
     return f"{plan.switching} switching", partial(network_view, title, plan.network, plan.loads, plan.faults)
 
 
-def _shown(document: Json) -> Iterator[str]:
+def _shown(document: Json) -> Iterator[object]:
+    from testbed.report.answers import Table
+
     barrier = "with a barrier" if document["barrier"] else "without a barrier"
     frames = f"{document['frames']} time frames"
     if document["rounds"] is not None:
@@ -107,11 +109,9 @@ def _shown(document: Json) -> Iterator[str]:
         f"predicted: {document['liquid_links']:.2f} links x {document['goodput_bps'] / 1e6:.2f} Mbit/s of goodput = "
         f"{document['liquid_throughput_bps'] / 1e6:.1f} Mbit/s"
     )
-    table = [_HEADINGS, *map(_cells, (document, *document["beside"].values()))]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    for first, *figures, verdict in table:
-        numbers = [text.rjust(width) for text, width in zip(figures, widths[1:-1], strict=True)]
-        yield "  ".join([" " + first.ljust(widths[0]), *numbers, verdict])
+    rows = list(map(_cells, (document, *document["beside"].values())))
+    spare = ("queue drops", "virtual time", "seconds", "Mbit/s")
+    yield Table(name="switchings", headings=_HEADINGS, rows=rows, spare=spare)
 
 
 def _cells(row: Json) -> tuple[str, ...]:

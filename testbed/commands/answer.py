@@ -90,7 +90,7 @@ def place_lines(directory: Path | None) -> list[str]:
     return [] if directory is None else [f"results: {directory}", f"page:    {directory / 'page.html'}"]
 
 
-def show_parts(parts: "Iterable[Part]", *, as_csv: bool = False) -> None:
+def show_parts(parts: Iterable[Any], *, as_csv: bool = False) -> None:
     """Print lines, facts, tables and what ``rich`` prints; ``as_csv``: the tables of the first name alone, as CSV."""
     from testbed.model.naming.printable import printable
 

@@ -24,10 +24,10 @@ def _view(plan: MetapathPlan) -> tuple[str, Callable[[], RunView]]:
     return title, partial(network_view, title, plan.network, loads, plan.faults, share="stream", **more)
 
 
-def _shown(document: Json) -> Iterator[str]:
-    yield (
-        "link            fault       lost  of  noticed ms  reconfigured ms  returned ms  latency ms before/during/after"
-    )
+def _shown(document: Json) -> Iterator[object]:
+    from testbed.report.answers import table_of_rows
+
+    rows = []
     for one in document["per_fault"]:
         noticed = ", ".join(f"{cause} {1e3 * at:.0f}" for cause, at in one["noticed_s"].items()) or "-"
         latency = "/".join(
@@ -35,10 +35,10 @@ def _shown(document: Json) -> Iterator[str]:
             for value in (one[f"latency_{when}_ms"] for when in ("before", "during", "after"))
         )
         reconfigured, returned = (_ms(one[name]) for name in ("reconfigured_s", "returned_s"))
-        yield (
-            f"{one['link']:15} {one['kind']:10} {one['lost']:5d} {one['sent']:4d}  {noticed:>10}  {reconfigured:>15}  "
-            f"{returned:>11}  {latency}"
-        )
+        row = {"link": one["link"], "fault": one["kind"], "lost": one["lost"], "of": one["sent"], "noticed ms": noticed}
+        row |= {"reconfigured ms": reconfigured, "returned ms": returned}
+        rows.append(row | {"latency ms before/during/after": latency})
+    yield table_of_rows(rows, spare=("latency ms before/during/after", "fault", "returned ms", "of", "noticed ms"))
 
 
 def _ms(value_s: float | None) -> str:

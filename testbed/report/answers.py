@@ -10,19 +10,10 @@ from typing import Any
 from testbed.model.naming.printable import printable
 from testbed.model.run_records import Manifest
 from testbed.model.stored_runs import RunState
+from testbed.report import page
 from testbed.report.column_units import cell
 from testbed.report.drawing.svg_figures import caption_in
 from testbed.report.markup import Markup, join, tag
-from testbed.report.page import (
-    fact_list,
-    files_list,
-    machine_details,
-    page_footer,
-    page_head,
-    page_header,
-    picture,
-    whole_page,
-)
 from testbed.report.sections import table
 from testbed.report.wording import counted
 from topologies.text.json_types import Json
@@ -53,7 +44,7 @@ class Table:
     def numeric(self) -> list[bool]:
         """Of each column, whether it holds numbers and fractions, which stand on the right."""
         return [
-            not any(isinstance(v, str) and not v[:1].isdigit() for v in column)
+            not any(isinstance(v, str) and v[:1] not in "0123456789-–" for v in column)
             for column in zip(*self.rows, strict=True)
         ]
 
@@ -97,23 +88,25 @@ def build_answer_page(
 ) -> str:
     """The whole page as text: the answer first, drawings, tables, and the files beside it that hold the data."""
     lines = [part for part in parts if isinstance(part, str)]
-    facts = [fact_list(part) for part in parts if not isinstance(part, (str, Table))]
-    header = page_header(manifest, title, state, (), *(tag("p", line, class_="lead") for line in lines[:1]), *facts)
-    drawings = [picture(drawing, caption_in(drawing, name), class_="across") for name, drawing in figures.items()]
+    facts = [page.fact_list(part) for part in parts if not isinstance(part, (str, Table))]
+    header = page.page_header(
+        manifest, title, state, (), *(tag("p", line, class_="lead") for line in lines[:1]), *facts
+    )
+    drawings = [page.picture(svg, caption_in(svg, name), class_="across") for name, svg in figures.items()]
     tables = [table_section(part) for part in parts if isinstance(part, Table)]
     closing = tag(
         "section",
         [tag("p", line) for line in lines[1:]],
         tag("h2", "Data"),
-        files_list(("answer.json", *csv_files(parts))),
-        machine_details(manifest),
+        page.files_list(("answer.json", *csv_files(parts))),
+        page.machine_details(manifest),
         class_="closing",
     )
-    return whole_page(
-        page_head(title),
+    return page.whole_page(
+        page.page_head(title),
         header,
         tag("main", drawings, tables, closing),
-        page_footer("Its data are beside it; running the command at its top again", ""),
+        page.page_footer("Its data are beside it; running the command at its top again", ""),
     )
 
 

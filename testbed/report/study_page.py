@@ -5,23 +5,13 @@ from collections.abc import Mapping, Sequence
 
 from testbed.model.run_records import Manifest, group_sessions, record_from_json
 from testbed.model.verdict import Verdict
+from testbed.report import page
 from testbed.report.answers import table_section
 from testbed.report.column_units import cell, column, is_series
 from testbed.report.comparison import compare_methods
 from testbed.report.drawing.session_figures import route_figure
 from testbed.report.drawing.svg_figures import caption_in, inlined
 from testbed.report.markup import Markup, join, tag
-from testbed.report.page import (
-    differences,
-    fact_list,
-    files_list,
-    machine_details,
-    page_footer,
-    page_head,
-    page_header,
-    picture,
-    whole_page,
-)
 from testbed.report.sections import checks_block, scrolling, session_figure, table
 from testbed.report.wording import counted, state_of, verdict_reason
 from topologies.text.json_types import Json
@@ -37,9 +27,9 @@ def build_study_page(
 ) -> str:
     """The whole page as text. ``figures``: name -> SVG document. Deterministic: the same records give the same page."""
     state = state_of(verdict)
-    head = page_head(f"{state.replace('-', ' ').capitalize()}: {manifest.name} {manifest.run}".strip())
+    head = page.page_head(f"{state.replace('-', ' ').capitalize()}: {manifest.name} {manifest.run}".strip())
     unfinished = None if verdict is not None else "the study did not end"
-    header = page_header(
+    header = page.page_header(
         manifest,
         manifest.study.get("of") or study_title(manifest),
         state,
@@ -51,7 +41,7 @@ def build_study_page(
     )
     parts = [
         drawn_network(manifest.study.get("drawn", ())),
-        *(picture(drawing, caption_in(drawing, name), class_="across") for name, drawing in figures.items()),
+        *(page.picture(drawing, caption_in(drawing, name), class_="across") for name, drawing in figures.items()),
         _methods(manifest.name, rows),
     ]
     closing = tag(
@@ -61,12 +51,12 @@ def build_study_page(
         tag("h2", "Points"),
         _point_table(rows, manifest.study.get("names", {})),
         tag("h2", "Data"),
-        files_list(("points.jsonl", "manifest.json", *(["verdict.json"] if verdict is not None else []))),
-        machine_details(manifest),
+        page.files_list(("points.jsonl", "manifest.json", *(["verdict.json"] if verdict is not None else []))),
+        page.machine_details(manifest),
         class_="closing",
     )
-    footer = page_footer("Generated from the points next to this page; ")
-    return whole_page(head, header, tag("main", parts, closing), footer)
+    footer = page.page_footer("Generated from the points next to this page; ")
+    return page.whole_page(head, header, tag("main", parts, closing), footer)
 
 
 def drawn_network(records: Sequence[Json]) -> Markup | None:
@@ -99,9 +89,9 @@ def _what_it_is(study: Json) -> Markup | None:
     """What was run, and where that differs from the document."""
     if not study:
         return None
-    measured = fact_list({"Measured": study["does"]}) if study.get("does") else None
+    measured = page.fact_list({"Measured": study["does"]}) if study.get("does") else None
     code = tag("p", f"Every ROR here is that of {study['ror_code']}.", class_="soft") if study.get("ror_code") else None
-    return join([measured, code, differences(study.get("deviations", ()))])
+    return join([measured, code, page.differences(study.get("deviations", ()))])
 
 
 def _point_table(rows: Sequence[Json], known: Mapping[str, str]) -> Markup:
@@ -121,7 +111,7 @@ def _point_table(rows: Sequence[Json], known: Mapping[str, str]) -> Markup:
     ]
     if same and len(same) < len(names):
         facts = {columns.pop(name)[0]: cell(shown[0][name], by) for name, (_, by) in [(n, columns[n]) for n in same]}
-        parts.append(join([tag("p", "Common to all points:", class_="soft"), fact_list(facts)]))
+        parts.append(join([tag("p", "Common to all points:", class_="soft"), page.fact_list(facts)]))
     parts += [_side_by_side(shown, columns) if len(shown) <= FEW_ROWS else _row_by_row(shown, columns)]
     if len(names) < len(every):
         left = ", ".join(column(known.get(name, name), [])[0] for name in every if name not in names)

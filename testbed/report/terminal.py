@@ -64,6 +64,8 @@ def laid_out(of: "ValueTable", width: int) -> Table:
         table.add_column(heads[k], justify=side, overflow="fold", width=room[k] + more)
     for row, words in zip(of.rows[: of.most], cells, strict=False):
         short = (one if len(one) < MOST_SIGNS else f"{one[:MOST_SIGNS]} …" for one in words)
-        written = [value if isinstance(value, Text) else one for value, one in zip(row, short, strict=True)]
+        written = [
+            value if isinstance(value, Text) else Text(printable(one)) for value, one in zip(row, short, strict=True)
+        ]
         table.add_row(*(written[k] for k in shown))
     return table

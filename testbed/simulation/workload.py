@@ -1,13 +1,11 @@
 """Packets through routers with finite buffers and credits, with NAC, virtual channels or no deadlock avoidance, seed
 after seed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from testbed.interconnect.plan import SimulationPlan, load_of
 from testbed.live.events import RunView
@@ -16,9 +14,6 @@ from testbed.model.progress import CounterReading, Progress, ReportProgress
 from testbed.model.workload import How, Judgement, Workload
 from testbed.simulation.options import SimulationOptions, TimelineOptions
 from topologies.text.json_types import Json, JsonObject
-
-if TYPE_CHECKING:
-    from testbed.report.answers import Part, Table
 
 DESCRIPTION = (
     "Simulate an interconnection network: virtual cut-through routers with finite buffers and credits, on tori, "
@@ -100,7 +95,7 @@ def _figures(rows: Sequence[Json]) -> Json:
     return simulation_figures(rows)
 
 
-def _shown(document: Json) -> Iterator[Part]:
+def _shown(document: Json) -> Iterator[object]:
     loads, latency, trace = document.get("loads"), document["mean_latency_s"], document["trace"]
     requested = f"{document['rate_packets_per_s'] or 0:.6g} packets/s a node for {document['duration_s']:g} s"
     if loads:
@@ -128,7 +123,7 @@ def _skipped(rows: Sequence[int]) -> str:
     return f"{len(rows)} bad row{'s' if len(rows) > 1 else ''} skipped ({named})"
 
 
-def _table(rows: Sequence[Json], *, with_load: bool) -> Table:
+def _table(rows: Sequence[Json], *, with_load: bool) -> Any:
     from testbed.report.answers import Table
 
     def moves(nac: Mapping[str, int]) -> int | None:

@@ -103,7 +103,9 @@ def _view(plan: StripingPlan) -> tuple[str, Callable[[], RunView]]:
     return "striped file", view
 
 
-def _shown(document: Json) -> Iterator[str]:
+def _shown(document: Json) -> Iterator[object]:
+    from testbed.report.answers import table_of_rows
+
     yield (
         f"{document['network']}: {document['file_size'] / 1e6:g} MB in stripe units of {document['stripe_unit']} bytes,"
         f" {document['compute_nodes']} compute and {document['io_nodes']} I/O nodes, {document['access']} access, "
@@ -115,13 +117,13 @@ def _shown(document: Json) -> Iterator[str]:
             f" {document['liquid_links']:.2f} links = {document['liquid_throughput_bps'] / 1e6:.1f} Mbit/s"
         )
     counts = ("messages", "fragments", "disk calls", "queue drops")
-    yield f"{'operation':18} seconds   Mbit/s" + "".join(f"{name:>13}" for name in counts) + "  verified"
+    rows = []
     for record in document["operations"]:
         when = " again" if record["attempt"] > 1 else " under faults" if record["faulty"] else ""
         rate = "failed" if record["errors"] else f"{record['throughput_bps'] / 1e6:.1f}"
-        numbers = "".join(f"{record[name.replace(' ', '_')]:13}" for name in counts)
-        verified = "yes" if record["verified"] else "no"
-        yield f"{record['direction'] + when:18}{record['seconds']:8.2f} {rate:>8}{numbers}  {verified:>8}"
+        row = {"operation": record["direction"] + when, "seconds": f"{record['seconds']:.2f}", "Mbit/s": rate}
+        rows.append(row | {name: record[name.replace(" ", "_")] for name in counts} | {"verified": record["verified"]})
+    yield table_of_rows(rows, spare=(*counts[::-1], "seconds"))
 
 
 striping_plan = planner("striping_plan", "A striped file, written or read by many at once.", StripingOptions, _BUILD)

@@ -1,13 +1,11 @@
 """Lightpaths in rounds as a workload: the plan is an answer by itself; a run lights its rounds and sends packets over
 them."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from testbed.errors import InputError
 from testbed.live.events import RunView
@@ -16,9 +14,6 @@ from testbed.model.progress import ReportProgress
 from testbed.model.workload import How, Workload, lazily
 from testbed.wavelengths.options import ProbeOptions, WavelengthOptions
 from testbed.wavelengths.plan import RoundMeasurements, WavelengthPlan
-
-if TYPE_CHECKING:
-    from testbed.report.answers import Part
 
 DESCRIPTION = (
     "Light a path for every pair, in as few rounds as can be: wavelength assignment as liquid scheduling. With wsxc "
@@ -66,7 +61,7 @@ def _view(plan: WavelengthPlan) -> tuple[str, Callable[[], RunView]]:
     return "wavelengths", partial(network_view, title, plan.network, lit)
 
 
-def _shown(document: Mapping[str, Any]) -> Iterator[Part]:
+def _shown(document: Mapping[str, Any]) -> Iterator[Any]:
     from testbed.report.answers import Table
 
     frames = "" if document["frames"] is None else f", {document['frames']} frames"

@@ -193,9 +193,9 @@ def run(args: argparse.Namespace) -> Answer:
     document = schedule_document(traffic, schedule) if whole else {}
     title = f"{args.network or args.traffic or args.check}: {len(traffic)} transfers in {schedule.length} time frames, "
     title += _proved(schedule)
-    figures = partial(_figures, traffic, schedule, None if args.unequal else args.network, title)
-    drawn = figures if len(traffic) <= MAX_DRAWN or args.plot is not None else None
-    return Answer({**document, **extras}, partial(_show, traffic, schedule, extras), title=title, figures=drawn)
+    drawn = partial(_figures, traffic, schedule, None if args.unequal else args.network, title)
+    figures = drawn if len(traffic) <= MAX_DRAWN or args.plot is not None else None
+    return Answer({**document, **extras}, partial(_show, traffic, schedule, extras), title=title, figures=figures)
 
 
 def _bounded(args: argparse.Namespace, traffic: Traffic, schedule: Schedule) -> JsonObject:
