@@ -32,6 +32,7 @@ html_title = f"{project} {release}"
 html_show_sphinx = False
 html_show_copyright = False
 html_copy_source = False
+html_search_scorer = str(Path(__file__).resolve().parent / "search_scorer.js")
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 default_role = "literal"
