@@ -90,34 +90,25 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    """Parse and run, with a sign of life on a terminal. ``help COMMAND`` is ``COMMAND --help``."""
+    """Parse and run, with a sign of life on a terminal. ``help COMMAND`` is ``COMMAND --help``, no word ``--help``;
+    argparse ends the program after that and after bad input, which is an exit code here."""
     if "_ARGCOMPLETE" in os.environ:
         from testbed.commands.completion import complete
 
         complete(_parser_of)
-    if words[:1] == ["help"]:
-        words = [*words[1:2], "--help"]
+    words = [*words[1:2], "--help"] if words[:1] == ["help"] else words or ["--help"]
     chosen = next((w for w in words if not w.startswith("-")), None)
     with heartbeat(chosen), notes_on_stderr():
-        return _run_chosen(chosen, words)
-
-
-def _run_chosen(chosen: str | None, words: list[str]) -> int:
-    """argparse ends the program after --help and bad input, which is an exit code here."""
-    try:
-        parser = _parser_of(chosen)
-        if not words:
-            parser.print_help()
-            return 0
-        args = parser.parse_args(words)
-        refuse_meaningless(args)
-        if words == sys.argv[1:] and hasattr(args, "enter"):
-            args.enter(args)
-        announce_compilation()
-        found = args.run(args)
-        return found.given(args.json) if isinstance(found, Answer) else int(found)
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        try:
+            args = _parser_of(chosen).parse_args(words)
+            refuse_meaningless(args)
+            if words == sys.argv[1:] and hasattr(args, "enter"):
+                args.enter(args)
+            announce_compilation()
+            found = args.run(args)
+            return found.given(args.json) if isinstance(found, Answer) else int(found)
+        except SystemExit as end:
+            return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
 
 
 class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]  # generic in its stub alone

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
@@ -73,7 +74,7 @@ def test_parts_of_a_word_behind_a_colon_are_completed(tmp_path: Path) -> None:
 def test_networks_that_are_up_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("testbed.emulation.sandbox.control_socket.network_names", lambda: ("lab", "up-4711"))
     action = argparse.Action([], "name", metavar="NAME")
-    assert list(completion.values(["testbed", "exec", ""], action, "", argparse.Namespace())) == ["lab", "up-4711"]
+    assert list(completion.values("exec", action, "", None)) == ["lab", "up-4711"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "tcsh"])
@@ -90,3 +91,8 @@ def test_bash_completes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         _python_argcomplete testbed --fau stream; echo "${{COMPREPLY[@]}}" """
     done = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=False)
     assert set(done.stdout.split()) >= {"--faults", "--fault-kind", "--fault-loss"}, done.stderr
+
+
+def test_every_place_that_words_come_from_exists() -> None:
+    places = {place for found in completion.WORDS.values() for place in found if ":" in place}
+    assert len(places) > 8 and all(resolve_name(place) for place in places)
