@@ -12,6 +12,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import pytest
 
+from testbed.commands.command_list import COMMANDS
 from tests.helpers import chromium_pipe
 from tests.helpers.paths import ROOT
 
@@ -90,6 +91,18 @@ def test_the_search_leads_a_newcomer_to_the_page(site: Path) -> None:
             browser.open(f"{(site / 'search.html').as_uri()}?q={quote(asked)}", width=1200)
             led[asked] = browser.evaluate(FIRST_ANSWER).partition(".html")[0]
     assert len(rows) >= 10 and led == dict(rows)
+
+
+def test_every_command_has_a_manual_page(tmp_path: Path) -> None:
+    pytest.importorskip("myst_parser", reason="the extra docs is not installed")
+    words = [sys.executable, "-m", "sphinx", "-q", "-b", "man", "-t", "man", str(DOCS), str(tmp_path)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0 and {path.name for path in tmp_path.iterdir() if path.is_file()} == {
+        "testbed.1",
+        *(f"testbed-{name}.1" for name in COMMANDS),
+    }
+    assert "\\-\\-fault\\-kind" in (tmp_path / "testbed-stream.1").read_text()
+    assert "exit code" in (tmp_path / "testbed.1").read_text()
 
 
 def test_a_page_that_is_in_no_list_or_a_lost_link_fails_the_build(tmp_path: Path) -> None:
