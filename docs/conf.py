@@ -27,6 +27,7 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 suppress_warnings = ["myst.header", "misc.highlighting_failure"]
 html_theme = "furo"
 html_static_path = ["_static"]
+html_favicon = "_static/icon.svg"
 html_css_files = ["site.css"]
 html_title = f"{project} {release}"
 html_show_sphinx = False
