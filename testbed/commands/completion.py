@@ -43,7 +43,7 @@ def values(command: str, action: argparse.Action, prefix: str, parsed_args: obje
         found += words() if callable(words) else words
     if kind == "NETWORK" and prefix.startswith("topohub:"):
         found = [f"topohub:{key}" for key in resolve_name("topologies.files.formats:topohub_keys")()]
-    if kind == "NODE" and (network := getattr(parsed_args, "network", None)) is not None:
+    if kind == "NODE" and ".py:" not in (network := getattr(parsed_args, "network", None) or ".py:"):  # runs nothing
         found = [node.id for node in resolve_name("topologies:load_network")(network).nodes]
     if kind in ("DIR", "RUN") and command in ("report", "compare"):
         found = [str(path.parent) for path in Path().glob("results/*/*/manifest.json")]

@@ -41,6 +41,7 @@ def offered(line: str, folder: Path, shell: str = "bash") -> list[str]:
         ("testbed stream swiss-t1 --fau", {"--faults", "--fault-kind"}, {"--from"}),
         ("testbed stream ", {"swiss-t1", "manet", "net.json"}, {"capillary"}),
         ("testbed stream net.json --from ", {"a", "b"}, {"s1"}),
+        ("testbed stream lab.py:mytopo --from ", {""}, {"s1"}),
         ("testbed route swiss-t1 --routing ", {"capillary", "smore:K"}, {"balanced", "ft-drb"}),
         ("testbed bulk swiss-t1 --routing ", {"balanced", "up-down"}, {"capillary"}),
         ("testbed demands swiss-t1 --routing ", {"capillary", "max-min"}, {"balanced"}),
