@@ -68,10 +68,11 @@ lint:  ## set up, then ruff, mypy (strict), import-linter; shellcheck where inst
 	@$(TESTBED_VENV)/bin/lint-imports
 	@if command -v shellcheck >/dev/null; then shellcheck vagrant/provision.sh .ci/run; else echo "shellcheck is not installed: scripts not checked"; fi
 
-docs:  ## set up, then the site of all pages in build/docs; a warning or a link that leads nowhere is an error
+docs:  ## set up, then the site of all pages in build/docs (a warning or a link that leads nowhere is an error), and `man testbed`
 	@vagrant/provision.sh --extras docs
 	@$(PYTHON) -m sphinx -W --keep-going -q -b html docs build/docs
-	@echo "build/docs/index.html"
+	@$(PYTHON) -m sphinx -q -b man -t man -d build/man docs $(TESTBED_VENV)/share/man/man1
+	@echo "build/docs/index.html; man testbed, where $(TESTBED_VENV)/bin is on the PATH"
 
 mutants:  ## set up, then mutation tests: does a mistake in the code break a test? (ARGS='--package fec --most 60')
 	@vagrant/provision.sh --extras test,mutants

@@ -27,11 +27,22 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 suppress_warnings = ["myst.header", "misc.highlighting_failure"]
 html_theme = "furo"
 html_static_path = ["_static"]
+html_favicon = "_static/icon.svg"
 html_css_files = ["site.css"]
 html_title = f"{project} {release}"
 html_show_sphinx = False
 html_show_copyright = False
 html_copy_source = False
+html_search_scorer = str(Path(__file__).resolve().parent / "search_scorer.js")
+man_pages = [("reference/commands", "testbed", "a testbed for parallel communications", author, 1)]
+man_pages += [
+    (f"reference/commands/{name}", f"testbed-{name}", one.summary, author, 1)
+    for name, one in generated.COMMANDS.items()
+]
+if tags.has("man"):  # type: ignore[name-defined]  # noqa: F821 - of Sphinx: the manual pages are those of commands alone
+    others = ("dev", "explanation", "howto", "measurements", "replication", "tutorial", "workloads", "reference/[!c]*")
+    exclude_patterns += others
+    suppress_warnings += ["toc", "myst.xref_missing"]
 autodoc_typehints = "description"
 autodoc_member_order = "bysource"
 default_role = "literal"
@@ -39,6 +50,7 @@ highlight_language = "none"
 smartquotes = False
 nitpicky = False
 
+ANY_LINK = re.compile(r"\[([^\]`]+)\]\([^)]+\)")
 FOLDER_LINK = re.compile(r"\[([^\]]+)\]\((\.\./[^)#]+)\)")
 
 
@@ -52,9 +64,17 @@ def complete(app, docname, source):  # type: ignore[no-untyped-def]
         return f"{found[1]} (folder `{place.name}` of the repository)" if place.is_dir() else found[0]
 
     source[0] = FOLDER_LINK.sub(named, generated.filled(source[0]))
+    if app.tags.has("man"):
+        source[0] = ANY_LINK.sub(r"\1", source[0])
+
+
+def publish(app, _):  # type: ignore[no-untyped-def]
+    """The schemas, beside the site's pages."""
+    if app.builder.format == "html":
+        generated.publish_schemas(Path(app.outdir) / "_static" / "schemas")
 
 
 def setup(app):  # type: ignore[no-untyped-def]
     """Hooks of this site."""
     app.connect("source-read", complete)
-    app.connect("build-finished", lambda app, _: generated.publish_schemas(Path(app.outdir) / "_static" / "schemas"))
+    app.connect("build-finished", publish)

@@ -258,7 +258,7 @@ def _overview(entry: Entry, run: StoredRun) -> tuple[str, ...]:
 
 def _study(entry: Entry, run: StoredRun) -> str:
     lines = [f"### {_text(entry.heading)}: {run.state.replace('-', ' ')}", ""]
-    lines += [f"{_text(entry.answers)}. `{command_of(run)}`; {'; '.join(facts_of(run))}.", ""]
+    lines += [f"{_text(entry.answers)}. {'; '.join(facts_of(run))}.", ""]
     deviations = run.manifest.study.get("deviations") or []
     if deviations:
         lines += [*(f"- Differs from the document: {_text(words)}" for words in deviations), ""]

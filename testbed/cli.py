@@ -9,6 +9,7 @@ from testbed.commands import early  # noqa: F401 - before everything that takes 
 import argparse
 import gc
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -51,13 +52,17 @@ def outline_parser() -> OneLineParser:
     return parser
 
 
+def _parser_of(chosen: str | None) -> OneLineParser:
+    return build_parser(chosen) if chosen in COMMANDS else outline_parser()
+
+
 def _outer_parser() -> tuple[OneLineParser, argparse._SubParsersAction[OneLineParser]]:
     parser = OneLineParser(prog="testbed", description="A testbed for parallel communications.")
     parser.add_argument("-V", "--version", action=_Version, nargs=0, help="show program's version number and exit")
     parser.add_argument(
         "--print-completion",
         action=_Completion,
-        choices=("bash", "zsh", "tcsh"),
+        choices=("bash", "zsh", "fish", "tcsh"),
         help="print what completes testbed's words in that shell; docs/reference/commands.md says where to put it",
     )
     subparsers = parser.add_subparsers(
@@ -85,30 +90,25 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    """Parse and run, with a sign of life on a terminal. ``help COMMAND`` is ``COMMAND --help``."""
-    if words[:1] == ["help"]:
-        words = [*words[1:2], "--help"]
+    """Parse and run, with a sign of life on a terminal. ``help COMMAND`` is ``COMMAND --help``, no word ``--help``;
+    argparse ends the program after that and after bad input, which is an exit code here."""
+    if "_ARGCOMPLETE" in os.environ:
+        from testbed.commands.completion import complete
+
+        complete(_parser_of)
+    words = [*words[1:2], "--help"] if words[:1] == ["help"] else words or ["--help"]
     chosen = next((w for w in words if not w.startswith("-")), None)
     with heartbeat(chosen), notes_on_stderr():
-        return _run_chosen(chosen, words)
-
-
-def _run_chosen(chosen: str | None, words: list[str]) -> int:
-    """argparse ends the program after --help and bad input, which is an exit code here."""
-    try:
-        parser = build_parser(chosen) if chosen in COMMANDS else outline_parser()
-        if not words:
-            parser.print_help()
-            return 0
-        args = parser.parse_args(words)
-        refuse_meaningless(args)
-        if words == sys.argv[1:] and hasattr(args, "enter"):
-            args.enter(args)
-        announce_compilation()
-        found = args.run(args)
-        return found.given(args) if isinstance(found, Answer) else int(found)
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+        try:
+            args = _parser_of(chosen).parse_args(words)
+            refuse_meaningless(args)
+            if words == sys.argv[1:] and hasattr(args, "enter"):
+                args.enter(args)
+            announce_compilation()
+            found = args.run(args)
+            return found.given(args) if isinstance(found, Answer) else int(found)
+        except SystemExit as end:
+            return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
 
 
 class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]  # generic in its stub alone
@@ -123,12 +123,12 @@ class _Commands(argparse._SubParsersAction):  # type: ignore[type-arg]  # generi
 
 
 class _Completion(argparse.Action):
-    """Prints a shell's completion of all commands and options, and ends."""
+    """Prints what makes a shell ask the command for completions, and ends."""
 
     def __call__(self, parser: argparse.ArgumentParser, _: object, values: object, *__: object) -> None:
-        import shtab
+        import argcomplete
 
-        print(shtab.complete(build_parser(None), shell=str(values)))
+        print(argcomplete.shellcode(["testbed"], shell=str(values)))
         parser.exit(0)
 
 

@@ -26,7 +26,7 @@ EXTRA_OF = {
     "ortools": "schedulers",
     "matplotlib": "figures",
     "mpl_toolkits": "figures",
-    "shtab": "completion",
+    "argcomplete": "completion",
     "raptorq": "codes",
     "topohub": "networks",
     "yaml": "networks",

@@ -16,6 +16,7 @@ RUNS = {
     "route": ["swiss-t1", "--from", "s1", "--to", "s6"],
     "ror": ["swiss-t1", "--from", "s1", "--to", "s6"],
     "demands": ["ring:4", "--routing", "single"],
+    "allocate": ["swiss-t1", "--nodes", "2"],
     "schedule": ["two-switch", "--scheduling", "round-robin"],
     "wavelengths": ["ring:5", "--wavelengths", "2", "--scheduling", "first-fit", "--fabric", "simulator"],
 }

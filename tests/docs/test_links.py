@@ -29,6 +29,7 @@ MODULE = re.compile(rf"(?<![\w./-])(?:{'|'.join(PACKAGES)})(?:\.\w+)+")
 COMMAND = re.compile(r"(?:^|[\s`$(])testbed ([a-z]+)\b([^`\n]*)")
 STUDY = re.compile(
     r"testbed experiment run (\w+)|the stud(?:y|ies) `(\w+)`(?:(?:, | and )`(\w+)`)*|`([a-z]+_\w+) --quick"
+    r"|\(`([a-z]+_\w+)`[^()`]*\*\*(?:passed|failed|cannot tell)\*\*"
 )
 PAGE_IN_CODE = re.compile(r"docs/[\w/]+\.md")
 

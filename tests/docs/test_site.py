@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import pytest
 
+from testbed.commands.command_list import COMMANDS
+from tests.helpers import chromium_pipe
 from tests.helpers.paths import ROOT
 
 DOCS = ROOT / "docs"
+FIRST_ANSWER = """
+(async () => {
+  for (let i = 0; i < 400 && !/found|not match/.test(document.querySelector('.search-summary')?.innerText); i++)
+    await new Promise(done => setTimeout(done, 50));
+  return document.querySelector('#search-results li > a')?.getAttribute('href') ?? 'nothing';
+})()
+"""
 
 
 class Links(HTMLParser):
@@ -65,6 +76,33 @@ def test_links_between_pages_lead_to_a_place_that_is_there(site: Path) -> None:
             if not place.exists() or (known and parts.fragment and unquote(parts.fragment) not in known.ids):
                 lost.append(f"{page.relative_to(site)}: {target}")
     assert len(parsed) > 30 and not lost, lost[:20]
+
+
+def test_the_search_leads_a_newcomer_to_the_page(site: Path) -> None:
+    """As the table of docs/dev/search.md says, in a browser."""
+    program = chromium_pipe.find_chromium()
+    if program is None:
+        assert os.environ.get("TESTBED_REQUIRE_CHROMIUM") != "1", "no Chromium on this machine; install chromium"
+        pytest.skip("no Chromium on this machine; install chromium")
+    rows = re.findall(r"^\| ([^|]+) \| ([\w/]+) \| [^|]+ \|$", (DOCS / "dev/search.md").read_text(), re.MULTILINE)
+    led = {}
+    with chromium_pipe.Browser(program) as browser:
+        for asked, _ in rows:
+            browser.open(f"{(site / 'search.html').as_uri()}?q={quote(asked)}", width=1200)
+            led[asked] = browser.evaluate(FIRST_ANSWER).partition(".html")[0]
+    assert len(rows) >= 10 and led == dict(rows)
+
+
+def test_every_command_has_a_manual_page(tmp_path: Path) -> None:
+    pytest.importorskip("myst_parser", reason="the extra docs is not installed")
+    words = [sys.executable, "-m", "sphinx", "-q", "-b", "man", "-t", "man", str(DOCS), str(tmp_path)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0 and {path.name for path in tmp_path.iterdir() if path.is_file()} == {
+        "testbed.1",
+        *(f"testbed-{name}.1" for name in COMMANDS),
+    }
+    assert "\\-\\-fault\\-kind" in (tmp_path / "testbed-stream.1").read_text()
+    assert "exit code" in (tmp_path / "testbed.1").read_text()
 
 
 def test_a_page_that_is_in_no_list_or_a_lost_link_fails_the_build(tmp_path: Path) -> None:

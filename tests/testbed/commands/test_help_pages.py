@@ -1,11 +1,10 @@
-"""Help pages: options by subject, an example each that is a command; completion of the shell; mistakes name their own
+"""Help pages: options by subject, an example each that is a command; mistakes name their own
 help page."""
 
 from __future__ import annotations
 
 import argparse
 import shlex
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -70,22 +69,6 @@ def test_a_long_page_has_headings_and_a_usage_of_a_few_lines() -> None:
     assert all(f"\n{heading}:\n" in page for heading in GROUPS)
     usage = page.split("\n\n")[0]
     assert "--from NODE --to NODE" in usage and usage.count("\n") < 3
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
-def test_completion_knows_every_command_and_its_options(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--print-completion", shell]) == 0
-    script = capsys.readouterr().out
-    assert all(name in script for name in COMMANDS)
-    assert "--stripe-unit" in script if shell != "tcsh" else "stripe-unit" in script
-
-
-def test_completion_in_bash_completes(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["--print-completion", "bash"])
-    script = capsys.readouterr().out
-    asked = 'COMP_WORDS=(testbed stream --fau); COMP_CWORD=2; _shtab_testbed; echo "${COMPREPLY[@]}"'
-    done = subprocess.run(["bash", "-c", f"{script}\n{asked}"], capture_output=True, text=True, check=False)
-    assert set(done.stdout.split()) >= {"--faults", "--fault-kind", "--fault-loss"}
 
 
 @pytest.mark.parametrize(
