@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.api.run_result import AnyResult, RunResult, as_frame
+from testbed.api.run_result import RunResult, as_frame
 from testbed.errors import require_type
 from testbed.model.run_records import Manifest
 from testbed.report.comparison import Comparison, compared
@@ -16,6 +16,8 @@ from testbed.results.run_folder import write_below
 
 if TYPE_CHECKING:
     import pandas
+
+    from testbed.api.runs import AnyResult
 
 
 class RunComparison(Comparison):

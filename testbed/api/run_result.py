@@ -13,7 +13,7 @@ from testbed.extras import pip_command
 from testbed.model.json_values import with_aliases
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Verdict
-from testbed.model.workload import Judgement, Row, Work, Workload
+from testbed.model.workload import Judgement, Row, Workload
 from topologies.text.json_types import Json
 from topologies.text.shown import Shown
 
@@ -97,10 +97,6 @@ def as_frame(rows: Iterable[Row]) -> pandas.DataFrame:
     return pandas.DataFrame([dict(row) for row in rows])
 
 
-AnyResult = RunResult[Any, Any]
-"""One of any workload."""
-
-
 def result_of(workload: Workload[P, M], plan: P, fabric: str, measured: M, results: Path | None) -> RunResult[P, M]:
     """The run that measured this, judged, and kept below ``results`` (None: not kept)."""
     judged = workload.judge(plan, measured)
@@ -117,7 +113,9 @@ def result_of(workload: Workload[P, M], plan: P, fabric: str, measured: M, resul
     return result
 
 
-def keeping(workload: Work, name: str, results: Path, manifest: Callable[[], Manifest]) -> AbstractContextManager[Keep]:
+def keeping(
+    workload: Workload[Any, Any], name: str, results: Path, manifest: Callable[[], Manifest]
+) -> AbstractContextManager[Keep]:
     """What keeps a run: as the workload says, else its rows, its figures, verdict and page."""
     if workload.keeps is not None:
         return workload.keeps(results, name, manifest())
@@ -125,7 +123,9 @@ def keeping(workload: Work, name: str, results: Path, manifest: Callable[[], Man
 
 
 @contextmanager
-def _keeping_rows(workload: Work, name: str, results: Path, manifest: Callable[[], Manifest]) -> Iterator[Keep]:
+def _keeping_rows(
+    workload: Workload[Any, Any], name: str, results: Path, manifest: Callable[[], Manifest]
+) -> Iterator[Keep]:
     def keep(found: Judgement) -> Path:
         from testbed.live.adapters.feed import record_page_path
         from testbed.report.drawing.svg_figures import rendered

@@ -3,13 +3,15 @@
 from pathlib import Path
 from typing import Any, Literal
 
-from testbed.api.run_result import AnyResult, result_of
+from testbed.api.run_result import RunResult, result_of
 from testbed.api.workloads.registry import workload_of
 from testbed.errors import InputError
 from testbed.model.progress import ReportProgress
 from testbed.model.workload import How, Work
 
 Fabric = Literal["emulation", "simulator"]
+AnyResult = RunResult[Any, Any]
+"""A run of any workload."""
 
 
 def run(

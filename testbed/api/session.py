@@ -24,7 +24,7 @@ from topologies.text.shown import Shown
 
 if TYPE_CHECKING:
     from testbed.api.emulated.sandbox_client import SandboxProcess
-    from testbed.api.run_result import AnyResult
+    from testbed.api.runs import AnyResult
     from testbed.api.tunnel import Tunnel
     from testbed.bulk.measurements import LinkCount
     from testbed.bulk.plan import BulkPlan, Switching

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -10,7 +11,7 @@ class Answer:
     """``document``: what ``--json`` prints, with its keys of 0.2 (``former``: key -> present one); ``show`` prints the
     rest; ``exit_code``: the command's."""
 
-    document: Mapping[str, object]
+    document: Mapping[str, Any]
     show: Callable[[], object]
     exit_code: int = 0
     former: Mapping[str, str] = field(default_factory=dict)

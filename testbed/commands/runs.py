@@ -6,9 +6,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from testbed.commands.answer import Answer
 from testbed.commands.arguments import JsonOptions, LiveOptions, ResultsOptions, add_options
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from testbed.model.run_records import Manifest
     from testbed.model.verdict import Verdict
     from testbed.stream.run_in_turn import Titled
-    from topologies.text.json_types import JsonObject
+
+Row = Mapping[str, Any]
 
 
 def add_run_options(parser: argparse.ArgumentParser, *, seeded: str = "everything random") -> None:
@@ -75,7 +76,7 @@ def run_streams(
 
     judged, directory = run_in_turn(streams, fabric, args.results, name, manifest)
     verdict, sessions = judged.verdict, [part.document for part in judged.parts]
-    document: JsonObject = {**said, "fabric": fabric, "sessions": sessions, "streams": sessions}
+    document: dict[str, Any] = {**said, "fabric": fabric, "sessions": sessions, "streams": sessions}
     document |= {"verdict": verdict.to_json(), "results": str(directory)}
     return Answer(document, lambda: show_closing(closing_words(judged), verdict, directory), verdict.exit_code)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -37,7 +38,6 @@ from testbed.model.options.option import RUNNING, Option, options, options_of, r
 from testbed.model.verdict import repeated
 from testbed.model.workload import Carry, How, Judgement, Workload
 from testbed.report.streams import complain
-from topologies.text.json_types import Json
 
 Work = Workload[Any, Any]
 
@@ -98,7 +98,7 @@ def run(name: str, workload: Work, args: argparse.Namespace) -> int:
     """Plan, choose the fabric, run, judge, keep; the verdict's exit code. Bad input is refused before anything is
     built."""
     assert workload.options is not None and workload.build is not None
-    requested: object = read_options(args, workload.options)
+    requested: Any = read_options(args, workload.options)
     plan = workload.build(requested)
     plans = [plan, *(workload.variants(requested, plan) if workload.variants is not None else ())]
     own = None if workload.run_options is None else read_options(args, workload.run_options)
@@ -181,7 +181,7 @@ def _report(args: argparse.Namespace, workload: Work, found: Judgement, director
     return found.verdict.exit_code
 
 
-def _show(args: argparse.Namespace, workload: Work, document: Json) -> None:
+def _show(args: argparse.Namespace, workload: Work, document: Mapping[str, Any]) -> None:
     """The document as JSON, or the lines that a terminal is shown of it."""
     if args.json:
         print(json.dumps(with_aliases(document, workload.former_keys)))

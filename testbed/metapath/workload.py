@@ -1,20 +1,19 @@
 """A plain stream, without a code, whose routing answers failures: FT-DRB, one path, or a route that is computed
 again."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import Any
 
-from testbed.live.events import RunView
 from testbed.metapath.options import MetapathPlanOptions
 from testbed.metapath.plan import MetapathPlan, MetapathRun
 from testbed.model.options.planner import planner
 from testbed.model.workload import Workload, lazily
-from topologies.text.json_types import Json
 
 _BUILD: Callable[[MetapathPlanOptions], MetapathPlan] = lazily("testbed.metapath.planning:build_metapath")
 
 
-def _view(plan: MetapathPlan) -> tuple[str, Callable[[], RunView]]:
+def _view(plan: MetapathPlan) -> tuple[str, Callable[[], Any]]:
     """Every link may come to carry the stream: all are drawn alike."""
     from testbed.live.run_views import network_view
 
@@ -24,7 +23,7 @@ def _view(plan: MetapathPlan) -> tuple[str, Callable[[], RunView]]:
     return title, partial(network_view, title, plan.network, loads, plan.faults, share="stream", **more)
 
 
-def _shown(document: Json) -> Iterator[str]:
+def _shown(document: Mapping[str, Any]) -> Iterator[str]:
     yield (
         "link            fault       lost  of  noticed ms  reconfigured ms  returned ms  latency ms before/during/after"
     )

@@ -24,7 +24,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Generic, Self, TypeVar
+from typing import IO, Any, Self
 
 from testbed.errors import InputError
 from testbed.model.json_values import parse_json
@@ -55,7 +55,6 @@ from topologies.text.json_types import Json
 
 UNFINISHED = ".unfinished"
 MAX_TRIES = 10_000
-S = TypeVar("S")
 DAMAGED = "the run is damaged, run it again"
 
 
@@ -118,7 +117,7 @@ class ResultStore:
         raise InputError(f"results in {parent}: {MAX_TRIES} runs named {stem}; remove some")
 
 
-class RunDraft(Generic[S]):
+class RunDraft:
     """A run being written to ``draft``, line by line, until it is given its name; left before that it stays behind as
     unfinished.
 
@@ -133,7 +132,7 @@ class RunDraft(Generic[S]):
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(f"{self.draft}: another process is writing it; wait for it or stop it") from None
-        self._stored: list[S] = []
+        self._stored: list[Any] = []
         self._finished = False
         self._earlier_s, self._began_s = manifest.seconds or 0.0, time.monotonic()
 
@@ -158,7 +157,7 @@ class RunDraft(Generic[S]):
         """The manifest with the seconds that all parts took so far; of a part that was killed, up to its last line."""
         return replace(self.manifest, seconds=round(self._earlier_s + time.monotonic() - self._began_s, 3))
 
-    def _append(self, stored: S, document: Json) -> None:
+    def _append(self, stored: Any, document: Json) -> None:
         """One line more; it is on its way to the disk when this returns."""
         self._stored.append(stored)
         self._file.write(json_line(document))
@@ -174,7 +173,7 @@ class RunDraft(Generic[S]):
         return self.place
 
 
-class OpenRun(RunDraft[Record]):
+class OpenRun(RunDraft):
     """Streams being run: the records of their sessions. Leave it by ``finish``."""
 
     def __init__(self, place: Path, manifest: Manifest) -> None:

@@ -40,7 +40,7 @@ def is_study(directory: Path) -> bool:
     return existing(directory, POINTS, MANIFEST) is not None
 
 
-class StudyRun(RunDraft[Row]):
+class StudyRun(RunDraft):
     """One study being measured. ``rows`` are the points that are there already; leave it by ``finish``. ``draft`` is
     where it is written until then.
 

@@ -4,13 +4,13 @@ time, NAC's moves, and a deadlock as the cycle that it is.
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from testbed.model.studies import grouped
 from testbed.report.drawing.charts import Figure, draw_lines, panels
-from topologies.text.json_types import Json
 
-Row = Json
+Row = Mapping[str, Any]
 ENOUGH_SEEDS = 3
 """So many values have an interval that is worth drawing."""
 SATURATED = 3.0
@@ -81,8 +81,11 @@ def _over_load(rows: Sequence[Row], words: str, value: Callable[[Row], float | N
 def saturation_load(rows: Sequence[Row]) -> float | None:
     """The least load at which mean latency is above three times that of the lowest load; None where no load is that
     high."""
-    done = [row for row in rows if row["mean_latency_s"] is not None and not row["deadlocked"]]
-    means = {load: statistics.fmean(of) for load, of in sorted(grouped(done, "load", "mean_latency_s").items())}
+    latency: dict[float, list[float]] = {}
+    for row in rows:
+        if row["mean_latency_s"] is not None and not row["deadlocked"]:
+            latency.setdefault(row["load"], []).append(row["mean_latency_s"])
+    means = {load: statistics.fmean(latency[load]) for load in sorted(latency)}
     lowest = next(iter(means.values()), 0.0)
     return next((load for load, mean in means.items() if mean > SATURATED * lowest), None)
 

@@ -1,15 +1,15 @@
 """Figures of one striped-file run, drawn from its document alone: throughput of every operation next to what was
 predicted."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from testbed.report.drawing.charts import BELOW, Figure, chart
-from topologies.text.json_types import Json, JsonObject
+from testbed.report.drawing.charts import BELOW, chart
 
-Row = Json
+Row = Mapping[str, Any]
 
 
-def striping_figures(rows: Sequence[Row]) -> JsonObject:
+def striping_figures(rows: Sequence[Row]) -> dict[str, Any]:
     """Figure name -> matplotlib figure, for the one row of a run."""
     (found,) = rows
     ended = [record for record in found["operations"] if not record["errors"]]
@@ -19,7 +19,7 @@ def striping_figures(rows: Sequence[Row]) -> JsonObject:
     return drawn
 
 
-def _faults(found: Row) -> Figure:
+def _faults(found: Row) -> Any:
     """The operation under faults from its start to its end, and next to it what was cut or killed when."""
     record = next((one for one in found["operations"] if one["faulty"]), found["operations"][-1])
     outcome = "failed" if record["errors"] else "verified" if record["verified"] else "wrong"
@@ -48,7 +48,7 @@ def _faults(found: Row) -> Figure:
     return figure
 
 
-def _throughput(found: Row, ended: list[Row]) -> Figure:
+def _throughput(found: Row, ended: list[Row]) -> Any:
     title = (
         f"{found['compute_nodes']} compute and {found['io_nodes']} I/O nodes, stripe unit {found['stripe_unit']} bytes,"
         f" {found['switching']} switching, schedule {found['schedule']}"

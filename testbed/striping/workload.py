@@ -2,12 +2,12 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from testbed.errors import InputError
-from testbed.live.events import RunView
 from testbed.machines.machines_request import MachinesRequest
 from testbed.model.options.planner import planner
 from testbed.model.progress import ReportProgress
@@ -15,7 +15,6 @@ from testbed.model.workload import How, Workload, lazily
 from testbed.striping.measurements import StripingMeasurements
 from testbed.striping.options import StripingOptions, StripingRunOptions
 from testbed.striping.plan import StripingPlan
-from topologies.text.json_types import Json
 
 DESCRIPTION = (
     "All compute nodes together write or read one file that is striped over the I/O nodes, through the network's links."
@@ -95,7 +94,7 @@ def _claim(root: Path, plan: StripingPlan) -> None:
         raise InputError(f"--subfile-dir {root}: {error.strerror}; choose a directory that can be written") from None
 
 
-def _view(plan: StripingPlan) -> tuple[str, Callable[[], RunView]]:
+def _view(plan: StripingPlan) -> tuple[str, Callable[[], Any]]:
     from testbed.live.run_views import network_view
 
     title = f"{plan.network.name}: striped file over {plan.options.io_nodes} I/O nodes"
@@ -103,7 +102,7 @@ def _view(plan: StripingPlan) -> tuple[str, Callable[[], RunView]]:
     return "striped file", view
 
 
-def _shown(document: Json) -> Iterator[str]:
+def _shown(document: Mapping[str, Any]) -> Iterator[str]:
     yield (
         f"{document['network']}: {document['file_size'] / 1e6:g} MB in stripe units of {document['stripe_unit']} bytes,"
         f" {document['compute_nodes']} compute and {document['io_nodes']} I/O nodes, {document['access']} access, "

@@ -2,18 +2,17 @@
 them."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import Any
 
 from testbed.errors import InputError
-from testbed.live.events import RunView
 from testbed.model.options.planner import planner
 from testbed.model.progress import ReportProgress
 from testbed.model.workload import How, Workload, lazily
 from testbed.report.column_units import aligned
 from testbed.wavelengths.options import ProbeOptions, WavelengthOptions
 from testbed.wavelengths.plan import RoundMeasurements, WavelengthPlan
-from topologies.text.json_types import Json
 
 DESCRIPTION = (
     "Light a path for every pair, in as few rounds as can be: wavelength assignment as liquid scheduling. With wsxc "
@@ -48,14 +47,14 @@ def _carry(plan: WavelengthPlan, how: How, report_progress: ReportProgress | Non
     )
 
 
-def _view(plan: WavelengthPlan) -> tuple[str, Callable[[], RunView]]:
+def _view(plan: WavelengthPlan) -> tuple[str, Callable[[], Any]]:
     from testbed.live.run_views import network_view
 
     title = f"{plan.network.name}: {len(plan.rounds)} rounds of {plan.wavelengths} wavelengths, {plan.method}"
     return "wavelengths", partial(network_view, title, plan.network, {})
 
 
-def _shown(document: Json) -> Iterator[str]:
+def _shown(document: Mapping[str, Any]) -> Iterator[str]:
     frames = "" if document["frames"] is None else f", {document['frames']} frames"
     proved = "optimal" if document["optimal"] else f"at least {document['bound']} are needed"
     yield (

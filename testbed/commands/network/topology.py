@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
+from typing import Any
 
 from testbed.commands.answer import Answer
 from testbed.errors import InputError
@@ -16,7 +17,6 @@ from topologies.errors import nearest
 from topologies.impairments import to_text
 from topologies.network import Link, Network, Node, reverse_of
 from topologies.routing_relations import switch_neighbours
-from topologies.text.json_types import JsonObject
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +62,7 @@ def run_list(args: argparse.Namespace) -> Answer:
     return Answer({"networks": families}, partial(_print_families, families))
 
 
-def _print_families(families: list[JsonObject]) -> None:
+def _print_families(families: list[dict[str, Any]]) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -88,7 +88,7 @@ def _print_families(families: list[JsonObject]) -> None:
     )
 
 
-def catalogue_document() -> list[JsonObject]:
+def catalogue_document() -> list[dict[str, Any]]:
     """The catalogue as JSON values."""
     return [
         {

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from testbed.commands.answer import Answer
 from testbed.commands.arguments import add_options, adder, read_options
@@ -17,11 +17,8 @@ from testbed.model.options.option import ENDS, ROUTED, RUN, SENT, Only
 from testbed.report.column_units import seconds_in_words
 from testbed.report.progress_bar import spinner
 from testbed.routing.redundancy.coding import Coding, RatedCoding
-from topologies.text.json_types import JsonObject
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
     from testbed.routing.demands.matrix import DemandMatrix
     from testbed.routing.demands.routed_demands import RoutedDemands
     from topologies.network import Network
@@ -139,18 +136,19 @@ def read_matrix(network: Network, args: argparse.Namespace) -> DemandMatrix:
 
 def demands_document(
     matrix: DemandMatrix, methods: Sequence[str], coding: Coding, args: argparse.Namespace
-) -> JsonObject:
+) -> dict[str, Any]:
     """The object of ``testbed demands --json``."""
-    from testbed.routing.demands.methods import timed_routings
+    from testbed.routing.demands.methods import route_demands
     from testbed.routing.demands.redundancy import unavoidable_links
     from testbed.routing.demands.routed_demands import checked
 
-    every = list(dict.fromkeys(("optimum", "capillary", *methods)))
-    found = {name: (routed, s) for name, routed, s in timed_routings(matrix, every, args.seed, time.perf_counter)}
-    optimum, forced = found["optimum"][0], unavoidable_links(found["capillary"][0])
+    optimum, seconds = _timed(lambda: route_demands(matrix, "optimum"))
+    capillary, capillary_s = _timed(lambda: route_demands(matrix, "capillary"))
+    forced = unavoidable_links(capillary)
+    known = {"optimum": (optimum, seconds), "capillary": (capillary, capillary_s)}
     rated = []
     for method in methods:
-        routed, taken = found[method]
+        routed, taken = known.get(method) or _timed(partial(route_demands, matrix, method, args.seed))
         rated.append(_rated(routed, method, taken, optimum, (coding, forced)) | _link_list(routed, args.links))
     best = checked(optimum)
     return {
@@ -171,9 +169,14 @@ def demands_document(
     }
 
 
+def _timed(action: Callable[[], RoutedDemands]) -> tuple[RoutedDemands, float]:
+    began = time.perf_counter()
+    return action(), time.perf_counter() - began
+
+
 def _rated(
-    routed: RoutedDemands, method: str, seconds: float, optimum: RoutedDemands, rating: tuple[Coding, csr_array]
-) -> JsonObject:
+    routed: RoutedDemands, method: str, seconds: float, optimum: RoutedDemands, rating: tuple[Coding, Any]
+) -> dict[str, Any]:
     from testbed.routing.demands.redundancy import total_ror
     from testbed.routing.demands.routed_demands import checked, fair_rates
 
@@ -195,7 +198,7 @@ def _rated(
     }
 
 
-def _link_list(routed: RoutedDemands, required: bool) -> JsonObject:
+def _link_list(routed: RoutedDemands, required: bool) -> dict[str, Any]:
     if not required:
         return {}
     from topologies.network import link_fields
@@ -204,7 +207,7 @@ def _link_list(routed: RoutedDemands, required: bool) -> JsonObject:
     return {"links": [link_fields(link.id) | {"load_bps": load, "utilisation": used} for link, load, used in rows]}
 
 
-def _print_tables(document: JsonObject) -> None:
+def _print_tables(document: dict[str, Any]) -> None:
     from testbed.report.terminal import Terminal
     from topologies.network import label_of
 

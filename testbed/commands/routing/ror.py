@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from testbed.commands.answer import Answer
 from testbed.commands.arguments import add_options, adder, read_options
@@ -14,7 +15,6 @@ from testbed.model.code_description import FORMER_KEYS, describe_coding
 from testbed.model.options import kinds
 from testbed.model.options.option import CODE, ENDS, FAULTS, ROUTED, RUN, Only
 from testbed.routing.redundancy.coding import Coding, RatedCoding
-from topologies.text.json_types import JsonObject
 
 if TYPE_CHECKING:
     from fec.redundancy.ror import LoadOverhead, RorBreakdown
@@ -105,18 +105,16 @@ def run(args: argparse.Namespace) -> Answer:
     for document in documents:
         if document["note"]:
             print(f"note: {document['method']}: {document['note']}", file=sys.stderr)
-    return Answer(
-        whole, lambda: list(map(_print_table, documents)), former=FORMER_KEYS | {"bound": "block_size_lower_bound"}
-    )
+    return Answer(whole, partial(_print_tables, documents), former=FORMER_KEYS | {"bound": "block_size_lower_bound"})
 
 
-def _document(route: SplitRoute, method: str, coding: Coding, args: argparse.Namespace) -> JsonObject:
+def _document(route: SplitRoute, method: str, coding: Coding, args: argparse.Namespace) -> dict[str, Any]:
     from testbed.routing.redundancy.route_ror import block_size_at_rest, named_rors, route_breakdown
     from topologies.network import link_fields
 
     terms = route_breakdown(route, coding)
     links = route.network.links
-    document: JsonObject = {
+    document: dict[str, Any] = {
         "network": route.network.name,
         "source": route.source,
         "sink": route.sink,
@@ -177,7 +175,7 @@ def _bound(term: LoadOverhead, coding: Coding) -> int | None:
     return max(at_rest, block_size_bound(float(term.load), coding.source_packets))
 
 
-def _failure(route: SplitRoute, names: list[str], coding: Coding) -> JsonObject:
+def _failure(route: SplitRoute, names: list[str], coding: Coding) -> dict[str, Any]:
     """Loss while these links are down, by both models, and the block size that answers it."""
     from fec.redundancy.block_size import fec_block_size
     from testbed.errors import InputError
@@ -200,7 +198,7 @@ def _failure(route: SplitRoute, names: list[str], coding: Coding) -> JsonObject:
     }
 
 
-def _overlap(route: SplitRoute, coding: Coding, args: argparse.Namespace) -> JsonObject:
+def _overlap(route: SplitRoute, coding: Coding, args: argparse.Namespace) -> dict[str, Any]:
     """Appendix G for the links of the route: how often failures overlap, and ROR with two at once."""
     from testbed.routing.redundancy import failures as rates
     from testbed.routing.redundancy.route_ror import pair_ror, route_ror
@@ -225,7 +223,12 @@ def _overlap(route: SplitRoute, coding: Coding, args: argparse.Namespace) -> Jso
     }
 
 
-def _print_table(document: JsonObject) -> None:
+def _print_tables(documents: list[dict[str, Any]]) -> None:
+    for document in documents:
+        _print_table(document)
+
+
+def _print_table(document: dict[str, Any]) -> None:
     from testbed.report.terminal import Terminal
     from topologies.network import label_of
 
@@ -242,8 +245,7 @@ def _print_table(document: JsonObject) -> None:
     console.print_table(("link", "load", "block size N", *least, "overhead"), rows, title)
     forced, order = document["infinite_links"], document["ror_label_order"]
     own = "" if order is None else f"; of this order of labels, in any phase of a block {order:.4f}"
-    carry = "carries" if len(forced) == 1 else "carry"
-    ror = f"infinite: {', '.join(forced)} {carry} the whole flow; of the other links " if forced else ""
+    ror = f"infinite: {_whole_flow(forced)}; of the other links " if forced else ""
     console.print(
         f"ROR by equation {'29' if document['large_blocks'] else '23'} {ror}{document['ror_eq23']:.4f}{own}   "
         f"({describe_coding(document)}; FEC_t {document['fec_tolerance']:.6g})",
@@ -255,3 +257,8 @@ def _print_table(document: JsonObject) -> None:
                 f"{k} {v:.6g}" if isinstance(v, float) else f"{k} {v}" for k, v in document[name].items()
             )
             console.print(f"{name}: {values}", soft_wrap=True)
+
+
+def _whole_flow(links: list[str]) -> str:
+    """A clause that names the links that carry the whole flow."""
+    return ", ".join(links) + (" carries" if len(links) == 1 else " carry") + " the whole flow"

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, SupportsFloat, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from testbed.commands.answer import Answer
 from testbed.commands.arguments import adder
 from testbed.commands.parsing import read_ends
 from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, ROUTED, RUN, Only
-from topologies.text.json_types import JsonObject
 
 if TYPE_CHECKING:
     from testbed.model.routes import SplitRoute
     from topologies.network import Network
 
-L = TypeVar("L", bound=SupportsFloat)
 DESCRIPTION = (
     "Compute what fraction of one flow each directed link carries. Methods: single, ecmp, disjoint-2, disjoint:k, "
     "disjoint-all, max-flow, min-cost, capillary, capillary:K (the first K layers, the rest over the fewest links), "
@@ -81,10 +80,10 @@ def run(args: argparse.Namespace) -> Answer:
             document["certificate"] = _certify(route)
     certified = all(one.get("certificate", {}).get("valid", True) for one in documents)
     whole = documents[0] if len(documents) == 1 else {"routes": documents}
-    return Answer(whole, lambda: list(map(_print_table, documents)), 0 if certified else 1)
+    return Answer(whole, partial(_print_tables, documents), 0 if certified else 1)
 
 
-def _float_documents(network: Network, pairs: Sequence[tuple[str, str]]) -> list[JsonObject]:
+def _float_documents(network: Network, pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
     """The objects of ``testbed route --float --json``, one a pair: loads in floats, no layers."""
     from testbed.routing.capillary.kernel import FloatRouter
 
@@ -97,7 +96,7 @@ def _float_documents(network: Network, pairs: Sequence[tuple[str, str]]) -> list
     return documents
 
 
-def route_document(route: SplitRoute, requested: str) -> JsonObject:
+def route_document(route: SplitRoute, requested: str) -> dict[str, Any]:
     """The JSON object of a route; ``asked`` is the method as the user named it.
 
     ``note`` is one line where the route is less than that: disjoint paths that do not exist. Otherwise None.
@@ -127,8 +126,8 @@ def route_document(route: SplitRoute, requested: str) -> JsonObject:
 
 
 def _link_rows(
-    network: Network, loads: Sequence[L], layers: Sequence[int], write: Callable[[L], str]
-) -> list[JsonObject]:
+    network: Network, loads: Sequence[Any], layers: Sequence[int], write: Callable[[Any], str]
+) -> list[dict[str, Any]]:
     """A row a loaded link; ``write`` gives the load as text."""
     from topologies.network import link_fields
 
@@ -138,7 +137,7 @@ def _link_rows(
         | {"load": write(load), "load_float": float(load)}
         | {"utilisation": float(load) * largest / link.capacity_bps, "layer": layer}
         for link, load, layer in zip(network.links, loads, layers, strict=True)
-        if float(load) > 0
+        if load > 0
     ]
 
 
@@ -150,7 +149,7 @@ def _shortfall(route: SplitRoute, requested: str) -> str | None:
     return None
 
 
-def _certify(route: SplitRoute) -> JsonObject:
+def _certify(route: SplitRoute) -> dict[str, Any]:
     """Full routes by their own certificate; K layers by the full route's, with which the K layers must agree."""
     from testbed.errors import InputError
     from testbed.routing import capillary_route
@@ -172,7 +171,12 @@ def _certify(route: SplitRoute) -> JsonObject:
     return {"valid": not violations, "levels": len(found.levels), "violations": violations}
 
 
-def _print_table(document: JsonObject) -> None:
+def _print_tables(documents: list[dict[str, Any]]) -> None:
+    for document in documents:
+        _print_table(document)
+
+
+def _print_table(document: dict[str, Any]) -> None:
     from testbed.report.terminal import Terminal
     from topologies.network import label_of
 
@@ -200,7 +204,7 @@ def _print_table(document: JsonObject) -> None:
             console.print(f"  {violation}", soft_wrap=True)
 
 
-def _exact(entry: JsonObject) -> str:
+def _exact(entry: dict[str, Any]) -> str:
     """The load as a fraction, as a number where that is long."""
     return str(entry["load"]) if len(entry["load"]) <= MAX_DIGITS else _short(entry["load_float"])
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from testbed.commands.answer import Answer
 from testbed.commands.arguments import add_options, adder
@@ -20,7 +20,6 @@ from testbed.model.options import kinds
 from testbed.model.options.option import ROUTED, RUN, SENT, Only
 from testbed.report.progress_bar import spinner
 from testbed.scheduling.options import SearchOptions
-from topologies.text.json_types import Json, JsonObject
 
 if TYPE_CHECKING:
     from testbed.model.schedule import Schedule
@@ -40,7 +39,7 @@ def check_extras(args: argparse.Namespace) -> None:
         raise InputError(f"--plot {args.draw}: there is no directory {args.draw.parent}; make it")
 
 
-def wormhole_document(traffic: Traffic, schedule: Schedule, remedy: str, seed: int) -> JsonObject:
+def wormhole_document(traffic: Traffic, schedule: Schedule, remedy: str, seed: int) -> dict[str, Any]:
     """The schedule carried hop by hop, with a barrier between its frames and without."""
     from testbed.scheduling.wormhole import run_wormhole
 
@@ -58,7 +57,7 @@ def wormhole_document(traffic: Traffic, schedule: Schedule, remedy: str, seed: i
     }
 
 
-def _run_document(traffic: Traffic, run: WormholeRun) -> JsonObject:
+def _run_document(traffic: Traffic, run: WormholeRun) -> dict[str, Any]:
     carried = sum(time is not None for time in run.finished)
     return {
         "frames": run.duration,
@@ -86,7 +85,7 @@ def draw(path: Path, traffic: Traffic, schedule: Schedule, network: str | None) 
     save_schedule(path, transfers, schedule.frames, found, title=title)
 
 
-def show_extras(document: Json) -> None:
+def show_extras(document: Mapping[str, Any]) -> None:
     """Lines for people."""
     if "flow_bound" in document:
         print(
@@ -105,8 +104,8 @@ def show_extras(document: Json) -> None:
         print(f"{words} {run['frames']:g} frames, {run['throughput_links']:.3f} links" + _trouble(run))
 
 
-def _trouble(run: Json) -> str:
-    waits: Sequence[Json] = run["deadlock"]
+def _trouble(run: Mapping[str, Any]) -> str:
+    waits: Sequence[Mapping[str, Any]] = run["deadlock"]
     if not waits:
         return f", {run['retries']} given up and repeated" if run["retries"] else ""
     circle = ", ".join(f"{w['transfer']} waits for {w['waits_for']} of {w['held_by']}" for w in waits[:6])
@@ -192,7 +191,7 @@ def run(args: argparse.Namespace) -> Answer:
     check_extras(args)
     if args.verified_over is not None:
         return _verified(args)
-    extras: JsonObject = {}
+    extras: dict[str, Any] = {}
     traffic, schedule = _checked(args) if args.check else _scheduled(args, extras)
     if args.wormhole:
         extras["wormhole"] = wormhole_document(
@@ -208,7 +207,7 @@ def run(args: argparse.Namespace) -> Answer:
     return Answer({**document, **extras}, partial(_show, traffic, schedule, extras))
 
 
-def _bounded(args: argparse.Namespace, traffic: Traffic, schedule: Schedule) -> JsonObject:
+def _bounded(args: argparse.Namespace, traffic: Traffic, schedule: Schedule) -> dict[str, Any]:
     """How near routes and schedule are to what any routes could do; of messages and links that are alike."""
     from testbed.routing.demands.flow_bound import equal_links, flow_bound
     from topologies import load_network
@@ -241,7 +240,7 @@ def traffic_of_options(
     return patterns.traffic_of(found, patterns.read_pattern(pattern, found), *routes)
 
 
-def schedule_document(traffic: Traffic, schedule: Schedule) -> JsonObject:
+def schedule_document(traffic: Traffic, schedule: Schedule) -> dict[str, Any]:
     """The object of ``testbed schedule --json``."""
     return {
         "method": schedule.method,
@@ -289,7 +288,7 @@ def _verified(args: argparse.Namespace) -> Answer:
     return Answer(found, partial(print, text), 0 if found["valid"] else 1)
 
 
-def _scheduled(args: argparse.Namespace, extras: JsonObject) -> tuple[Traffic, Schedule]:
+def _scheduled(args: argparse.Namespace, extras: dict[str, Any]) -> tuple[Traffic, Schedule]:
     from testbed.scheduling.methods import schedule_by_name
 
     traffic = traffic_of_options(args.network, args.pattern, args.traffic, args.routing, args.parts)
@@ -308,7 +307,7 @@ MOST_FRAMES, MOST_PAIRS = 12, 16
 """Of a schedule, on a terminal."""
 
 
-def _show(traffic: Traffic, schedule: Schedule, extras: Json) -> None:
+def _show(traffic: Traffic, schedule: Schedule, extras: Mapping[str, Any]) -> None:
     ratio = schedule.length / schedule.bottleneck_load
     print(f"transfers          {len(traffic)} over {len(traffic.links)} links")
     print(f"bottleneck load    {traffic.bottleneck_load} ({len(traffic.bottlenecks)} bottleneck links)")
@@ -328,12 +327,12 @@ def _show(traffic: Traffic, schedule: Schedule, extras: Json) -> None:
     show_extras(extras)
 
 
-def _write(path: Path, traffic: Traffic, schedule: Schedule) -> Json:
+def _write(path: Path, traffic: Traffic, schedule: Schedule) -> Mapping[str, Any]:
     """In the format that the name's ending asks for, or as JSON; what the format adds to the JSON object."""
     from testbed.model.file_formats import SCHEDULE_FORMATS, find_format
     from topologies.files.formats import write_atomically
 
-    added: Json = {}
+    added: Mapping[str, Any] = {}
     if (written := find_format(SCHEDULE_FORMATS, str(path))) is None:
         content = json.dumps({"transfers": _transfers(traffic), "frames": schedule.frames}).encode()
     else:

@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from testbed.campaigns.options import CampaignOptions
 from testbed.commands.answer import Answer
@@ -19,7 +19,6 @@ from testbed.commands.runs import start_live
 from testbed.commands.several_machines import DaskOptions, TlsOptions, security_of
 from testbed.errors import InputError
 from testbed.model.options.option import RUNNING
-from topologies.text.json_types import JsonObject
 
 if TYPE_CHECKING:
     from testbed.campaigns.description import Campaign
@@ -141,11 +140,11 @@ def _open(args: argparse.Namespace, campaign: Campaign) -> StudyRun:
     return StudyRun.resume(unfinished[-1], name, 1)
 
 
-def _show(document: JsonObject, verdict: Verdict) -> None:
+def _show(document: dict[str, Any], verdict: Verdict) -> None:
     from testbed.commands.runs import show_checks
     from testbed.report.terminal import Terminal
 
-    columns: dict[str, Callable[[JsonObject], str]] = {
+    columns: dict[str, Callable[[dict[str, Any]], str]] = {
         "method": lambda row: row["method"],
         "tolerance": lambda row: f"{row['tolerance']:.3g}",
         "labels": lambda row: "any" if row["large_blocks"] else "random",

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.report.drawing.charts import Axes
 from testbed.report.drawing.colours import LIGHT
 from testbed.report.drawing.network_drawing import Load, Marks, draw_on
 from testbed.report.drawing.node_positions import place_network
@@ -81,7 +80,7 @@ def save_schedule(
         write_atomically(target, saved_figure(figure, kind, dpi=150, facecolor=LIGHT["paper"]))
 
 
-def draw_busy_links(axes: Axes, transfers: Sequence[Sequence[str]], frames: Sequence[Sequence[int]]) -> None:
+def draw_busy_links(axes: Any, transfers: Sequence[Sequence[str]], frames: Sequence[Sequence[int]]) -> None:
     """One row a link (the 64 most loaded), one column a frame; a bottleneck's row is full in a liquid schedule."""
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
