@@ -35,13 +35,14 @@ class Answer:
         from testbed.model.json_values import with_aliases  # what says --help does without
 
         document, parts = with_aliases(self.document, self.former), None
-        if getattr(args, "csv", False) or getattr(args, "results", None) is not None or not args.json:
+        stores = bool(self.title) and getattr(args, "results", None) is not None
+        if stores or not args.json:
             found = self.show()
             parts = list(found) if isinstance(found, Iterable) else []
         if (path := getattr(args, "plot", None)) is not None:
             self._plot(path)
             parts = None if parts is None else [*parts, f"drawn in {path}"]
-        if parts is not None and self.title and args.results is not None:
+        if parts is not None and stores:
             place = self._keep(args, parts, document)
             document["results"] = str(place)
             parts += place_lines(place)

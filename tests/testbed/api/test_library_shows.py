@@ -117,7 +117,7 @@ def test_runs_are_compared_with_what_they_differ_in(ended, tmp_path):
     found = testbed.compare({"slow": ended, "fast": faster})
     assert found.differing_options == [("rate_pps 200", "rate_pps 400")]
     names = {name: words for name, *words in found.cells()}
-    assert names["loss fault:0"] == ["0.5", "0.5 (+0.0)"]
+    assert names["loss, fault 0"] == ["0.5", "0.5 (+0)"]
     page = found.save(tmp_path / "c.html").read_text()
     assert "slow" in page and "data:image/svg" in page and "<table" in found._repr_html_()
 
