@@ -51,10 +51,11 @@ def shown_network(run: SessionRun) -> Network:
     """The session's network without the hosts that carry nothing of the stream; of one of more than ``CROWD`` nodes
     those that are two links away from the route at most."""
     session = run.session
-    busy = {session.source, session.sink, *(n for link in session.links for n in (link.source, link.target))}
     whole = parse_document(session.network)
+    busy = {session.source, session.sink, *(n for link in session.links for n in (link.source, link.target))}
+    busy &= whole.node_index.keys()
     near = {node.id for node in whole.nodes if node.kind != "host" or node.id in busy}
-    if len(near) > CROWD:
+    if len(near) > CROWD and busy:
         around = set(busy)
         for _ in range(2):
             around |= {end for link in whole.links for end in (link.source, link.target) if around & {*link.id[:2]}}
