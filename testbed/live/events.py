@@ -113,7 +113,7 @@ def decode(message: bytes) -> Event:
     """The event of a message. Raises UsageError for bytes that ``encode`` did not write.
 
     >>> decode(encode(RunEnded(outcome="passed", page="page.html")))
-    RunEnded(outcome='passed', page='page.html')
+    RunEnded(outcome='passed', page='page.html', html='')
     """
     try:
         reported = json.loads(zlib.decompress(message))
