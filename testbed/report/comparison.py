@@ -208,11 +208,13 @@ def compare_methods(
     method apart; None where there is one method alone."""
     methods: dict[str, dict[str, Figure]] = {}
     for row in rows:
-        place = ", ".join(f"{name} {cell(row[name])}" for name in by if len({str(one[name]) for one in rows}) > 1)
+        place = ", ".join(
+            f"{name} {cell(row.get(name))}" for name in by if len({str(one.get(name)) for one in rows}) > 1
+        )
         for name in of:
             if isinstance(row.get(name), (int, float)):
                 figure = Figure(value=row[name], field=name)
-                methods.setdefault(row["method"], {})[f"{name} [{place}]" if place else name] = figure
+                methods.setdefault(str(row.get("method")), {})[f"{name} [{place}]" if place else name] = figure
     runs = tuple(ComparedRun(label=label, workload=workload, figures=found) for label, found in methods.items())
     return Comparison(runs=runs) if len(runs) > 1 else None
 

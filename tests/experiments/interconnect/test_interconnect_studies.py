@@ -48,7 +48,7 @@ ROUTING: dict[str, Study] = {
         transient,
     )
 }
-COMPARED = ("balance", "safety", "saturation")
+COMPARED = ("balance", "paths", "safety", "saturation")
 """Studies that compare runs with failures with one another, or whose quick run is too short to hold."""
 RING = {"nac": nac.STUDY, "nac_traffic": nac_traffic.STUDY}
 SEEDS = 1
