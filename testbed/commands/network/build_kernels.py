@@ -5,6 +5,8 @@ code is kept, without what Python would call it by; instead it gets a caller tha
 call (``fec.jit``). gcc links the routines, with the few functions of numba's that count references.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import subprocess
@@ -100,9 +102,9 @@ def machine_code(symbol: str, made: Any) -> bytes:
     machine = target.create_target_machine(
         cpu=PROCESSOR["NUMBA_CPU_NAME"], features=PROCESSOR["NUMBA_CPU_FEATURES"], opt=3, reloc="pic", codemodel="small"
     )
-    # once more, now that it is known that nothing else calls the steps
-    passes = binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(3))
-    passes.getModulePassManager().run(module, passes)
+    passes = binding.create_new_module_pass_manager()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.run(module, binding.create_pass_builder(machine, binding.create_pipeline_tuning_options(3)))
     return bytes(machine.emit_object(module))
 
 
