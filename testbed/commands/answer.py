@@ -63,11 +63,11 @@ class Answer:
         """In a folder of its own below ``--results``: the JSON object, each table as CSV, figures and the page."""
         from testbed.report.answers import build_answer_page, csv_files
         from testbed.report.drawing.svg_figures import rendered
-        from testbed.results.result_store import keep_files
+        from testbed.results.result_store import ANSWER, keep_files
 
         drawn = {} if self.figures is None else rendered(self.title, self.figures)
         state: RunState = "failed" if self.exit_code else "passed"
-        data = {"answer.json": json.dumps(document, indent=1) + "\n", **csv_files(parts)}
+        data = {ANSWER: json.dumps(document, indent=1) + "\n", **csv_files(parts)}
         return keep_files(
             args.results, args.command, run_manifest(args),
             lambda manifest: data | {"page.html": build_answer_page(manifest, self.title, state, parts, drawn)},

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fec.protocol.path_deadlines import JITTER, LEAST_S, WINDOW_S, Arrived, PathDeadlines
+from fec.protocol.path_deadlines import _MAX_WAITING, JITTER, LEAST_S, WINDOW_S, Arrived, PathDeadlines
 from fec.redundancy.labels import LABELS
 
 Sent = tuple[float, int, int]
@@ -138,3 +138,10 @@ def test_arrays_tell_what_is_known_packet_by_packet(seed: int) -> None:
             known = by_arrays.known(Arrived(listed), newest_s, told_s)
             expected = one_by_one.known(listed, newest_s, told_s)
             assert [(at_s, int(block), int(symbol)) for at_s, block, symbol, _ in known.tolist()] == expected
+
+
+def test_packets_of_which_no_report_tells_are_bounded() -> None:
+    deadlines = PathDeadlines(None, most_s=0.05)
+    for k in range(2 * _MAX_WAITING):
+        deadlines.add(0.001 * k, k // 20, k % 20, k % 255)
+    assert len(deadlines._new) <= 4 * _MAX_WAITING
