@@ -70,7 +70,11 @@ missing_packages() {
         echo "$name"
     done
     # a virtual environment is made once, so its maker is looked for only then
-    if [ ! -x "$venv/bin/python" ] && python=$(find_python) && ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+    if [ -x "$venv/bin/python" ]; then return; fi
+    if ! python=$(find_python); then
+        # a minimal Debian has no Python; one that comes with another package would come without venv
+        [ -n "${TESTBED_PYTHON:-}" ] || echo python3-venv
+    elif ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
         "$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'
     fi
 }

@@ -220,6 +220,18 @@ def test_missing_system_packages_are_installed_by_apt(machine: Machine) -> None:
 @pytest.mark.skipif(
     os.geteuid() != 0, reason="as an ordinary user the script goes through sudo, which may ask for a password"
 )
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="as an ordinary user the script goes through sudo, which may ask for a password"
+)
+def test_machine_without_python_is_given_one_that_can_make_an_environment(machine: Machine) -> None:
+    """Mininet would bring python3 alone."""
+    for name in ("python3", *(f"python3.{minor}" for minor in range(11, 15))):
+        machine.add(name, f"#!{BASH}\nexit 127\n")
+    result = machine.provision(TESTBED_SYSTEM_PACKAGES="")
+    assert any("python3-venv" in call.split() for call in machine.calls("apt-get"))
+    assert result.returncode == 3
+
+
 def test_apt_that_fails_is_reported_and_the_rest_still_set_up(machine: Machine) -> None:
     result = machine.provision("--programs", "no-such-program", TESTBED_SYSTEM_PACKAGES="yes", APT_EXIT="1")
     assert result.returncode == 0
