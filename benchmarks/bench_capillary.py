@@ -24,7 +24,7 @@ from scipy.spatial import cKDTree
 
 from testbed.model.routes import SplitRoute
 from testbed.routing import capillary_route
-from testbed.routing.capillary import recursion as capillary_recursion
+from testbed.routing.capillary import route as capillary_recursion
 from testbed.routing.capillary.certificate import check_certificate
 from testbed.routing.capillary.kernel import FloatRouter
 from testbed.routing.capillary.thesis_loop import hunt_layers

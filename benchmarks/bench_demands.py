@@ -17,10 +17,10 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array, eye_array, hstack, kron
 
 from testbed.routing.capillary.kernel import FloatRouter
-from testbed.routing.demands.link_graph import LinkGraph
 from testbed.routing.demands.matrix import DemandMatrix, gravity_matrix
 from testbed.routing.demands.methods import route_demands
 from testbed.routing.flows.linear_programs import balance_matrix
+from testbed.routing.flows.link_graph import LinkGraph
 from topologies import load_network
 
 NETWORKS = ("topohub:sndlib/nobel-germany", "topohub:sndlib/germany50", "manet:nodes=115,seed=3")

@@ -21,8 +21,7 @@ from pathlib import Path
 from testbed.interconnect.network_model import build_model
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.simulation import simulate
-from testbed.interconnect.traffic.injection import InjectionProcess, build_injections
-from testbed.interconnect.traffic.patterns import build_pattern
+from testbed.interconnect.traffic.injection import InjectionProcess, build_injections, build_pattern
 from topologies import load_network
 
 BOOKSIM = SimulationParameters(deadlock="virtual-channels")

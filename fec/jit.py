@@ -17,9 +17,10 @@ import os
 import platform
 import re
 from collections.abc import Callable, Collection, Iterable
+from operator import itemgetter
 from pathlib import Path
-from types import FunctionType
-from typing import Any, cast
+from types import FunctionType, ModuleType
+from typing import Any, cast, get_type_hints
 
 import numpy as np
 
@@ -197,24 +198,43 @@ def steps_of(entry: Callable[..., Any], without: Collection[Callable[..., Any]] 
     """The entry, and the functions that its code names, directly or not, but some."""
     steps = [cast(FunctionType, entry)]
     for step in steps:
-        called = (step.__globals__.get(name) for name in step.__code__.co_names)
-        steps += dict.fromkeys(f for f in called if isinstance(f, FunctionType) and f not in (*steps, *without))
+        called = (value for value in _named_in(step).values() if isinstance(value, FunctionType))
+        steps += dict.fromkeys(function for function in called if function not in (*steps, *without))
     return steps
+
+
+def _named_in(step: FunctionType) -> dict[str, Any]:
+    """What a step's code and annotations name in its module, and in modules of the same product that they name."""
+    kinds = step.__annotations__.values()  # as text where the module postpones them
+    texts = " ".join(kind for kind in kinds if isinstance(kind, str))
+    names = dict.fromkeys((*step.__code__.co_names, *re.findall(r"\w+", texts)))
+    found = {kind.__name__: kind for kind in kinds if hasattr(kind, "_fields")}
+    found |= {name: step.__globals__[name] for name in names if name in step.__globals__}
+    product = step.__module__.partition(".")[0]
+    for module in [value for value in found.values() if isinstance(value, ModuleType)]:
+        if module.__name__.partition(".")[0] == product:
+            found |= {name: vars(module)[name] for name in names if name in vars(module)}
+    return found
 
 
 def fingerprint(steps: Iterable[FunctionType]) -> str:
     """Changes with the text of any step, and with the numbers and the fields of named tuples that one refers to. The
     same in every version of Python."""
-    seen = []
+    seen: list[str] = []
+    tuples: set[Any] = set()
     for step in steps:
-        code, outside = step.__code__, step.__globals__
-        kinds = step.__annotations__.values()  # as text where the module postpones them
-        names = {*code.co_names, *(kind if isinstance(kind, str) else getattr(kind, "__name__", "") for kind in kinds)}
-        values = [(name, outside[name]) for name in sorted(names) if name in outside]
+        values = sorted(_named_in(step).items(), key=itemgetter(0))
         plain = [(name, value) for name, value in values if isinstance(value, int | float)]
-        fields = [(name, value._fields) for name, value in values if hasattr(value, "_fields")]
-        seen.append(repr((_text_of(step), plain, fields)))
+        tuples.update(value for _, value in values if hasattr(value, "_fields"))
+        seen.append(repr((_text_of(step), plain)))
+    seen += [repr((kind.__name__, _fields_of(kind))) for kind in tuples]
     return hashlib.sha256("".join(sorted(seen)).encode()).hexdigest()[:16]
+
+
+def _fields_of(kind: Any) -> list[Any]:
+    """The names of a named tuple's fields, and of those of named tuples in it."""
+    kinds = get_type_hints(kind) if hasattr(kind, "_fields") else {}
+    return [(name, _fields_of(kinds.get(name))) for name in getattr(kind, "_fields", ())]
 
 
 def _text_of(step: FunctionType) -> str:

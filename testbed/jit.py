@@ -73,7 +73,7 @@ def prefetch(records: Records[object], place: int) -> None:
     """Fetch a record of an array into the processor's cache, since it is needed soon. In Python nothing happens."""
 
 
-def first_bit(word: int) -> int:
+def first_bit(word: int | np.uint64) -> int:
     """Place of the lowest bit that is 1 in a word of 64 bits, of which one must be.
 
     >>> first_bit(0b101000)
@@ -305,17 +305,7 @@ def register_prefetch() -> None:
 @functools.cache
 def register_first_bit() -> None:
     """Teach numba ``first_bit``: one instruction."""
-    from llvmlite import ir
-    from numba.core import types
-    from numba.extending import lower_builtin, type_callable
+    from numba.cpython.unsafe.numbers import trailing_zeros
+    from numba.extending import overload
 
-    @type_callable(first_bit)  # type: ignore[untyped-decorator]
-    def type_first_bit(context: BaseContext) -> Callable[[Type], Type]:
-        return lambda word: types.int64
-
-    @lower_builtin(first_bit, types.Integer)  # type: ignore[untyped-decorator]
-    def make_first_bit(
-        context: BaseContext, builder: IRBuilder, signature: Signature, arguments: Sequence[Value]
-    ) -> Value:
-        word = context.cast(builder, arguments[0], signature.args[0], types.int64)
-        return builder.cttz(word, ir.IntType(1)(1))
+    overload(first_bit, inline="always")(lambda word: lambda word: trailing_zeros(np.int64(word)))

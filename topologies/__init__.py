@@ -1,11 +1,14 @@
 """What a network is, the networks of the papers, and static single-path routing over them."""
 
 from topologies.catalog import CatalogueEntry, catalogue, load_network
-from topologies.errors import NoPathError, TopologyError
-from topologies.network import Link, LinkId, Network, Node
+from topologies.errors import NoPathError, TopologyError, nearest
+from topologies.network import Link, LinkId, Network, Node, label_of, reverse_of
+from topologies.text.json_types import Json, JsonObject
 
 __all__ = [
     "CatalogueEntry",
+    "Json",
+    "JsonObject",
     "Link",
     "LinkId",
     "Network",
@@ -13,5 +16,8 @@ __all__ = [
     "Node",
     "TopologyError",
     "catalogue",
+    "label_of",
     "load_network",
+    "nearest",
+    "reverse_of",
 ]

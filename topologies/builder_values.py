@@ -1,7 +1,7 @@
 """What every network builder needs: a draft of nodes and links, and bounds that refuse absurd sizes before memory is
 spent; and values as they are written in a catalogue name.
 
-The builders themselves (``torus.py``, ``swiss_t1.py``, ...) say which nodes and cables a network has.
+The builders themselves (``direct_networks.py``, ``swiss_t1.py``, ...) say which nodes and cables a network has.
 """
 
 from collections.abc import Callable, Mapping

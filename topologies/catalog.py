@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Unpack
 
 from topologies.builder_values import PARSERS, LinkValues, ValueKind
-from topologies.direct_networks import bipartite, dragonfly, gpu_machines, hyperx, kautz
+from topologies.direct_networks import bipartite, dragonfly, gpu_machines, hypercube, hyperx, kautz, mesh, ring, torus
 from topologies.errors import TopologyError
 from topologies.fat_tree import clos, fat_tree
 from topologies.files.formats import is_there, near_topohub_keys, read_topohub, shortened
@@ -26,7 +26,6 @@ from topologies.optical_cloud import optical_cloud
 from topologies.registry import Registry
 from topologies.swiss_t1 import FULL_ALLOCATION, checked_allocation, swiss_t1
 from topologies.text.json_types import Json
-from topologies.torus import hypercube, mesh, ring, torus
 from topologies.worked_examples import (
     bottleneck_hunt,
     capillary_layers,
@@ -35,8 +34,6 @@ from topologies.worked_examples import (
     three_switch,
     two_switch,
 )
-
-Values = Json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,9 +89,10 @@ def load_network(name_or_path: str | os.PathLike[str]) -> Network:
     if not isinstance(name_or_path, str):
         return read_network_file(Path(name_or_path))
     family, colon, words = name_or_path.partition(":")
-    entry = _own(family)
+    # ours alone: a file is not hidden by what other packages call their families
+    entry = FAMILIES.find(family) if family in FAMILIES.builtin_names() else None
     if entry is None:
-        if is_there(name_or_path) or _looks_like_a_file(name_or_path):
+        if is_there(name_or_path) or "/" in family or name_or_path.lower().endswith(ENDINGS):
             return read_network_file(name_or_path)
         entry = FAMILIES.find(family)
     if entry is None:
@@ -119,12 +117,7 @@ def catalogue() -> tuple[CatalogueEntry, ...]:
     return tuple(entry for entry in found if entry is not None)
 
 
-def _own(family: str) -> CatalogueEntry | None:
-    """Ours alone: a file is not hidden by what other packages call their families."""
-    return FAMILIES.find(family) if family in FAMILIES.builtin_names() else None
-
-
-def _parse_values(entry: CatalogueEntry, words: str) -> Values:
+def _parse_values(entry: CatalogueEntry, words: str) -> Json:
     known = {p.name: p for p in (*entry.parameters, *COMMON)}
     written: dict[str, str] = {}
     last: str | None = None
@@ -158,10 +151,6 @@ def _allocation(name: str, text: str) -> tuple[int, ...]:
 
 
 _PARSERS = {**PARSERS, "allocation": _allocation}
-
-
-def _looks_like_a_file(name: str) -> bool:
-    return "/" in name.partition(":")[0] or name.lower().endswith(ENDINGS)
 
 
 def _nearest(wrong: str, known: Mapping[str, object], otherwise: str) -> str:
@@ -243,13 +232,9 @@ def _family(pattern: str, build: Callable[..., Network], description: str, **par
 
 
 def _as_written(default: object) -> str | None:
-    if default is None or default is inspect.Parameter.empty:
-        return None
-    return (
-        ("-" if default == FULL_ALLOCATION else "x").join(map(str, default))
-        if isinstance(default, tuple)
-        else str(default)
-    )
+    if isinstance(default, tuple):
+        return ("-" if default == FULL_ALLOCATION else "x").join(map(str, default))
+    return None if default is None or default is inspect.Parameter.empty else str(default)
 
 
 _ENTRIES = (
@@ -379,10 +364,10 @@ _ENTRIES = (
 )
 
 
-def _check_entry(thing: object) -> str | None:
-    return None if isinstance(thing, CatalogueEntry) else "it is no topologies.catalog.CatalogueEntry"
-
-
-FAMILIES: Registry[CatalogueEntry] = Registry("testbed.topologies", "family of networks", _check_entry)
+FAMILIES: Registry[CatalogueEntry] = Registry(
+    "testbed.topologies",
+    "family of networks",
+    lambda thing: None if isinstance(thing, CatalogueEntry) else "it is no topologies.catalog.CatalogueEntry",
+)
 for _entry in _ENTRIES:
     FAMILIES.register(_entry.name, _entry)

@@ -20,11 +20,12 @@ Packets pass the words from left to right, and then the link's queue, capacity a
 
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
 from itertools import accumulate, groupby
 from pathlib import Path
+from typing import ClassVar
 
 from topologies.errors import TopologyError
 from topologies.text.text_file import read_bytes, utf8
@@ -43,10 +44,36 @@ def _check(holds: bool, wrong: str) -> None:
         raise TopologyError(wrong)
 
 
+class _Written:
+    """An impairment that is a word, KIND:VALUE[,NAME=VALUE...]: ``names`` has its fields by their names there. It loses
+    nothing unless it says so."""
+
+    kind: ClassVar[str]
+    names: ClassVar[Mapping[str, str]] = {}
+
+    @property
+    def mean_loss(self) -> float:
+        return 0.0
+
+    def __str__(self) -> str:
+        return self._word({name: repr(getattr(self, own)) for name, own in self.names.items()})
+
+    def short(self) -> str:
+        """As a person would write it: defaults left out, a trace by its name."""
+        usual = {one.name: one.default for one in fields(self)}  # type: ignore[arg-type]
+        given = {name: getattr(self, own) for name, own in self.names.items() if getattr(self, own) != usual[own]}
+        return self._word({name: f"{value:g}" for name, value in given.items()})
+
+    def _word(self, values: Mapping[str, str]) -> str:
+        listed = (value if name == self.kind else f"{name}={value}" for name, value in values.items())
+        return f"{self.kind}:{','.join(listed)}"
+
+
 @dataclass(frozen=True, kw_only=True)
-class RandomLoss:
+class RandomLoss(_Written):
     """Each packet is lost with probability ``fraction``, whatever became of the others."""
 
+    kind, names = "loss", {"loss": "fraction"}
     fraction: float
 
     def __post_init__(self) -> None:
@@ -56,12 +83,9 @@ class RandomLoss:
     def mean_loss(self) -> float:
         return self.fraction
 
-    def __str__(self) -> str:
-        return f"loss:{self.fraction!r}"
-
 
 @dataclass(frozen=True, kw_only=True)
-class GilbertElliott:
+class GilbertElliott(_Written):
     """A Markov chain of two states, moved once by each packet (Gilbert 1960, Elliott 1963); fields as netem's gemodel
     names them.
 
@@ -69,6 +93,7 @@ class GilbertElliott:
     state.
     """
 
+    kind, names = "ge", {"p": "p", "r": "r", "1-h": "bad_loss", "1-k": "good_loss"}
     p: float
     r: float
     bad_loss: float = 1.0
@@ -94,22 +119,12 @@ class GilbertElliott:
     def mean_loss(self) -> float:
         return self.loss_in_bad_state * self.bad_loss + (1 - self.loss_in_bad_state) * self.good_loss
 
-    def __str__(self) -> str:
-        return f"ge:p={self.p!r},r={self.r!r},1-h={self.bad_loss!r},1-k={self.good_loss!r}"
-
-
-class _Lossless:
-    """An impairment that loses no packet."""
-
-    @property
-    def mean_loss(self) -> float:
-        return 0.0
-
 
 @dataclass(frozen=True, kw_only=True)
-class ExtraDelay(_Lossless):
+class ExtraDelay(_Written):
     """Each packet waits for ``mean_s``, give or take ``jitter_s``, evenly drawn; one that waits less overtakes."""
 
+    kind, names = "delay", {"delay": "mean_s", "jitter": "jitter_s"}
     mean_s: float
     jitter_s: float = 0.0
 
@@ -121,16 +136,17 @@ class ExtraDelay(_Lossless):
             " give a jitter of 0 to the delay",
         )
 
-    def __str__(self) -> str:
-        return f"delay:{self.mean_s!r},jitter={self.jitter_s!r}"
+    def short(self) -> str:
+        return f"jitter:{self.jitter_s:g}" if self.jitter_s == self.mean_s else super().short()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reordering(_Lossless):
+class Reordering(_Written):
     """A share ``fraction`` of the packets goes at once, and so overtakes the others, which wait for ``delay_s``."""
 
+    kind, names = "reorder", {"reorder": "fraction", "delay": "delay_s"}
     fraction: float
-    delay_s: float = REORDER_DELAY_S
+    delay_s: float
 
     def __post_init__(self) -> None:
         _check(0 < self.fraction < 1, f"reorder:{self.fraction:g}: give a fraction between 0 and 1")
@@ -139,25 +155,20 @@ class Reordering(_Lossless):
             f"reorder: delay={self.delay_s:g}: give seconds above 0, at most {MAX_DELAY_S:g}",
         )
 
-    def __str__(self) -> str:
-        return f"reorder:{self.fraction!r},delay={self.delay_s!r}"
-
 
 @dataclass(frozen=True, kw_only=True)
-class Duplication(_Lossless):
+class Duplication(_Written):
     """Each packet comes twice with probability ``fraction``."""
 
+    kind, names = "duplicate", {"duplicate": "fraction"}
     fraction: float
 
     def __post_init__(self) -> None:
         _check(0 < self.fraction <= 1, f"duplicate:{self.fraction:g}: give a fraction above 0, at most 1")
 
-    def __str__(self) -> str:
-        return f"duplicate:{self.fraction!r}"
-
 
 @dataclass(frozen=True, kw_only=True)
-class RateTrace(_Lossless):
+class RateTrace(_Written):
     """Packets leave at opportunities only, ``times_ms`` after the link began, of 1500 bytes each; after the last one
     all come again.
 
@@ -166,6 +177,7 @@ class RateTrace(_Lossless):
     reader only.
     """
 
+    kind = "trace"
     times_ms: tuple[int, ...]
     name: str = field(default="", compare=False)
 
@@ -194,19 +206,15 @@ class RateTrace(_Lossless):
     def __str__(self) -> str:
         return f"trace:ms={self.gaps}"
 
+    def short(self) -> str:
+        return f"trace:{self.name or f'{self.mean_rate_bps / 1e6:.3g}Mbit/s'}"
+
 
 Impairment = RandomLoss | GilbertElliott | ExtraDelay | Reordering | Duplication | RateTrace
 Impairments = tuple[Impairment, ...]
 KINDS = ("loss", "ge", "delay", "jitter", "reorder", "duplicate", "trace")
 
-_FORMS: dict[str, tuple[Callable[..., Impairment], dict[str, str]]] = {
-    "loss": (RandomLoss, {"loss": "fraction"}),
-    "ge": (GilbertElliott, {"p": "p", "r": "r", "1-h": "bad_loss", "1-k": "good_loss"}),
-    "delay": (ExtraDelay, {"delay": "mean_s", "jitter": "jitter_s"}),
-    "jitter": (ExtraDelay, {"jitter": "mean_s"}),
-    "reorder": (Reordering, {"reorder": "fraction", "delay": "delay_s"}),
-    "duplicate": (Duplication, {"duplicate": "fraction"}),
-}
+_OF_VALUES = {one.kind: one for one in (RandomLoss, GilbertElliott, ExtraDelay, Reordering, Duplication)}
 _WORDS = re.compile(r"\s+")
 
 
@@ -239,30 +247,13 @@ def to_text(impairments: Impairments) -> str:
     >>> to_text(parse_impairments("ge:p=0.01,r=0.3 jitter:0.005 duplicate:0.02"))
     'ge:p=0.01,r=0.3 jitter:0.005 duplicate:0.02'
     """
-    return " ".join(map(_short, impairments))
+    return " ".join(one.short() for one in impairments)
 
 
 def mean_loss(impairments: Impairments) -> float:
     """The share of packets that all of them together lose in the long run (what a trace's full queue drops is not in
     it)."""
     return 1 - math.prod(1 - one.mean_loss for one in impairments)
-
-
-def _short(one: Impairment) -> str:
-    if isinstance(one, GilbertElliott):
-        more = (f",1-h={one.bad_loss:g}" if one.bad_loss != 1 else "") + (
-            f",1-k={one.good_loss:g}" if one.good_loss else ""
-        )
-        return f"ge:p={one.p:g},r={one.r:g}{more}"
-    if isinstance(one, ExtraDelay):
-        if one.jitter_s == one.mean_s:
-            return f"jitter:{one.jitter_s:g}"
-        return f"delay:{one.mean_s:g}" + (f",jitter={one.jitter_s:g}" if one.jitter_s else "")
-    if isinstance(one, Reordering):
-        return f"reorder:{one.fraction:g},delay={one.delay_s:g}"
-    if isinstance(one, RateTrace):
-        return f"trace:{one.name or f'{one.mean_rate_bps / 1e6:.3g}Mbit/s'}"
-    return f"{'loss' if isinstance(one, RandomLoss) else 'duplicate'}:{one.fraction:g}"
 
 
 def _impairment(word: str, folder: str | Path | None) -> Impairment:
@@ -275,12 +266,15 @@ def _impairment(word: str, folder: str | Path | None) -> Impairment:
         raise TopologyError(f"impairment {word!r} is none of {', '.join(f'{name}:' for name in KINDS)}")
     if kind == "trace":
         return _trace(rest, folder)
-    made, fields = _FORMS[kind]
-    values = {fields[key]: value for key, value in _values(word, list(fields), rest).items()}
+    if kind == "jitter":
+        jitter = _values(word, ["jitter"], rest)["jitter"]
+        return ExtraDelay(mean_s=jitter, jitter_s=jitter)
+    made = _OF_VALUES[kind]
+    values = {made.names[name]: value for name, value in _values(word, list(made.names), rest).items()}
     if kind == "ge":
         values.setdefault("r", 1 - values["p"])
-    elif kind == "jitter":
-        values["jitter_s"] = values["mean_s"]
+    elif kind == "reorder":
+        values.setdefault("delay_s", REORDER_DELAY_S)
     return made(**values)
 
 
@@ -316,13 +310,9 @@ def _trace(rest: str, folder: str | Path | None) -> RateTrace:
             f"impairment 'trace:{rest[:40]}': no file is read here; write the gaps, as trace:ms=12x100+40"
         )
     path = Path(folder) / rest
-    below = None if folder == "" else Path(folder)
+    below, hint = None if folder == "" else Path(folder), "name a trace of Mahimahi, one time in ms a line"
     try:
-        text = utf8(
-            read_bytes(
-                path, "name a trace of Mahimahi, one time in ms a line", most=_MAX_TRACE_BYTES, below=below, plain=True
-            )
-        )
+        text = utf8(read_bytes(path, hint, most=_MAX_TRACE_BYTES, below=below, plain=True))
     except TopologyError as error:
         raise TopologyError(f"impairment 'trace:{rest[:200]}': {error}") from None
     return parse_trace(text, path.name)

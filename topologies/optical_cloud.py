@@ -5,6 +5,7 @@ Source: Gabrielyan 2007, 3.2.2 (Figure 27); the default cloud is the NSFNET back
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Unpack
 
 from topologies.builder_values import Draft, LinkValues, check_size, integer
@@ -103,12 +104,11 @@ def nsfnet(**links: Unpack[LinkValues]) -> Network:
 def _fibres(cloud: Network, wavelengths: int) -> list[Link]:
     inside = {site.id for site in cloud.switches}
     return [
-        Link(
+        replace(
+            link,
             source="x" + link.source,
             target="x" + link.target,
-            key=link.key,
-            capacity_bps=link.capacity_bps,
-            delay_s=link.delay_s,
+            impairments="",
             attributes={**link.attributes, "medium": "fibre", "wavelengths": wavelengths},
         )
         for link in cloud.links

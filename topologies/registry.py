@@ -110,8 +110,7 @@ class Registry(Generic[T]):
 
     def builtin_names(self) -> tuple[str, ...]:
         """Names of ours, in the order in which they were registered."""
-        others = self._plugins or {}
-        return tuple(title for key, title in self._titles.items() if key not in others)
+        return tuple(title for key, title in self._titles.items() if key not in (self._plugins or {}))
 
     def names(self) -> tuple[str, ...]:
         """All names that can be used, ours first."""

@@ -245,18 +245,10 @@ def distance_classes(network: Network, *, method: str = "distance-classes", deto
     )
 
 
-def valiant(network: Network) -> RoutingRelation:
-    """Over a switch drawn at random, straight to it and straight on (Valiant and Brebner 1981)."""
-    return _detouring(network, "valiant")
-
-
-def ugal(network: Network) -> RoutingRelation:
-    """UGAL-L (Singh 2005): straight, or as Valiant, by queue times hops as the source's switch knows them."""
-    return _detouring(network, "ugal")
-
-
-def _detouring(network: Network, detour: Detour) -> RoutingRelation:
-    """Dimension order with a dateline on grids, else distance classes."""
+def detouring(network: Network, detour: Detour) -> RoutingRelation:
+    """ "valiant": over a switch drawn at random, straight to it and straight on (Valiant and Brebner 1981). "ugal":
+    UGAL-L (Singh 2005), straight or so, by queue times hops as the source's switch knows them. Both by dimension order
+    with a dateline on grids, else by distance classes."""
     if network.attributes.get("family") in ("torus", "mesh", "ring"):
         return dateline(network, method=detour, detour=detour)
     return distance_classes(network, method=detour, detour=detour)

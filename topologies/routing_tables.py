@@ -9,22 +9,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from topologies import routing_relations
+from topologies.direct_networks import grid_name
 from topologies.errors import NoPathError, TopologyError
 from topologies.fat_tree import switch_name, with_digit
 from topologies.network import Link, LinkId, Network, label_of
 from topologies.registry import Registry, function_check
 from topologies.routing.balanced_trees import BalancedTrees
-from topologies.routing_relations import (
-    RoutingRelation,
-    dateline,
-    distance_classes,
-    minimal_adaptive,
-    odd_even,
-    ugal,
-    up_down,
-    valiant,
-)
-from topologies.torus import grid_name
 
 Path = tuple[LinkId, ...]
 Tie = Callable[[Sequence[int], Sequence[int], int], bool]
@@ -66,7 +57,7 @@ def static_routing(network: Network, method: str | None = None) -> StaticRouting
     found = build(network)  # plug-ins may give a plain function of source and destination
     if isinstance(found, StaticRouting):
         return found
-    find = found.path if isinstance(found, RoutingRelation) else found
+    find = found.path if isinstance(found, routing_relations.RoutingRelation) else found
     return StaticRouting(method=method, network=network, find=find)
 
 
@@ -83,7 +74,7 @@ def shortest_path_routing(network: Network, without: Collection[LinkId] = ()) ->
 
     def find(source: str, destination: str) -> Path:
         if destination not in distances:
-            distances[destination], trees[destination] = _distances_to(network, destination, without), {}
+            distances[destination], trees[destination] = distances_to(network, destination, without), {}
         left, tree = distances[destination], trees[destination]
         if source not in left:
             raise NoPathError(
@@ -104,7 +95,7 @@ def shortest_path_routing(network: Network, without: Collection[LinkId] = ()) ->
     return StaticRouting(method="shortest-path", network=network, find=find)
 
 
-def _distances_to(network: Network, destination: str, without: Collection[LinkId]) -> dict[str, int]:
+def distances_to(network: Network, destination: str, without: Collection[LinkId] = ()) -> dict[str, int]:
     """Links to the destination from every node that reaches it over nodes that forward; breadth first, backwards."""
     distance, reached = {destination: 0}, [destination]
     for node in reached:
@@ -345,32 +336,33 @@ def _lowest_keys(network: Network) -> dict[tuple[str, str], LinkId]:
     return joins
 
 
-def find_relation(network: Network, method: str) -> RoutingRelation | None:
+def find_relation(network: Network, method: str) -> routing_relations.RoutingRelation | None:
     """The relation that this method is on the network; None where it has one path a pair. TopologyError where it does
     not fit."""
     build = STATIC_ROUTINGS.find(method)
     found = None if build is None else build(network)
-    return found if isinstance(found, RoutingRelation) else None
+    return found if isinstance(found, routing_relations.RoutingRelation) else None
 
 
-Builder = Callable[[Network], StaticRouting | RoutingRelation | Callable[[str, str], Path]]
+Builder = Callable[[Network], StaticRouting | routing_relations.RoutingRelation | Callable[[str, str], Path]]
 STATIC_ROUTINGS: Registry[Builder] = Registry(
     "testbed.interconnect_routings", "static routing", function_check("a network")
 )
 """Routing method -> its builder, which takes the network; raises TopologyError for a network that it has no data
 for."""
-STATIC_ROUTINGS.register("table", table_routing)
-STATIC_ROUTINGS.register("dimension-order", dimension_order_routing)
-STATIC_ROUTINGS.register("d-mod-k", d_mod_k_routing)
-STATIC_ROUTINGS.register("shortest-path", shortest_path_routing)
-STATIC_ROUTINGS.register("balanced", balanced_routing)
-for _name, _relation in (
-    ("minimal-adaptive", minimal_adaptive),
-    ("up-down", up_down),
-    ("odd-even", odd_even),
-    ("dateline", dateline),
-    ("distance-classes", distance_classes),
-    ("valiant", valiant),
-    ("ugal", ugal),
-):
-    STATIC_ROUTINGS.register(_name, _relation)
+_OURS: dict[str, Builder] = {
+    "table": table_routing,
+    "dimension-order": dimension_order_routing,
+    "d-mod-k": d_mod_k_routing,
+    "shortest-path": shortest_path_routing,
+    "balanced": balanced_routing,
+    "minimal-adaptive": routing_relations.minimal_adaptive,
+    "up-down": routing_relations.up_down,
+    "odd-even": routing_relations.odd_even,
+    "dateline": routing_relations.dateline,
+    "distance-classes": routing_relations.distance_classes,
+    "valiant": functools.partial(routing_relations.detouring, detour="valiant"),
+    "ugal": functools.partial(routing_relations.detouring, detour="ugal"),
+}
+for _name, _builder in _OURS.items():
+    STATIC_ROUTINGS.register(_name, _builder)

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any, Self
 
 from testbed.faults.cable_faults import faults_from_trace, intermittent_faults, random_faults, shape_faults
-from testbed.faults.failure_traces import FailureTrace
+from testbed.faults.failure_traces import KNOWN_STATISTICS, FailureTrace, generate_trace
 from testbed.faults.fault import Fault
-from testbed.faults.trace_generator import KNOWN_STATISTICS, generate_trace
-from testbed.interconnect.traffic.injection import InjectionProcess, Injections, build_injections, burst_at, merge
-from testbed.interconnect.traffic.patterns import (
+from testbed.interconnect.traffic.injection import (
     DestinationPattern,
+    InjectionProcess,
+    Injections,
+    build_injections,
     build_pattern,
+    burst_at,
+    merge,
     only_in_row,
     row_members,
     tornado_in_one_row,

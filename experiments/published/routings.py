@@ -17,8 +17,7 @@ from testbed.model.code_description import describe_code
 from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid
 from testbed.report.drawing.charts import panels
 from testbed.routing.demands.checker import Demand
-from testbed.routing.demands.matrix import DemandMatrix
-from testbed.routing.demands.routed_demands import RoutedDemands, checked
+from testbed.routing.demands.matrix import DemandMatrix, RoutedDemands, checked
 from topologies import load_network
 from topologies.network import Network
 
@@ -81,8 +80,8 @@ def _matrix(point: Row) -> DemandMatrix:
 def _rated(routed: RoutedDemands, best: float, forced: csr_array) -> Results:
     """MLU over the optimum's; rates, in units of what the optimum carries with no pair stopped; ROR (eq. 23); what the
     checker found."""
+    from testbed.routing.demands.matrix import fair_rates
     from testbed.routing.demands.redundancy import total_ror
-    from testbed.routing.demands.routed_demands import fair_rates
     from testbed.routing.redundancy.coding import Coding
 
     found, rates = checked(routed), fair_rates(routed)
@@ -102,13 +101,12 @@ def _filling(matrix: DemandMatrix) -> Results:
     """Whether the max-min-fair rates are proved, and whether those of the optimum's routing would be."""
     import numpy as np
 
-    from testbed.routing.demands.fair_rates.certificate import FillingLevel, check_fair_rates
-    from testbed.routing.demands.fair_rates.water_filling import water_filling
-    from testbed.routing.demands.optimum import optimal_demands
-    from testbed.routing.demands.routed_demands import fair_rates
+    from testbed.routing.demands.checker import FillingLevel, check_fair_rates
+    from testbed.routing.demands.matrix import fair_rates
+    from testbed.routing.demands.optimum import optimal_demands, water_filling
 
     found = water_filling(matrix)
-    demands = _demands(matrix)
+    demands = matrix.demands
     others = fair_rates(optimal_demands(matrix)) / matrix.rates
     claimed = [
         FillingLevel(height=float(np.min(others[list(level.pairs)])), pairs=level.pairs, prices=level.prices)
@@ -123,9 +121,9 @@ def _filling(matrix: DemandMatrix) -> Results:
 
 def _again(matrix: DemandMatrix, seed: int) -> dict[str, float | None]:
     """Greatest utilisations by GLOP; the optimum's where the programme is small enough."""
-    from testbed.routing.demands.routing_trees import tree_path_set
+    from testbed.routing.demands.path_sets import tree_path_set
 
-    demands, network = _demands(matrix), matrix.network
+    demands, network = matrix.demands, matrix.network
     paths = tree_path_set(matrix, seed).heaviest(4).paths
     small = len(demands) * len(network.links) <= MOST_VARIABLES
     return {
@@ -185,10 +183,6 @@ def _solved(solver: Any, greatest: Any) -> float:
     if solver.Solve() != solver.OPTIMAL:
         raise InputError("GLOP found no optimum")
     return float(greatest.solution_value())
-
-
-def _demands(matrix: DemandMatrix) -> list[tuple[str, str, float]]:
-    return [(*pair, rate) for pair, rate in zip(matrix.pairs, matrix.rates_bps, strict=True)]
 
 
 def _one_flow(name: str) -> Results:

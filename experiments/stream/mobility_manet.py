@@ -5,7 +5,7 @@ The plan is replaced after links vanished without warning, or before they do; ra
 
 from dataclasses import asdict
 
-from testbed.faults.schedules import PoissonFaults
+from testbed.faults.fault import PoissonFaults
 from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, verdict_of, where
 from testbed.report.drawing.charts import draw_lines
 

@@ -9,8 +9,7 @@ from typing import Literal
 from testbed.bulk.plan import Pair
 from testbed.errors import InputError
 from testbed.model.wiring import Wiring
-from testbed.openflow.host_routes import HostRoute, path_routes
-from testbed.openflow.rules import ETH_IPV4, FlowRule, Match
+from testbed.openflow.rules import ETH_IPV4, FlowRule, HostRoute, Match, path_routes
 from topologies.network import LinkId, label_of, reverse_of
 
 PROTOCOL_TCP = 6

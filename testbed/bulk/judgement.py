@@ -12,7 +12,7 @@ from testbed.bulk.measurements import BulkMeasurements
 from testbed.bulk.plan import BulkPlan
 from testbed.bulk.planning import ROUNDS, conflict_free_frames
 from testbed.bulk.prediction import HEADERS_BYTES, expected_bytes, liquid_throughput_bps, predicted_ratio
-from testbed.faults.fault_times import injection_check, injection_times
+from testbed.faults.fault import injection_check, injection_times
 from testbed.machines.machines_report import MachinesReport
 from testbed.model.machine.load import MachineLoadLimits, overload_message, overload_reason
 from testbed.model.verdict import Check, Verdict

@@ -11,7 +11,7 @@ from typing import Literal
 
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
-from testbed.faults.fault_times import KilledProcess as KilledProcess
+from testbed.faults.fault import KilledProcess as KilledProcess
 from testbed.model.short_repr import ShortRepr
 from topologies.network import LinkId, Network, label_of
 

@@ -11,8 +11,7 @@ from testbed.conformance.problem_checks import finding, must_raise
 from testbed.errors import InputError
 from testbed.interconnect.network_model import build_model
 from testbed.interconnect.parameters import SimulationParameters
-from testbed.interconnect.simulation import simulate
-from testbed.interconnect.traffic.traffic_files import read_messages
+from testbed.interconnect.simulation import read_messages, simulate
 from testbed.model.file_formats import ScheduleFormat, ScheduleVerifier, TrafficFormat
 from testbed.model.traffic import Traffic
 from testbed.model.verdict import Check

@@ -10,10 +10,9 @@ from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
 from testbed.model.verdict import Check
 from testbed.routing.capillary.route import capillary_route
-from testbed.routing.demands.matrix import given_matrix, gravity_matrix
+from testbed.routing.demands.matrix import RoutedDemands, checked, given_matrix, gravity_matrix
 from testbed.routing.demands.methods import DemandRouting
 from testbed.routing.demands.optimum import optimal_demands
-from testbed.routing.demands.routed_demands import RoutedDemands, checked
 from testbed.routing.label_split.spraying import spray
 from topologies import Network, load_network
 from topologies.errors import NoPathError, TopologyError

@@ -17,8 +17,7 @@ from testbed.emulation.network.kernel.link_meter import LinkMeter
 from testbed.machines.adapters.platform import here, timely
 from testbed.model.progress import CounterReading, Progress, ReportProgress
 from testbed.model.wiring import wire
-from testbed.openflow.host_routes import stream_routes
-from testbed.openflow.rules import stream_rules
+from testbed.openflow.rules import stream_routes, stream_rules
 from testbed.stream.emulated.endpoints import EndpointProcess, endpoint
 from testbed.stream.emulated.frames import Frames
 from topologies.text.json_types import JsonObject

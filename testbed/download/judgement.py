@@ -5,7 +5,7 @@ import math
 from testbed.download.figures import arrival_rates
 from testbed.download.plan import FRAME_OVERHEAD_BYTES, DownloadMeasurements, DownloadPlan
 from testbed.download.prediction import Alternatives, Prediction, alternatives, predict, symbols_needed, tolerances
-from testbed.faults.fault_times import injection_check, injection_times
+from testbed.faults.fault import injection_check, injection_times
 from testbed.model.machine.load import TimingError, first_exceeded
 from testbed.model.verdict import Check, Verdict
 from testbed.model.workload import Judgement

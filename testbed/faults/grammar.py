@@ -30,36 +30,14 @@ from functools import partial
 from pathlib import Path
 
 from testbed.errors import InputError
-from testbed.faults.cable_faults import (
-    SHAPES,
-    cable_fault,
-    check_faults,
-    intermittent_faults,
-    random_faults,
-    shape_faults,
-)
-from testbed.faults.fault import Fault
-from testbed.faults.schedules import PoissonFaults, flapping_faults, node_faults
-from testbed.model.naming.names import (
-    Found,
-    link_text,
-    links_at,
-    lists_of,
-    no_link,
-    no_node,
-    nodes_at,
-    one_list_of,
-    one_of,
-    read_link,
-    read_node,
-    whole,
-)
+from testbed.faults import cable_faults
+from testbed.faults.fault import Fault, PoissonFaults, flapping_faults, node_faults
+from testbed.model.naming import names
 from testbed.model.options import kinds
 from testbed.model.schemas import refuse_unknown
-from topologies.errors import TopologyError
+from topologies import JsonObject, LinkId, Network, TopologyError, label_of
 from topologies.impairments import impairment_text, parse_impairments
-from topologies.network import LinkId, Network, label_of, quoted
-from topologies.text.json_types import JsonObject
+from topologies.network import quoted
 
 TRANSIENT_SHARE = 0.1
 """Transient faults last up to this share of the run (Zarza 2011, 5.6.4)."""
@@ -82,7 +60,7 @@ _FOR_GOOD = re.compile(r"\s*@\s*\S*-(?:\s|$)")
 _MANNER_WORDS = re.compile(r"\s+(?:down|blackhole|loss|one-way|[a-z]+:).*", re.DOTALL)
 _PATTERN = re.compile(r"\s*(?P<kind>[A-Za-z]+):(?P<size>[^\s,@]*)(?:@(?P<times>[^\s,]*))?")
 _AT_TIMES = re.compile(r"(?:\s*@\s*(?P<times>[^\s,]*))?")
-_SHAPE_OF = {name.lower(): name for name in SHAPES}
+_SHAPE_OF = {name.lower(): name for name in cable_faults.SHAPES}
 _NUMBERS = ("start_s", "stop_s", "loss_fraction", "period_s", "down_s")
 
 
@@ -95,7 +73,7 @@ def parse_link(text: object, network: Network) -> LinkId:
     """``a->b``, ``a->b#key`` or ``a-b`` to a link of the network; InputError where there is none."""
     if not isinstance(text, str):
         raise InputError(f"link {text!r} is no link of {network.name!r}; write it a->b")
-    return read_link(text, network)
+    return names.read_link(text, network)
 
 
 def parse_fault(text: str, network: Network) -> Fault:
@@ -107,7 +85,7 @@ def parse_fault(text: str, network: Network) -> Fault:
     (('s1', 's2', 0), 0.5, 2.0, 'loss', 0.3, 'forward')
     """
     readings = list(dict.fromkeys(fault for fault, _ in _faults_at(text, 0, [len(text)], network)))
-    return one_of(readings, f"fault {text!r}", fault_text, lambda: _no_fault(text, network))
+    return names.one_of(readings, f"fault {text!r}", fault_text, lambda: _no_fault(text, network))
 
 
 def fault_text(fault: Fault) -> str:
@@ -117,7 +95,7 @@ def fault_text(fault: Fault) -> str:
     '"s1"->"s2"@1- loss 0.5'
     """
     times = f"@{fault.start_s!r}-" + ("" if fault.permanent else repr(fault.stop_s))
-    return f"{link_text(fault.link)}{times if times != '@0.0-' else ''} {manner_text(fault)}"
+    return f"{names.link_text(fault.link)}{times if times != '@0.0-' else ''} {manner_text(fault)}"
 
 
 def manner_text(fault: Fault) -> str:
@@ -147,7 +125,7 @@ def parse_fault_list(text: str, network: Network) -> tuple[Fault, ...]:
     """
     commas = [match.start() for match in re.finditer(",", text)]
 
-    def items(at: int) -> Found[Fault]:
+    def items(at: int) -> names.Found[Fault]:
         return _faults_at(text, at, [*(comma for comma in commas if comma >= at), len(text)], network, timed=True)
 
     def why_none() -> str:
@@ -156,7 +134,7 @@ def parse_fault_list(text: str, network: Network) -> tuple[Fault, ...]:
                 return f"fault {word!r}: missing end time; expected LINK@START-STOP, or LINK@START- for good"
         return f"faults {text!r}: {network.name!r} has no such links; write names with a comma in double quotes"
 
-    found = one_list_of(lists_of(text, items), f"faults {text!r}", fault_text, why_none)
+    found = names.one_list_of(names.lists_of(text, items), f"faults {text!r}", fault_text, why_none)
     return tuple(sorted(found, key=lambda fault: (fault.start_s, fault.link)))
 
 
@@ -170,19 +148,19 @@ def parse_cable_faults(text: str | None, network: Network, *, seed: int, duratio
         return ()
 
     def why_none() -> str:
-        words = (word for word in text.split(",") if not lists_of(word, partial(_cables_at, word, network)))
+        words = (word for word in text.split(",") if not names.lists_of(word, partial(_cables_at, word, network)))
         return _no_cable(next(words, text).strip(), network)
 
-    readings = lists_of(text, lambda at: _cables_at(text, network, at))
+    readings = names.lists_of(text, lambda at: _cables_at(text, network, at))
     found: list[Fault] = []
-    for place, (what, times) in enumerate(one_list_of(readings, f"faults {text!r}", _cable_text, why_none)):
+    for place, (what, times) in enumerate(names.one_list_of(readings, f"faults {text!r}", _cable_text, why_none)):
         start, stop = _times(text, times)
         if isinstance(what, tuple):
-            found.append(cable_fault(what, start_s=start, stop_s=stop))
+            found.append(cable_faults.cable_fault(what, start_s=start, stop_s=stop))
             continue
         chance = [seed, 3] if place == 0 else [seed, 3, place]
         found += _drawn_faults(what, times, network, chance, duration_s)
-    return check_faults(network, found)
+    return cable_faults.check_faults(network, found)
 
 
 def parse_poisson(text: str) -> PoissonFaults:
@@ -213,8 +191,8 @@ def parse_node_time(text: str, where: str, network: Network) -> tuple[str, float
         at_s = kinds.moment(seconds)
     if not node or math.isnan(at_s):
         raise InputError(f"{where} {text!r}: give NODE@TIME, as in r5@2.5 or r5@250ms")
-    named = node in network.node_index or whole(node, nodes_at(node, 0, network))
-    return read_node(node, network) if named else node.strip(), at_s
+    named = node in network.node_index or names.whole(node, names.nodes_at(node, 0, network))
+    return names.read_node(node, network) if named else node.strip(), at_s
 
 
 def parse_fault_document(
@@ -243,9 +221,11 @@ def parse_fault_document(
     return tuple(sorted(faults, key=lambda f: (f.start_s, f.link)))
 
 
-def _faults_at(text: str, at: int, stops: Sequence[int], network: Network, *, timed: bool = False) -> Found[Fault]:
+def _faults_at(
+    text: str, at: int, stops: Sequence[int], network: Network, *, timed: bool = False
+) -> names.Found[Fault]:
     """Every fault at the place that ends at one of ``stops``; ``timed``: those that say when, or by a dash never."""
-    for link, end in links_at(text, at, network):
+    for link, end in names.links_at(text, at, network):
         if link in network.link_index:
             for stop in _stops(text, end, stops):
                 with suppress(InputError):
@@ -274,7 +254,7 @@ def _fault(link: LinkId, text: str, rest: str) -> Fault:
 
 def _no_fault(text: str, network: Network) -> str:
     """Why a text is no fault: what is wrong behind its link or, where no link stands at its beginning, with that."""
-    behind = {link: end for link, end in links_at(text, 0, network) if link in network.link_index}
+    behind = {link: end for link, end in names.links_at(text, 0, network) if link in network.link_index}
     for link, end in sorted(behind.items(), key=lambda one: -one[1]):
         if _REST.fullmatch(text[end:]):
             try:
@@ -282,7 +262,7 @@ def _no_fault(text: str, network: Network) -> str:
             except InputError as error:
                 return str(error)
     name, _, rest = text.rpartition("@")
-    return no_link(name if name and "->" not in rest else _MANNER_WORDS.sub("", text), network)
+    return names.no_link(name if name and "->" not in rest else _MANNER_WORDS.sub("", text), network)
 
 
 def _times(text: str, times: str) -> tuple[float, float]:
@@ -321,12 +301,12 @@ Cables = tuple[str | tuple[str, str], str]
 """What fails, a cable or a pattern such as ``random:5``, and the times that stand behind it."""
 
 
-def _cables_at(text: str, network: Network, at: int) -> Found[Cables]:
+def _cables_at(text: str, network: Network, at: int) -> names.Found[Cables]:
     """Every pattern and cable that stands at the place; cables that there are before those that there are not."""
     pattern = _PATTERN.match(text, at)
     if pattern and (pattern["kind"].lower() in _SHAPE_OF or pattern["kind"] in ("random", "transient", "intermittent")):
         yield (f"{pattern['kind']}:{pattern['size']}", pattern["times"] or ""), pattern.end()
-    ends = [(link[:2], end) for link, end in links_at(text, at, network)]
+    ends = [(link[:2], end) for link, end in names.links_at(text, at, network)]
     joined = [(pair, end) for pair, end in ends if _joined(pair, network)]
     for pair, end in joined or ends:
         times = _AT_TIMES.match(text, end)
@@ -346,9 +326,9 @@ def _cable_text(cables: Cables) -> str:
 
 def _no_cable(word: str, network: Network) -> str:
     ends = re.sub("@[^@]*$", "", word).split("->" if "->" in word else "-")
-    unknown = [end.strip() for end in ends if not whole(end, nodes_at(end, 0, network))]
+    unknown = [end.strip() for end in ends if not names.whole(end, names.nodes_at(end, 0, network))]
     if len(ends) == 2 and unknown:
-        return f"fault on {word}: {no_node(unknown[0], network)}"
+        return f"fault on {word}: {names.no_node(unknown[0], network)}"
     return (
         f"faults {word!r}: give links as s0_0->s0_1 or s0_0->s0_1@0.1-0.2 (seconds), a JSON file, random:N, "
         "transient:N, intermittent:N, or a shape, as line:5, square:5, L:5, U:5"
@@ -362,15 +342,17 @@ def _drawn_faults(what: str, times: str, network: Network, chance: list[int], du
     if not size.isdecimal() or (timed and times):
         raise InputError(f"faults {what!r}: give {kind}:N with a whole number N" + (", without times" if timed else ""))
     if kind == "intermittent":
-        return intermittent_faults(network, int(size), seed=chance, duration_s=duration_s)
+        return cable_faults.intermittent_faults(network, int(size), seed=chance, duration_s=duration_s)
     if kind == "transient":
         lasting = (0.0, TRANSIENT_SHARE * duration_s)
-        return random_faults(network, int(size), seed=chance, start_s=(0.0, duration_s), duration_s=lasting)
+        return cable_faults.random_faults(
+            network, int(size), seed=chance, start_s=(0.0, duration_s), duration_s=lasting
+        )
     start, stop = _times(f"{what}@{times}", times)
     drawn = (
-        random_faults(network, int(size), seed=chance)
+        cable_faults.random_faults(network, int(size), seed=chance)
         if kind == "random"
-        else shape_faults(network, _SHAPE_OF[kind.lower()], size=int(size), seed=chance)
+        else cable_faults.shape_faults(network, _SHAPE_OF[kind.lower()], size=int(size), seed=chance)
     )
     return (replace(fault, start_s=start, stop_s=stop) for fault in drawn)
 

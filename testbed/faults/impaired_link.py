@@ -11,17 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from topologies.impairments import (
-    OPPORTUNITY_BYTES,
-    Duplication,
-    ExtraDelay,
-    GilbertElliott,
-    Impairment,
-    Impairments,
-    RandomLoss,
-    RateTrace,
-    Reordering,
-)
+from topologies import impairments as kinds
 from topologies.network import LinkId
 
 Stage = Callable[[float, int], list[float]]
@@ -59,7 +49,7 @@ class ImpairedLink:
 
     def __init__(
         self,
-        impairments: Impairments,
+        impairments: kinds.Impairments,
         link: LinkId,
         *,
         seed: int,
@@ -106,16 +96,16 @@ def queue_bytes(capacity_bps: float, mtu: int = 1500, packets: int | None = None
     return max(MIN_QUEUE_PACKETS * (mtu + 14), round(capacity_bps / 8 * QUEUE_S))
 
 
-def _stage(one: Impairment, chance: random.Random, most_bytes: int) -> Stage:
-    if isinstance(one, RandomLoss):
+def _stage(one: kinds.Impairment, chance: random.Random, most_bytes: int) -> Stage:
+    if isinstance(one, kinds.RandomLoss):
         return lambda now, _: [] if chance.random() < one.fraction else [now]
-    if isinstance(one, GilbertElliott):
+    if isinstance(one, kinds.GilbertElliott):
         return _Chain(one, chance).pass_on
-    if isinstance(one, ExtraDelay):
+    if isinstance(one, kinds.ExtraDelay):
         return lambda now, _: [now + one.mean_s + (one.jitter_s * (2 * chance.random() - 1) if one.jitter_s else 0.0)]
-    if isinstance(one, Reordering):
+    if isinstance(one, kinds.Reordering):
         return lambda now, _: [now if chance.random() < one.fraction else now + one.delay_s]
-    if isinstance(one, Duplication):
+    if isinstance(one, kinds.Duplication):
         return lambda now, _: [now, now] if chance.random() < one.fraction else [now]
     return _Opportunities(one, most_bytes).pass_on
 
@@ -124,7 +114,7 @@ class _Chain:
     """Gilbert and Elliott's: it begins in its stationary state; each packet is lost by the state that it finds, then
     moves it."""
 
-    def __init__(self, one: GilbertElliott, chance: random.Random) -> None:
+    def __init__(self, one: kinds.GilbertElliott, chance: random.Random) -> None:
         self._one, self._chance = one, chance
         self._bad = chance.random() < one.loss_in_bad_state
 
@@ -140,7 +130,7 @@ class _Opportunities:
     """A first-in first-out queue before the opportunities of a trace, which begins with the first packet; what does not
     fit is lost."""
 
-    def __init__(self, trace: RateTrace, most_bytes: int) -> None:
+    def __init__(self, trace: kinds.RateTrace, most_bytes: int) -> None:
         self._times = [ms / 1000 for ms in trace.times_ms]
         self._period_s = trace.period_s
         self._most_bytes = most_bytes
@@ -163,7 +153,7 @@ class _Opportunities:
             self._next = max(self._next, self._first_from(now - self._began_s))
             self._left_bytes = 0
         while self._left_bytes < size:
-            self._left_bytes += OPPORTUNITY_BYTES
+            self._left_bytes += kinds.OPPORTUNITY_BYTES
             self._next += 1
         self._left_bytes -= size
         before = self._waiting[-1][0] if self._waiting else now  # sums of rounded times must not turn the order

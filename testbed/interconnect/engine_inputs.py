@@ -5,8 +5,6 @@ import nothing of one another: they meet in the network's tables (``network_mode
 values of this module.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +17,7 @@ from testbed.faults.fault import Fault
 from testbed.interconnect.network_model import NetworkModel, zero_load_ticks
 from testbed.interconnect.options import MAX_S
 from testbed.interconnect.parameters import PS_PER_TICK, SimulationParameters, ticks
-from testbed.interconnect.relation_tables import FIRST, NO_DETOUR, UNDECIDED, VALIANT
+from testbed.interconnect.route_tables import FIRST, NO_DETOUR, UNDECIDED, VALIANT
 from testbed.interconnect.static_paths import NONE
 from testbed.interconnect.traffic.injection import Injections
 
@@ -122,7 +120,7 @@ class Messages(NamedTuple):
     """From its head to its tail."""
     variant: IntArray
     """Which of the routing tables it follows: which way round where both are as long; under a relation: which part of
-    its way it is on (``relation_tables``)."""
+    its way it is on (``route_tables``)."""
     first: IntArray
     """The router that its detour leads over; NONE: no detour."""
 
@@ -210,10 +208,8 @@ def _options(model: NetworkModel, parameters: SimulationParameters, injections: 
 
 def build_settings(parameters: SimulationParameters) -> FtDrbSettings:
     """FT-DRB's options in ticks, next to the zero-load latencies that its thresholds stand on."""
-    drb = parameters.ft_drb
-    one, two = (
-        zero_load_ticks(parameters, routers, parameters.packet_bytes + parameters.header_bytes) for routers in (1, 2)
-    )
+    drb, size = parameters.ft_drb, parameters.packet_bytes + parameters.header_bytes
+    one, two = (zero_load_ticks(parameters, routers, size) for routers in (1, 2))
     return copied(
         FtDrbSettings,
         drb,

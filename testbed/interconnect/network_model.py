@@ -11,8 +11,6 @@ ACKs), one of notices a router, and NAC's deadlock avoidance buffer of each link
 packets out of an input: one at a time from all its lanes together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,15 +20,8 @@ from numpy.typing import NDArray
 
 from testbed.arrays import IntArray
 from testbed.errors import InputError
+from testbed.interconnect import route_tables
 from testbed.interconnect.parameters import MAX_CYCLE, SimulationParameters, ticks
-from testbed.interconnect.relation_tables import (
-    Cable,
-    RelationTables,
-    build_relation_tables,
-    no_relation,
-    relation_of,
-)
-from testbed.interconnect.route_tables import RouteTable, axes, build_routes, check_rings, check_routing, searched_paths
 from testbed.interconnect.static_paths import NONE, Paths, build_paths, by_router
 from topologies import Network
 
@@ -148,12 +139,12 @@ class NetworkModel:
     queues: QueueTable
     hosts: HostTable
     routers: RouterTable
-    routes: RouteTable
+    routes: route_tables.RouteTable
     paths: Paths
-    relation: RelationTables
+    relation: route_tables.RelationTables
     axes: IntArray
     """By link: the ring that it is in, for bubble flow control."""
-    dead: frozenset[Cable]
+    dead: frozenset[route_tables.Cable]
     """Cables that were left out when the relation was made."""
     network: Network
     largest_side: int
@@ -167,7 +158,7 @@ class NetworkModel:
 
 
 def build_model(
-    network: Network, parameters: SimulationParameters, dead: Collection[Cable] = frozenset()
+    network: Network, parameters: SimulationParameters, dead: Collection[route_tables.Cable] = frozenset()
 ) -> NetworkModel:
     """IntArray and tables for a network. O(routers^2) memory. ``dead``: cables that an adaptive routing is to do
     without.
@@ -175,15 +166,15 @@ def build_model(
     Raises InputError where the routing does not fit the network (no dimension order), virtual channels have no dateline
     on it, a host is attached to several switches, or it is too large for the engines' keys.
     """
-    relation = relation_of(network, parameters, dead)
+    relation = route_tables.relation_of(network, parameters, dead)
     if relation is None:
-        check_routing(network, parameters)
-    check_rings(network, parameters)
+        route_tables.check_routing(network, parameters)
+    route_tables.check_rings(network, parameters)
     data_lanes = relation.all_lanes if relation is not None and relation.all_lanes > 1 else parameters.channels
     if relation is not None or parameters.routing in ("ft-drb", "dor", "d-mod-k", "nca"):
         paths = build_paths(network)
     else:
-        paths = searched_paths(network, parameters.routing)
+        paths = route_tables.searched_paths(network, parameters.routing)
     shape = network.attributes.get("shape")
     sides = [int(s) for s in shape] if isinstance(shape, list) else [paths.diameter]
     if parameters.deadlock == "nac" and max(sides) >= MAX_CYCLE:
@@ -204,7 +195,7 @@ def build_model(
         raise InputError(
             f"{network.name}: {layout.queues} buffers; the simulator's keys hold {MAX_QUEUES}: take a smaller network"
         )
-    routes, target = build_routes(network, parameters, paths)
+    routes, target = route_tables.build_routes(network, parameters, paths)
     if relation is not None:
         target = np.asarray(paths.host_router, dtype=np.int32)
     links, hosts = _links_and_hosts(network, layout, paths, target)
@@ -218,10 +209,10 @@ def build_model(
         routers=_routers(layout, links, paths),
         routes=routes,
         paths=paths,
-        relation=no_relation()
+        relation=route_tables.no_relation()
         if relation is None
-        else build_relation_tables(network, relation, spread_lanes=relation.all_lanes < data_lanes),
-        axes=axes(paths),
+        else route_tables.build_relation_tables(network, relation, spread_lanes=relation.all_lanes < data_lanes),
+        axes=route_tables.axes(paths),
         dead=frozenset(dead),
         network=network,
         largest_side=max(sides),
@@ -291,17 +282,15 @@ def _queues(
 ) -> QueueTable:
     lanes, buffers = layout.lanes, layout.source_queue
     slots = np.zeros(layout.queues, dtype=np.int32)
-    slots[:buffers] = np.where(
-        np.arange(buffers) % lanes < layout.data_lanes, parameters.slots, parameters.last_lane_slots
-    )
+    for_data = np.arange(buffers) % lanes < layout.data_lanes
+    slots[:buffers] = np.where(for_data, parameters.slots, parameters.last_lane_slots)
     slots[: layout.links * lanes][np.repeat(links.end < 0, lanes)] = 0
     return QueueTable(slots=slots, router=router, rank=rank)
 
 
 def _routers(layout: Layout, links: LinkTable, paths: Paths) -> RouterTable:
-    inner = (
-        (b, i) for i, (a, b) in enumerate(zip(links.start.tolist(), links.end.tolist(), strict=True)) if a >= 0 <= b
-    )
+    ends = zip(links.start.tolist(), links.end.tolist(), strict=True)
+    inner = ((b, i) for i, (a, b) in enumerate(ends) if a >= 0 <= b)
     input_first, inputs = by_router(layout.routers, inner)
     host_first, hosts = by_router(layout.routers, ((r, h) for h, r in enumerate(paths.host_router.tolist())))
     return RouterTable(input_first=input_first, inputs=inputs, host_first=host_first, hosts=hosts)

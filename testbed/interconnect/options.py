@@ -12,7 +12,7 @@ from testbed.model.options.option import Only, ends, nested, option, options, ro
 MAX_S = 1000.0
 """Of a run. Some 50 bytes of memory a message are needed."""
 MAX_TIMER_S = 10.0
-"""Of a timer of routers: the compiled engine's event keys have room for 21.9 s (``compiled/time_segments.py``)."""
+"""Of a timer of routers: the compiled engine's event keys have room for 21.9 s (``compiled/compiled_run.py``)."""
 _BELOW_1_S = replace(kinds.short, below=True)
 _LASTING = kinds.times(0, MAX_S, above=True)
 WITH_NAC = "NAC (with --deadlock-avoidance nac)"

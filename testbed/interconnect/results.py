@@ -3,8 +3,6 @@
 Times are kept in ticks and reported in seconds. Latencies by destination follow Zarza 2011, eqs. 5.1 and 5.2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

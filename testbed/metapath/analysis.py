@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from testbed.faults.fault_times import FaultTimes
+from testbed.faults.fault import FaultTimes
 from testbed.metapath.labelled_paths import LabelledPaths, cable_number, labelled_paths
 from testbed.metapath.plan import MetapathPlan, MetapathRun
 from testbed.metapath.source import SourceEvent, metapath_bandwidth

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.errors import InputError
-from testbed.faults.fault import Fault
-from testbed.faults.schedules import overlapping
+from testbed.faults.fault import Fault, overlapping
 from testbed.metapath.escape_rules import EscapeRules, escape_rules_together
 from testbed.metapath.labelled_paths import cable_number, labelled_path_pair, path_label
 from testbed.metapath.plan import MetapathPlan

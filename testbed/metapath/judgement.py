@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from testbed.faults.fault_times import FaultTimes, names_of_faults
+from testbed.faults.fault import FaultTimes, names_of_faults
 from testbed.metapath.analysis import (
     AFTER_S,
     UNDER_WAY_S,

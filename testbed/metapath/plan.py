@@ -5,9 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from testbed.errors import InputError
-from testbed.faults.fault import Fault
-from testbed.faults.fault_times import FaultTimes
-from testbed.faults.schedules import overlapping
+from testbed.faults.fault import Fault, FaultTimes, overlapping
 from testbed.metapath.options import ROUTINGS, MetapathOptions, Routing
 from testbed.metapath.source import SourceEvent
 from testbed.metapath.wire import PACKET_BYTES

@@ -1,6 +1,6 @@
 """A schedule: time frames of transfers of which no two share a link, with what is proved of its length."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from topologies.text.shown import Shown
 
+Clock = Callable[[], float]
+"""Seconds."""
 Proof = Literal["liquid", "no-liquid-schedule", "unknown"]
 
 

@@ -128,7 +128,7 @@ class RuleWalker:
 
     def _sent(self, host: WiredHost, packet: Packet) -> tuple[int, Packet] | None:
         """The port by which a host sends the packet on and its header then; None: it keeps what comes. For what hosts
-        do that forward see ``host_routes``."""
+        do that forward see ``testbed.openflow.rules``."""
         return None
 
     def _exit(self, device: str, rule: FlowRule, packet: Packet) -> tuple[int, Packet] | None:

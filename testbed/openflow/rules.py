@@ -8,15 +8,30 @@ ICMP) follows the path of label 0 at a lower priority; between the two lies a ru
 switch where they have no way.
 
 A rule is a plain value; ``flow_table`` evaluates it, the controller sends it. No I/O.
+
+What hosts do, the source's cable and the ways of hosts that forward (``stream_routes``), is derived from the same label
+split or path, so that a packet whose way begins at one of several cables, or leads through a router, takes the links
+that the plan says. A host that has nothing to choose needs no route of a plan: none is made for a network whose hosts
+all have one cable.
+
+A change from one split to another (``versioned_rules``; per-packet consistency: Reitblatt et al., SIGCOMM 2012) has two
+phases. First the new version's *inner* rules are installed; they match a mark that no packet carries yet, so that
+nothing changes. When every switch has confirmed, the *entry* rules of the first switches are installed above the old
+ones, and from then on each packet that comes in is marked with the new version. A packet so follows the old split or
+the new one and never a mixture, however switches and messages overtake each other, and a change takes two rounds of
+messages whatever the network's depth. The old version's rules go when the last packets that carry its mark have
+arrived.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, summarize_address_range
+from itertools import pairwise
 
 from testbed.errors import InputError
 from testbed.model.label_split import LABELS, Interval, LabelSplit
 from testbed.model.wiring import WiredHost, Wiring
+from testbed.openflow.shortest_paths import Step
 from topologies.network import LinkId
 
 STREAM_PRIORITY = 300
@@ -73,8 +88,8 @@ def stream_rules(wiring: Wiring, split: LabelSplit, *, udp_port: int) -> tuple[F
 
     A label that the split sends another way is dropped at a switch that it strays to: nothing of the stream matches it,
     and where the path of the pair's other packets goes on, a rule between the two drops it. Rules of different pairs
-    never overlap. For what hosts do that a path leads through see ``host_routes``. Raises InputError where an end point
-    has no host, or a path leads through one that does not forward.
+    never overlap. For what hosts do that a path leads through see ``stream_routes``. Raises InputError where an end
+    point has no host, or a path leads through one that does not forward.
     """
     source, sink = _host(wiring, split.source), _host(wiring, split.sink)
     stream = stream_match(source, sink, udp_port)
@@ -184,3 +199,146 @@ class FailoverGroup:
             raise InputError(
                 f"switch {self.dpid}: group {self.number} of {len(self.buckets)} buckets; give a number and one"
             )
+
+
+VERSIONS = 63
+"""Values of the six-bit field (DSCP) that carries a version; 0 is a packet that has none yet."""
+_FIRST_PRIORITY = 1000
+_MAX_CHANGES = 60_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class VersionedRules:
+    """``inner``: install first, they touch no packet yet. ``entry``: of the first switches; from then on the version is
+    in force."""
+
+    inner: tuple[FlowRule, ...]
+    entry: tuple[FlowRule, ...]
+
+
+def versioned_rules(wiring: Wiring, split: LabelSplit, *, number: int, udp_port: int) -> VersionedRules:
+    """The pair's labelled stream over the split as version ``number`` (0, 1, ...; the mark is number modulo 63, plus
+    1).
+
+    Entry rules of a higher number win over those of a lower one. A version's rules must have gone before its mark comes
+    again. The pair's other packets find no rule. Raises InputError where the split cannot be written as rules.
+    """
+    if not 0 <= number < _MAX_CHANGES:
+        raise InputError(f"version {number} of a plan; a run has at most {_MAX_CHANGES}")
+    mark = number % VERSIONS + 1
+    entries = _entries(wiring, split)
+    entered = {wiring.network.links[i].target for i in split.loaded if wiring.network.links[i].source != split.source}
+    inner, entry = [], []
+    for rule in stream_rules(wiring, split, udp_port=udp_port):
+        if rule.priority != STREAM_PRIORITY:
+            continue
+        node = entries.get(rule.dpid)
+        if node is not None:
+            entry.append(
+                replace(
+                    rule,
+                    priority=_FIRST_PRIORITY + number,
+                    match=_marked(rule.match, 0),
+                    set_fields=(*rule.set_fields, ("ip_dscp", mark)),
+                )
+            )
+        if node is None or node in entered:
+            inner.append(replace(rule, match=_marked(rule.match, mark)))
+    return VersionedRules(inner=tuple(inner), entry=tuple(entry))
+
+
+def _entries(wiring: Wiring, split: LabelSplit) -> dict[int, str]:
+    """Datapath id -> node of the switches at which packets of the source come in."""
+    network = wiring.network
+    if network.node(split.source).kind == "switch":
+        return {wiring.switch_at(split.source).dpid: split.source}
+    behind = {network.links[i].target for i in split.loaded if network.links[i].source == split.source}
+    return {wiring.switch_at(node).dpid: node for node in sorted(behind)}
+
+
+def _marked(match: Match, mark: int) -> Match:
+    return (match[0], ("ip_dscp", mark), *match[1:])
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class HostRoute:
+    """At ``host`` (WiredHost.name), packets of a pair leave by ``port`` to the IP node ``node`` next.
+
+    ``labels``: those of the stream to ``udp_port`` alone, half-open; None: all of the pair's packets that no route with
+    labels takes. ``begins``: the host is the pair's source.
+    """
+
+    host: str
+    source_ip: str
+    sink_ip: str
+    port: int
+    node: str
+    begins: bool
+    udp_port: int | None = None
+    labels: Interval | None = None
+
+
+def path_steps(wiring: Wiring, source: WiredHost, sink: WiredHost, path: Sequence[LinkId]) -> dict[str, Step]:
+    """Host -> its step along the path of links, for the source and every host that the path leads through."""
+    names = {host.node: host.name for host in wiring.hosts if not host.outside}
+    leaving = {source.name: 0} if source.outside else {}
+    leaving |= {names[link[0]]: wiring.out_port(link) for link in path if link[0] in names}
+    return {host: Step(leaving[host], following) for host, following in pairwise((*leaving, sink.name))}
+
+
+def path_routes(wiring: Wiring, source: str, sink: str, path: Sequence[LinkId]) -> tuple[HostRoute, ...]:
+    """All packets from one end point to another along one path; nothing where no host has a choice."""
+    if not wiring.routed:
+        return ()
+    ends = wiring.host_at(source), wiring.host_at(sink)
+    return tuple(_route(ends, host, step) for host, step in path_steps(wiring, *ends, path).items())
+
+
+def stream_routes(wiring: Wiring, split: LabelSplit, *, udp_port: int) -> tuple[HostRoute, ...]:
+    """The pair's labelled stream over the split, and everything else of the pair over the path of label 0; nothing
+    where no host has a choice."""
+    if not wiring.routed:
+        return ()
+    links = wiring.network.links
+    ends = wiring.host_at(split.source), wiring.host_at(split.sink)
+    found: dict[tuple[str, Step], list[Interval]] = {}
+    for path in split.paths:
+        for one in path_steps(wiring, *ends, [links[i].id for i in path.links]).items():
+            own = found.setdefault(one, [])
+            start = own.pop()[0] if own and own[-1][1] == path.start else path.start
+            own.append((start, path.stop))
+    labelled = tuple(
+        _route(ends, host, step, udp_port, interval)
+        for (host, step), intervals in found.items()
+        for interval in intervals
+        if interval != (0, LABELS)
+    )
+    return labelled + path_routes(wiring, split.source, split.sink, [links[i].id for i in split.path_of(0).links])
+
+
+def step_of(routes: Iterable[HostRoute], host: str, label: int) -> Step | None:
+    """What the routes of one pair say at a host of a stream's packet with that label; None where they say nothing."""
+    own = [route for route in routes if route.host == host]
+    meant = [route for route in own if route.labels and route.labels[0] <= label < route.labels[1]]
+    chosen = next(iter((*meant, *(route for route in own if route.labels is None))), None)
+    return None if chosen is None else Step(chosen.port, chosen.node)
+
+
+def _route(
+    ends: tuple[WiredHost, WiredHost],
+    host: str,
+    step: Step,
+    udp_port: int | None = None,
+    labels: Interval | None = None,
+) -> HostRoute:
+    source, sink = ends
+    return HostRoute(
+        host=host,
+        source_ip=source.ip,
+        sink_ip=sink.ip,
+        port=step.port,
+        node=step.node,
+        begins=host == source.name,
+        udp_port=udp_port,
+        labels=labels,
+    )

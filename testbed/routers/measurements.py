@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from testbed.interconnect.simulation_plan import cycle_of
+from testbed.interconnect.simulation import cycle_of
 from testbed.routers.plan import RouterPlan
 from testbed.routers.router import Arrival, Router, Snapshot
 

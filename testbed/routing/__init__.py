@@ -4,7 +4,6 @@ Importing this package imports neither numba nor numpy; large networks do, when 
 """
 
 from testbed.routing.capillary.route import capillary_route
-from testbed.routing.methods import route_by_name
-from testbed.routing.named_routings import routing_method
+from testbed.routing.methods import route_by_name, routing_method
 
 __all__ = ["capillary_route", "route_by_name", "routing_method"]

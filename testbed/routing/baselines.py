@@ -3,17 +3,16 @@
 Each sends one unit, is deterministic and exact; ties are broken by the network's order of links.
 """
 
-from collections import deque
+from collections.abc import Sequence
 from fractions import Fraction
 
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
-from testbed.routing.flows.end_points import FlowProblem, flow_problem
-from testbed.routing.flows.exact_flow import drop_circulations
+from testbed.routing.flows.end_points import FlowProblem, drop_circulations, flow_problem
 from testbed.routing.flows.flow_steps import integer_residual, push_all
 from testbed.routing.flows.min_cost import fewest_links_flow
-from topologies.errors import NoPathError
-from topologies.network import Network
+from topologies import Network, NoPathError
+from topologies.routing_tables import distances_to
 
 
 def single_path(network: Network, source: str, sink: str) -> SplitRoute:
@@ -64,13 +63,7 @@ def disjoint_paths(network: Network, source: str, sink: str, k: int) -> SplitRou
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise InputError(f"disjoint paths: k {k!r} must be a whole number of at least 1")
     problem = flow_problem(network, source, sink)
-    demand = [0] * problem.nodes
-    demand[problem.source], demand[problem.sink] = k, -k
-    flow, unmet = fewest_links_flow(problem.tail, problem.head, [1] * len(problem.links), demand)
-    paths = k - unmet[problem.source]
-    if paths == 0:
-        raise problem.no_path()
-    return problem.route(f"disjoint:{paths}", [Fraction(amount, paths) for amount in flow])
+    return _fewest_links(problem, "disjoint:{}", [1] * len(problem.links), k)
 
 
 def are_disjoint(network: Network, source: str, sink: str, k: int) -> bool:
@@ -88,12 +81,11 @@ def max_flow(network: Network, source: str, sink: str) -> SplitRoute:
     order of the links (Dinic's algorithm, not the fewest links).
     """
     problem = flow_problem(network, source, sink)
-    flow = _greatest_flow(problem)
-    drop_circulations(problem.nodes, problem.tail, problem.head, flow)
-    total = sum(amount for amount, tail in zip(flow, problem.tail, strict=True) if tail == problem.source)
-    if total == 0:
-        raise problem.no_path()
-    return problem.route("max-flow", [Fraction(amount, total) for amount in flow])
+    graph = integer_residual(problem.nodes, problem.tail, problem.head, problem.weight)
+    graph.need[:] = problem.demand(sum(problem.weight))
+    push_all(graph)
+    drop_circulations(problem.nodes, problem.tail, problem.head, graph.flow)
+    return _of_one_unit(problem, "max-flow", graph.flow)
 
 
 def cheapest_max_flow(network: Network, source: str, sink: str) -> SplitRoute:
@@ -103,13 +95,7 @@ def cheapest_max_flow(network: Network, source: str, sink: str) -> SplitRoute:
     those of ``disjoint_paths``. Greatest utilisation as that of the first capillary layer.
     """
     problem = flow_problem(network, source, sink)
-    demand = [0] * problem.nodes
-    demand[problem.source], demand[problem.sink] = sum(problem.weight), -sum(problem.weight)
-    flow, unmet = fewest_links_flow(problem.tail, problem.head, problem.weight, demand)
-    total = sum(problem.weight) - unmet[problem.source]
-    if total == 0:
-        raise problem.no_path()
-    return problem.route("min-cost", [Fraction(amount, total) for amount in flow])
+    return _fewest_links(problem, "min-cost", problem.weight, sum(problem.weight))
 
 
 def all_disjoint_paths(network: Network, source: str, sink: str) -> SplitRoute:
@@ -117,33 +103,28 @@ def all_disjoint_paths(network: Network, source: str, sink: str) -> SplitRoute:
     return disjoint_paths(network, source, sink, max(1, len(network.links)))
 
 
-def _shortest_paths(problem: FlowProblem) -> list[list[int]]:
-    """For each node its usable links that lead one step nearer to the sink, in the network's order."""
-    entering: list[list[int]] = [[] for _ in range(problem.nodes)]
-    for link, head in enumerate(problem.head):
-        entering[head].append(link)
-    distance: list[int | None] = [None] * problem.nodes
-    distance[problem.sink] = 0
-    paths: list[list[int]] = [[] for _ in range(problem.nodes)]
-    queue = deque([problem.sink])
-    while queue:
-        node = queue.popleft()
-        here = distance[node] or 0
-        for link in entering[node]:
-            tail = problem.tail[link]
-            if distance[tail] is None:
-                distance[tail] = here + 1
-                queue.append(tail)
-            if distance[tail] == here + 1:
-                paths[tail].append(link)
-    if distance[problem.source] is None:
+def _fewest_links(problem: FlowProblem, method: str, capacity: Sequence[int], most: int) -> SplitRoute:
+    """As much as the capacities bear of so much, over as few links in sum as that takes, scaled to one unit."""
+    flow, _ = fewest_links_flow(problem.tail, problem.head, capacity, problem.demand(most))
+    return _of_one_unit(problem, method, flow)
+
+
+def _of_one_unit(problem: FlowProblem, method: str, flow: Sequence[int]) -> SplitRoute:
+    """A flow scaled to one unit; ``method`` may say how much it was. NoPathError where it is nothing."""
+    total = sum(amount for amount, tail in zip(flow, problem.tail, strict=True) if tail == problem.source)
+    if total == 0:
         raise problem.no_path()
-    return [sorted(links) for links in paths]
+    return problem.route(method.format(total), [Fraction(amount, total) for amount in flow])
 
 
-def _greatest_flow(problem: FlowProblem) -> list[int]:
-    graph = integer_residual(problem.nodes, problem.tail, problem.head, problem.weight)
-    graph.need[problem.source] = sum(problem.weight)
-    graph.need[problem.sink] = -graph.need[problem.source]
-    push_all(graph)
-    return [int(amount) for amount in graph.flow]
+def _shortest_paths(problem: FlowProblem) -> dict[int, list[int]]:
+    """For each node its usable links that lead one step nearer to the sink, in the network's order."""
+    nodes = problem.network.nodes
+    left = distances_to(problem.network, nodes[problem.sink].id)
+    if nodes[problem.source].id not in left:
+        raise problem.no_path()
+    nearer: dict[int, list[int]] = {}
+    for link, (tail, head) in enumerate(zip(problem.tail, problem.head, strict=True)):
+        if nodes[head].id in left and left.get(nodes[tail].id) == left[nodes[head].id] + 1:
+            nearer.setdefault(tail, []).append(link)
+    return nearer

@@ -5,24 +5,48 @@ The linear programmes (thesis-loop, least-fec:T, smore:K) load scipy when they a
 """
 
 from collections.abc import Callable
+from typing import Any
 
-from testbed.errors import InputError
+from testbed.errors import InputError, TestbedError, require_type
 from testbed.model.routes import SplitRoute
 from testbed.model.workload import lazily
-from testbed.routing.baselines import (
-    all_disjoint_paths,
-    cheapest_max_flow,
-    disjoint_paths,
-    ecmp,
-    max_flow,
-    single_path,
-)
+from testbed.routing import baselines
 from testbed.routing.capillary.route import capillary_route
-from testbed.routing.named_routings import ROUTINGS as ROUTINGS
-from testbed.routing.named_routings import RoutingMethod as RoutingMethod
-from testbed.routing.named_routings import routing_method as routing_method
-from topologies.network import Network
-from topologies.registry import PluginError
+from topologies import Network, TopologyError
+from topologies.registry import PluginError, Registry, function_check
+
+RoutingMethod = Callable[[Network, str, str], SplitRoute]
+ROUTINGS: Registry[Callable[..., Any]] = Registry(
+    "testbed.routings",
+    "routing",
+    function_check("network, source and sink"),
+    (TestbedError, TopologyError),
+    files=True,
+)
+"""Routings of one flow: functions of network, source and sink; those named with a colon (``disjoint:k``) are functions
+of the text after it that give one."""
+
+
+def routing_method(method: str, layers: int | None = None) -> RoutingMethod:
+    """The routing of that name; ``layers`` is another way to say the K of ``capillary:K``.
+
+    Raises InputError for an unknown name, for a number that is none or below 1, and for layers of other methods;
+    PluginError for a plug-in that cannot be used.
+    """
+    require_type(method, str, "method", "the name of a routing method")
+    _, colon, text = method.partition(":")
+    found = ROUTINGS.find(method)
+    if found is None:
+        raise InputError(f"routing method {method!r} is not known; {ROUTINGS.nearest(method)}")
+    if layers is not None:
+        if method != "capillary":
+            raise InputError(f"routing method {method!r} takes no layers; only 'capillary' does")
+        return routing_method(f"capillary:{layers}")
+    if not colon or ROUTINGS.in_file(method):
+        routing: RoutingMethod = found
+        return routing
+    made: RoutingMethod = found(text)
+    return made
 
 
 def _numbered(name: str, numbered: Callable[[Network, str, str, int], SplitRoute]) -> Callable[[str], RoutingMethod]:
@@ -52,19 +76,19 @@ def _least_fec(tolerance: str) -> RoutingMethod:
     return lambda network, source, sink: least_fec_route(network, source, sink, value).route
 
 
-ROUTINGS.register("single", single_path)
-ROUTINGS.register("ecmp", ecmp)
-ROUTINGS.register("disjoint-2", lambda network, source, sink: disjoint_paths(network, source, sink, 2))
-ROUTINGS.register("disjoint-all", all_disjoint_paths)
-ROUTINGS.register("max-flow", max_flow)
-ROUTINGS.register("min-cost", cheapest_max_flow)
+ROUTINGS.register("single", baselines.single_path)
+ROUTINGS.register("ecmp", baselines.ecmp)
+ROUTINGS.register("disjoint-2", lambda network, source, sink: baselines.disjoint_paths(network, source, sink, 2))
+ROUTINGS.register("disjoint-all", baselines.all_disjoint_paths)
+ROUTINGS.register("max-flow", baselines.max_flow)
+ROUTINGS.register("min-cost", baselines.cheapest_max_flow)
 ROUTINGS.register("capillary", capillary_route)
 # the solver takes a third of a second to import
 ROUTINGS.register("thesis-loop", lazily("testbed.routing.capillary.thesis_loop:thesis_route"))
-ROUTINGS.register("disjoint:k", _numbered("disjoint", disjoint_paths))
+ROUTINGS.register("disjoint:k", _numbered("disjoint", baselines.disjoint_paths))
 ROUTINGS.register("capillary:K", _numbered("capillary", capillary_route))
 ROUTINGS.register("least-fec:T", _least_fec)
-ROUTINGS.register("smore:K", _numbered("smore", lazily("testbed.routing.semi_oblivious:smore_route")))
+ROUTINGS.register("smore:K", _numbered("smore", lazily("testbed.routing.demands.path_sets:smore_route")))
 
 
 def route_by_name(

@@ -6,13 +6,12 @@ length shows.
 
 from collections.abc import Callable, Sequence
 
-from testbed.model.schedule import Schedule
+from testbed.model.schedule import Clock, Schedule
 from testbed.model.traffic import Traffic
 from testbed.scheduling.baselines import Frames, compact_rounds, dsatur_frames, sending_rounds, split_rounds
 from testbed.scheduling.exact.exact_search import ExactResult, search_exactly
 from testbed.scheduling.exact.milp import solve_milp
 
-Clock = Callable[[], float]
 Paths = Sequence[Sequence[int]]
 CATEGORIES_A_SECOND = 40_000
 """What the exact search goes through at least; its allowance where no clock is given, so that the time limit roughly

@@ -1,7 +1,11 @@
 """What an order of transfers takes on a wormhole network: links acquired hop by hop, kept while waiting, granted in
 turn.
 
-Virtual time. Deadlocks are found and reported as the cycle of transfers that wait for one another.
+Virtual time. Deadlocks are found and reported as the cycle of transfers that wait for one another. Next to it stand the
+hardware remedies for its contention (Gabrielyan 2007, 3.1.2 and 3.2.1): links parted into virtual ones
+(``run_virtual_links``), and switches that store blocked messages (``run_queues``): there a link carries one message at
+a time, first come, first served, and a switch has room for every message that waits; a message may go on over its next
+link as soon as its head is there (cut-through) or when all of it is (store and forward).
 """
 
 import heapq
@@ -138,12 +142,7 @@ class _Wormhole:
         if version != self.version[i]:
             return
         self.now, self.step = time, step
-        if kind == "finished":
-            self._finish(i)
-        elif kind == "gives-up":
-            self._give_up(i)
-        else:
-            self._ask(i)
+        {"finished": self._finish, "gives-up": self._give_up, "asks": self._ask}[kind](i)
 
     def _at(self, time: float, kind: str, i: int) -> None:
         step = self.step + 1 if time <= self.now else 0
@@ -228,12 +227,6 @@ class _Wormhole:
         return tuple(waits[met[at] :])
 
 
-def shared_wormhole(paths: Sequence[Sequence[int]], order: Sequence[int], number: int) -> WormholeRun:
-    """All transfers at once in that order, over links that so many may hold; see ``switching.run_virtual_links``."""
-    channels = [[(link, 0) for link in path] for path in paths]
-    return _Wormhole(channels, None, random.Random(0), room=number).run([tuple(order)])
-
-
 def virtual_channels(paths: Sequence[Sequence[int]]) -> tuple[tuple[Channel, ...], ...]:
     """The channels of each path: (link, 0) first, and one number higher whenever the path goes against one order of all
     links. (number, place in the order) only ever rises, so no circle of waiting is possible. The order follows the
@@ -259,3 +252,59 @@ def _links_in_order(paths: Sequence[Sequence[int]]) -> list[int]:
     for path in paths:
         nx.add_path(following, path)
     return list(nx.dfs_postorder_nodes(following))[::-1]
+
+
+def run_queues(
+    paths: Sequence[Sequence[int]], frames: Sequence[Sequence[int]], *, stored_fraction: float
+) -> tuple[float, ...]:
+    """When each transfer has arrived. ``stored_fraction``: of a message, how much must be in a switch before it goes
+    on: 0 cut-through, 1 store and forward of whole messages, 1 / n in n packets (which then keep together).
+
+    All transfers of all ``frames`` wait at their first link from the beginning, in that order. O(hops log hops). Raises
+    InputError for frames that do not hold every transfer once, or a fraction outside 0 to 1.
+
+    >>> run_queues([[0, 1, 2]], [[0]], stored_fraction=1.0), run_queues([[0, 1, 2]], [[0]], stored_fraction=0.0)
+    ((3.0,), (1.0,))
+    """
+    order = order_of(paths, frames)
+    if not 0 <= stored_fraction <= 1:
+        raise InputError(f"stored fraction {stored_fraction:g}: give 0 to 1")
+    free_at: dict[int, float] = {}
+    arrived = [0.0] * len(paths)
+    # (time at which it may begin on the link, hops so far, place in the order, transfer): links serve in this order.
+    events = [(0.0, 0, place, i) for place, i in enumerate(order)]
+    heapq.heapify(events)
+    queues: dict[int, deque[tuple[int, int, int]]] = {}
+    while events:
+        time, hop, place, i = heapq.heappop(events)
+        if hop < 0:
+            waiting = queues[i]
+            hop, place, i = waiting.popleft()
+        else:
+            waiting = queues.setdefault(paths[i][hop], deque())
+            if waiting or free_at.get(paths[i][hop], 0.0) > time:
+                if not waiting:
+                    heapq.heappush(events, (free_at[paths[i][hop]], -1, place, paths[i][hop]))
+                waiting.append((hop, place, i))
+                continue
+        link = paths[i][hop]
+        free_at[link] = time + 1.0
+        if waiting:
+            heapq.heappush(events, (time + 1.0, -1, place, link))
+        if hop + 1 < len(paths[i]):
+            heapq.heappush(events, (time + stored_fraction, hop + 1, place, i))
+        else:
+            arrived[i] = time + 1.0
+    return tuple(arrived)
+
+
+def run_virtual_links(paths: Sequence[Sequence[int]], frames: Sequence[Sequence[int]], *, number: int) -> WormholeRun:
+    """``run_wormhole`` without barriers, each link parted into ``number`` virtual ones: so many messages hold it at
+    once, whichever part is free, and share its rate evenly. With 1 it is ``run_wormhole``. InputError for less, or
+    frames that miss a transfer.
+    """
+    order = order_of(paths, frames)
+    if number < 1:
+        raise InputError(f"{number} virtual links a link: give 1 or more")
+    channels = [[(link, 0) for link in path] for path in paths]
+    return _Wormhole(channels, None, random.Random(0), room=number).run([tuple(order)])

@@ -10,7 +10,6 @@ from testbed.model.studies import grouped
 from testbed.report.drawing.charts import HUES, Figure, draw_lines, panels
 from topologies.text.json_types import Json
 
-Row = Json
 ENOUGH_SEEDS = 3
 """So many values have an interval that is worth drawing."""
 SATURATED = 3.0
@@ -20,7 +19,7 @@ THROUGHPUT, INTERVAL = "delivered by every sender, share of a link", ", whiskers
 _COLOUR, _OTHER = "#3b6ea5", "#c98b2b"
 
 
-def simulation_figures(rows: Sequence[Row]) -> dict[str, Figure]:
+def simulation_figures(rows: Sequence[Json]) -> dict[str, Figure]:
     """Figure name -> matplotlib figure, for the rows of one run (one a rate and seed)."""
     drawn: dict[str, Figure] = {}
     if any(row["mean_latency_s"] is not None and not row["deadlocked"] for row in rows):
@@ -46,11 +45,11 @@ def simulation_figures(rows: Sequence[Row]) -> dict[str, Figure]:
     return drawn
 
 
-def _latency_us(row: Row) -> float | None:
+def _latency_us(row: Json) -> float | None:
     return None if row["mean_latency_s"] is None else 1e6 * float(row["mean_latency_s"])
 
 
-def _over_load(rows: Sequence[Row], words: str, value: Callable[[Row], float | None]) -> Figure:
+def _over_load(rows: Sequence[Json], words: str, value: Callable[[Json], float | None]) -> Figure:
     """Its mean by load, of runs without a deadlock, with its 95 % interval where there are values enough."""
     done = [row for row in rows if not row["deadlocked"] and value(row) is not None]
     means = grouped(done, lambda row: ("measured", row["load"]), value)
@@ -78,7 +77,7 @@ def _over_load(rows: Sequence[Row], words: str, value: Callable[[Row], float | N
     return figure
 
 
-def saturation_load(rows: Sequence[Row]) -> float | None:
+def saturation_load(rows: Sequence[Json]) -> float | None:
     """The least load at which mean latency is above three times that of the lowest load; None where no load is that
     high."""
     done = [row for row in rows if row["mean_latency_s"] is not None and not row["deadlocked"]]
@@ -87,7 +86,7 @@ def saturation_load(rows: Sequence[Row]) -> float | None:
     return next((load for load, mean in means.items() if mean > SATURATED * lowest), None)
 
 
-def _over_time(rows: Sequence[Row], name: str, words: str, about: str, **style: str) -> Figure:
+def _over_time(rows: Sequence[Json], name: str, words: str, about: str, **style: str) -> Figure:
     figure, (axes,) = panels(7, 4)
     first = {row["load"]: row for row in reversed(rows)}  # of the seeds of each load
     for number, load in enumerate(sorted(first)):
@@ -99,7 +98,7 @@ def _over_time(rows: Sequence[Row], name: str, words: str, about: str, **style: 
     return figure
 
 
-def _cycle(row: Row) -> Figure:
+def _cycle(row: Json) -> Figure:
     """Routers on a ring; an arrow is a link on which packets wait for the next arrow's."""
     links = row["circle"]
     figure, (axes,) = panels(6, 6)

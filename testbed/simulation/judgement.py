@@ -6,10 +6,17 @@ from collections.abc import Sequence
 from testbed.interconnect.plan import Experiment, SimulationPlan, load_of
 from testbed.model.studies.samples import half_width
 from testbed.model.verdict import Check, Verdict
+from testbed.model.workload import Judgement
 from topologies.text.json_types import Json, JsonObject
 
 OF_MESSAGES = ("messages", "transfers", "frames")
 """Keys of a traffic file; a format of other programs adds its own."""
+
+
+def judge_simulation(plan: SimulationPlan, rows: tuple[JsonObject, ...]) -> Judgement:
+    """Verdict, document and a row a seed and load."""
+    verdict = judge_runs(rows)
+    return Judgement(verdict=verdict, document=simulation_document(plan, rows, verdict), rows=rows)
 
 
 def simulation_document(plan: SimulationPlan, rows: Sequence[Json], verdict: Verdict) -> JsonObject:

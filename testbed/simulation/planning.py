@@ -10,7 +10,7 @@ from testbed.faults.grammar import no_faults
 from testbed.faults.reading import read_faults
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.plan import Experiment, SimulationPlan
-from testbed.interconnect.simulation_plan import own_routing
+from testbed.interconnect.simulation import own_routing
 from testbed.model.file_formats import TRAFFIC_FORMATS, find_format
 from testbed.model.json_values import is_file, read_json
 from testbed.model.naming.names import known_network, link_text
@@ -18,9 +18,7 @@ from testbed.model.options import kinds
 from testbed.model.schemas import refuse_unknown
 from testbed.results.trace_files import read_trace
 from testbed.simulation.options import SimulationOptions
-from topologies import Network
-from topologies.network import label_of
-from topologies.text.json_types import Json
+from topologies import Json, Network, label_of
 
 
 def build_simulation(requested: SimulationOptions) -> SimulationPlan:

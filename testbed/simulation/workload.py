@@ -11,7 +11,7 @@ from testbed.interconnect.plan import SimulationPlan, load_of
 from testbed.live.events import RunView
 from testbed.model.options.planner import planner
 from testbed.model.progress import CounterReading, Progress, ReportProgress
-from testbed.model.workload import How, Judgement, Workload
+from testbed.model.workload import How, Workload, lazily
 from testbed.simulation.options import SimulationOptions, TimelineOptions
 from topologies.text.json_types import Json, JsonObject
 
@@ -23,12 +23,6 @@ DESCRIPTION = (
 )
 Rows = tuple[JsonObject, ...]
 TIMELINE_EVENTS = 100_000
-
-
-def _build(requested: SimulationOptions) -> SimulationPlan:
-    from testbed.simulation.planning import build_simulation
-
-    return build_simulation(requested)
 
 
 def _carry(plan: SimulationPlan, how: How, report_progress: ReportProgress | None) -> Rows:
@@ -74,25 +68,12 @@ def _write_timeline(path: Path, rows: Sequence[JsonObject]) -> None:
     write_atomically(path, "".join(lines).encode())
 
 
-def _judge(plan: SimulationPlan, rows: Rows) -> Judgement:
-    from testbed.simulation.judgement import judge_runs, simulation_document
-
-    verdict = judge_runs(rows)
-    return Judgement(verdict=verdict, document=simulation_document(plan, rows, verdict), rows=rows)
-
-
 def _view(plan: SimulationPlan) -> tuple[str, Callable[[], RunView]]:
     from testbed.live.run_views import network_view
 
     one = plan.experiment
     title = f"{one.network.name}: {one.pattern}, deadlock avoidance {one.parameters.deadlock}"
     return "simulate", partial(network_view, title, one.network, {})
-
-
-def _figures(rows: Sequence[Json]) -> Json:
-    from testbed.simulation.figures import simulation_figures
-
-    return simulation_figures(rows)
 
 
 def _shown(document: Json) -> Iterator[object]:
@@ -150,12 +131,9 @@ def _table(rows: Sequence[Json], *, with_load: bool) -> Any:
     )
 
 
-def _small() -> SimulationPlan:
-    return simulation_plan("mesh:3x3", 0.1, duration_s=0.001)
-
-
+_BUILD = lazily("testbed.simulation.planning:build_simulation")
 simulation_plan = planner(
-    "simulation_plan", "Routers with finite buffers in virtual time, seed after seed.", SimulationOptions, _build
+    "simulation_plan", "Routers with finite buffers in virtual time, seed after seed.", SimulationOptions, _BUILD
 )
 SIMULATION = Workload(
     name="simulation",
@@ -175,12 +153,12 @@ SIMULATION = Workload(
     plan=SimulationPlan,
     options=SimulationOptions,
     run_options=TimelineOptions,
-    build=_build,
+    build=_BUILD,
     carry=_carry,
     virtual=True,
-    judge=_judge,
+    judge=lazily("testbed.simulation.judgement:judge_simulation"),
     view=_view,
-    figures=_figures,
+    figures=lazily("testbed.simulation.figures:simulation_figures"),
     shown=_shown,
-    example=_small,
+    example=lambda: simulation_plan("mesh:3x3", 0.1, duration_s=0.001),
 )

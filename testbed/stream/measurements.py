@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from testbed.faults.fault_times import ChangeTimes, FaultTimes
+from testbed.faults.fault import ChangeTimes, FaultTimes
 from topologies.text.json_types import Json
 
 RELAYED = "impaired_links"

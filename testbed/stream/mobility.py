@@ -9,7 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from testbed.errors import InputError
-from testbed.faults.schedules import PoissonFaults
+from testbed.faults.fault import PoissonFaults
 from testbed.model.label_split import LabelPath, LabelSplit
 from testbed.model.naming.names import NetworkLike, known_network, read_node
 from testbed.model.routes import SplitRoute

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 from fec.errors import FecError
 from testbed.errors import InputError
-from testbed.faults.fault import Direction, FaultKind
+from testbed.faults.fault import Direction, FaultKind, PoissonFaults
 from testbed.faults.reading import FAULT_WORDS, FaultsLike
-from testbed.faults.schedules import PoissonFaults
 from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
 from testbed.model.options.option import Only, coded, ends, failing, option, options, routed, running, sent

@@ -14,10 +14,9 @@ from fec.redundancy.block_size import binomial_window_for, stratified_window_for
 from fec.redundancy.label_layout import best_layout
 from fec.redundancy.labels import WEYL_MULTIPLIER, label_table
 from testbed.errors import InputError
-from testbed.faults.fault import Fault
+from testbed.faults.fault import Fault, PoissonFaults, outlasting, overlapping, poisson_faults
 from testbed.faults.grammar import parse_poisson
 from testbed.faults.reading import FaultsLike, read_faults
-from testbed.faults.schedules import PoissonFaults, outlasting, overlapping, poisson_faults
 from testbed.model.label_split import LABELS, LabelSplit
 from testbed.model.naming.names import known_network, read_node
 from testbed.routing.label_split.spraying import disjoint_return_split, interval_groups, spray

@@ -15,8 +15,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from fec.protocol.sender import OutgoingPacket, StreamSender
-from testbed.faults.fault import describe
-from testbed.faults.fault_times import ChangeTimes, FaultTimes
+from testbed.faults.fault import ChangeTimes, FaultTimes, describe
 from testbed.model.label_split import LabelSplit
 from testbed.model.progress import CounterReading, Progress
 from testbed.stream.endpoints import ContentCheck, build_receiver, build_sender, sender_counters

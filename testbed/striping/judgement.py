@@ -3,8 +3,7 @@
 import statistics
 from dataclasses import replace
 
-from testbed.faults.fault import describe
-from testbed.faults.fault_times import injection_check, injection_times
+from testbed.faults.fault import describe, injection_check, injection_times
 from testbed.machines.machines_report import MachinesReport
 from testbed.model.verdict import Check, Verdict
 from testbed.model.workload import Judgement

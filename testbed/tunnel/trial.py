@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from testbed.errors import InputError
-from testbed.faults.fault import Fault
-from testbed.faults.fault_times import FaultTimes
+from testbed.faults.fault import Fault, FaultTimes
 from testbed.faults.reading import read_faults
 from testbed.model.label_split import LabelSplit
 from testbed.model.naming.names import known_network, read_node

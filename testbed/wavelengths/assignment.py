@@ -13,8 +13,7 @@ from testbed.scheduling.fast.packing import pack, solve_packing
 from testbed.wavelengths.checker import check_wavelength_plan
 from testbed.wavelengths.greedy import GREEDY, greedy_rounds
 from testbed.wavelengths.plan import MAX_WAVELENGTHS, SWITCHINGS, Lightpath, LitPath, Switching, WavelengthPlan
-from topologies.errors import nearest
-from topologies.network import LinkId, Network
+from topologies import LinkId, Network, nearest
 from topologies.routing_tables import static_routing
 
 METHODS = ("liquid", *GREEDY)

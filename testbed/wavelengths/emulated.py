@@ -147,6 +147,7 @@ class Clients:
     def __init__(self, net: EmulatedNetwork, wiring: Wiring, plan: WavelengthPlan) -> None:
         self._net, self._wiring, self._plan = net, wiring, plan
         self._senders: dict[str, socket.socket] = {}
+        self._receivers: dict[str, socket.socket] = {}
         self._selector = selectors.DefaultSelector()
         names = {client_of(plan.network, e) for p in plan.lightpaths for e in (p.source, p.target)}
         for node in sorted(names):
@@ -157,22 +158,19 @@ class Clients:
             receiver.bind((net.interface_of(host.name), _ETH_P_ALL))
             receiver.setblocking(False)
             self._selector.register(receiver, selectors.EVENT_READ, node)
+            self._receivers[node] = receiver
 
     def close(self) -> None:
-        for key in list(self._selector.get_map().values()):
-            assert isinstance(key.fileobj, socket.socket)
-            key.fileobj.close()
         self._selector.close()
-        for sender in self._senders.values():
-            sender.close()
+        for one in (*self._receivers.values(), *self._senders.values()):
+            one.close()
 
     def refuse_overflow(self) -> None:
         """InvalidRunError where a receiver's socket overflowed."""
-        for key in self._selector.get_map().values():
-            assert isinstance(key.fileobj, socket.socket)
-            lost = struct.unpack("=II", key.fileobj.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))[1]
+        for node, receiver in self._receivers.items():
+            lost = struct.unpack("=II", receiver.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8))[1]
             if lost:
-                raise InvalidRunError(f"host {key.data} could not keep up: its socket dropped {lost} packets")
+                raise InvalidRunError(f"host {node} could not keep up: its socket dropped {lost} packets")
 
     def exchange(self, number: int, probes: Sequence[Probe]) -> list[Arrival]:
         """Send all probes, the wrong ones among the right ones, and collect what arrives until all that should have
@@ -229,8 +227,7 @@ class Clients:
         while True:
             ready = self._selector.select(max(0.0, limit - time.monotonic()))
             for key, _ in ready:
-                assert isinstance(key.fileobj, socket.socket)
-                arrivals += _waiting(key.fileobj, key.data, number)
+                arrivals += _waiting(self._receivers[key.data], key.data, number)
             if time.monotonic() >= limit:
                 return arrivals
 

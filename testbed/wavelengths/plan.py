@@ -12,8 +12,7 @@ from typing import Literal
 
 from testbed.errors import InputError
 from testbed.model.short_repr import ShortRepr
-from topologies.network import LinkId, Network, label_of
-from topologies.text.json_types import JsonObject
+from topologies import JsonObject, LinkId, Network, label_of
 
 Switching = Literal["wsxc", "wixc"]
 """Wavelength-selective cross-connects keep a lightpath's wavelength; wavelength-interchanging ones may change it at

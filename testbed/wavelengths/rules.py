@@ -4,9 +4,11 @@ wavelength).
 Light that no rule of the round expects is dropped, and counted a fibre, by rules that stay for the whole run.
 """
 
+from itertools import pairwise
+
 from testbed.errors import InputError
 from testbed.model.wiring import WiredHost, Wiring
-from testbed.openflow.rules import DROP, FlowRule, Match
+from testbed.openflow.rules import DROP, FlowRule
 from testbed.wavelengths.plan import LitPath, WavelengthPlan
 from topologies.network import LinkId, Network
 
@@ -19,6 +21,10 @@ _ANY_WAVELENGTH = ("vlan_vid", (VLAN_PRESENT, VLAN_PRESENT))
 FIRST_VLAN, LAST_VLAN = 1, 4094
 MAX_FABRIC_WAVELENGTHS = LAST_VLAN - FIRST_VLAN
 """One VLAN id is left over: light outside the band, which no fibre carries."""
+
+
+Field = tuple[str, int | str | tuple[int, int]]
+Fields = tuple[tuple[str, int], ...]
 
 
 def vlan_of(wavelength: int) -> int:
@@ -76,32 +82,23 @@ def _lightpath_rules(wiring: Wiring, plan: WavelengthPlan, lit: LitPath) -> list
     path, colours = plan.lightpaths[lit.lightpath], lit.wavelengths
     network = wiring.network
     rules: list[FlowRule] = []
+
+    def add(node: str, out: int, *match: Field, priority: int = LIT_PRIORITY, changed: Fields = ()) -> None:
+        dpid = wiring.switch_at(node).dpid
+        rules.append(FlowRule(dpid=dpid, priority=priority, match=match, out_port=out, set_fields=changed))
+
     if network.node(path.source).kind == "switch":
-        dpid = wiring.switch_at(path.source).dpid
         far = wiring.host_at(client_of(network, path.target))
-        out = wiring.out_port(path.links[0])
-        addressed: Match = (("in_port", _client_port(wiring, path.source)), ("eth_dst", far.mac))
+        addressed = ("in_port", _client_port(wiring, path.source)), ("eth_dst", far.mac)
         for priority, colour in ((LIT_PRIORITY, vlan_match(colours[0])), (MISTUNED_PRIORITY, _ANY_WAVELENGTH)):
-            rules.append(FlowRule(dpid=dpid, priority=priority, match=(*addressed, colour), out_port=out))
-    for k in range(1, len(path.links)):
-        dpid = wiring.switch_at(path.links[k][0]).dpid
-        match = (("in_port", wiring.in_port(path.links[k - 1])), vlan_match(colours[k - 1]))
-        changed = (vlan_match(colours[k]),) if colours[k] != colours[k - 1] else ()
-        rules.append(
-            FlowRule(
-                dpid=dpid,
-                priority=LIT_PRIORITY,
-                match=match,
-                out_port=wiring.out_port(path.links[k]),
-                set_fields=changed,
-            )
-        )
+            add(path.source, wiring.out_port(path.links[0]), *addressed, colour, priority=priority)
+    for k, (before, link) in enumerate(pairwise(path.links)):
+        changed = (vlan_match(colours[k + 1]),) if colours[k + 1] != colours[k] else ()
+        entered = ("in_port", wiring.in_port(before))
+        add(link[0], wiring.out_port(link), entered, vlan_match(colours[k]), changed=changed)
     if network.node(path.target).kind == "switch":
-        dpid = wiring.switch_at(path.target).dpid
-        match = (("in_port", wiring.in_port(path.links[-1])), vlan_match(colours[-1]))
-        rules.append(
-            FlowRule(dpid=dpid, priority=LIT_PRIORITY, match=match, out_port=_client_port(wiring, path.target))
-        )
+        entered = ("in_port", wiring.in_port(path.links[-1]))
+        add(path.target, _client_port(wiring, path.target), entered, vlan_match(colours[-1]))
     return rules
 
 

@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from testbed.faults.failure_traces import FailureTrace, parse_lanl_table
-from testbed.faults.trace_generator import MIN_OUTAGE_S, TraceStatistics, generate_trace
+from testbed.faults.failure_traces import MIN_OUTAGE_S, FailureTrace, TraceStatistics, generate_trace, parse_lanl_table
 
 
 def measure_statistics(trace: FailureTrace, *, nodes: int) -> TraceStatistics:

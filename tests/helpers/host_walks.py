@@ -1,4 +1,4 @@
-"""Packets walked through hosts too, by what ``host_routes`` says that hosts do with a plan's packets."""
+"""Packets walked through hosts too, by what ``testbed.openflow.rules`` says that hosts do with a plan's packets."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Iterable
 
 from testbed.model.wiring import WiredHost, Wiring
 from testbed.openflow.flow_table import Packet, RuleWalker
-from testbed.openflow.host_routes import HostRoute, step_of
-from testbed.openflow.rules import FlowRule
+from testbed.openflow.rules import FlowRule, HostRoute, step_of
 
 
 class RouteWalker(RuleWalker):

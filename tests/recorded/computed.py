@@ -17,10 +17,17 @@ from typing import Any
 import numpy as np
 
 from testbed.errors import TestbedError
-from testbed.faults import cable_faults, fault_times, grammar, impaired_link, link_settings, reading, schedules
-from testbed.faults.failure_traces import LANL_RULES, parse_fta_events, parse_lanl_table, parse_pnnl_table
+from testbed.faults import cable_faults, fault, grammar, impaired_link, link_settings, reading
+from testbed.faults.failure_traces import (
+    KNOWN_STATISTICS,
+    LANL_RULES,
+    TraceStatistics,
+    generate_trace,
+    parse_fta_events,
+    parse_lanl_table,
+    parse_pnnl_table,
+)
 from testbed.faults.fault import Fault, describe
-from testbed.faults.trace_generator import KNOWN_STATISTICS, TraceStatistics, generate_trace
 from tests.helpers.failure_samples import sample_trace
 from topologies import Link, load_network
 from topologies.errors import TopologyError
@@ -313,28 +320,28 @@ LINK = Link(source="a", target="b", capacity_bps=1e7, delay_s=0.001)
 
 def failures_in_time() -> Any:
     poisson = [
-        schedules.PoissonFaults(rate_per_s=0.3, lasts_s=0.7, lengths=lengths, kind=kind, start_s=start)
+        fault.PoissonFaults(rate_per_s=0.3, lasts_s=0.7, lengths=lengths, kind=kind, start_s=start)
         for lengths, kind, start in (("fixed", "down", 0.8), ("exponential", "blackhole", 0.0))
     ]
     cables = [("s2", "s1", 0), ("s1", "s2", 0), ("s2", "s3", 1)]
     spans = [(0.0, 1.0), (0.5, 0.7), (1.0, 2.0), (3.0, math.inf)]
     some = [Fault(link=("s1", "s2", 0), start_s=a, stop_s=b) for a, b in spans]
-    moments = fault_times.injection_times(some[:2], [fault_times.KilledProcess(node="r1", at_s=1.5)])
+    moments = fault.injection_times(some[:2], [fault.KilledProcess(node="r1", at_s=1.5)])
     return {
-        "poisson": [told(schedules.poisson_faults, cables, law, until_s=20.0, seed=5) for law in poisson],
-        "too many": told(schedules.poisson_faults, cables, replace(poisson[0], most=2), until_s=20.0, seed=5),
+        "poisson": [told(fault.poisson_faults, cables, law, until_s=20.0, seed=5) for law in poisson],
+        "too many": told(fault.poisson_faults, cables, replace(poisson[0], most=2), until_s=20.0, seed=5),
         "unavailable": [law.unavailability for law in poisson],
         "flapping": [
-            told(schedules.flapping_faults, cables[0], period_s=p, down_s=d, start_s=1.0, stop_s=s)
+            told(fault.flapping_faults, cables[0], period_s=p, down_s=d, start_s=1.0, stop_s=s)
             for p, d, s in ((1.0, 0.3, 4.0), (0.3, 0.1, 1.9), (1, 1, 5), (1, 0, 5), (1, 0.5, 1.9), (1e-5, 5e-6, 9))
         ],
-        "nodes": [told(schedules.node_faults, T1, node, start_s=1.0, stop_s=2.0) for node in ("s1", "t0", "x", 7)],
-        "cables": schedules.cables_of([("b", "a", 0), ("a", "b", 0), ("a", "b", 1)]),
-        "overlapping": [schedules.overlapping(part) for k in range(5) for part in itertools.combinations(some, k)],
-        "outlasting": [f.stop_s for f in schedules.outlasting(some, 9.0)],
+        "nodes": [told(fault.node_faults, T1, node, start_s=1.0, stop_s=2.0) for node in ("s1", "t0", "x", 7)],
+        "cables": fault.cables_of([("b", "a", 0), ("a", "b", 0), ("a", "b", 1)]),
+        "overlapping": [fault.overlapping(part) for k in range(5) for part in itertools.combinations(some, k)],
+        "outlasting": [f.stop_s for f in fault.outlasting(some, 9.0)],
         "moments": moments,
-        "checks": [told(fault_times.injection_check, moments, over) for over in (0.0, 1.5, 1.6)],
-        "no moments": told(fault_times.injection_check, (), 1.0),
+        "checks": [told(fault.injection_check, moments, over) for over in (0.0, 1.5, 1.6)],
+        "no moments": told(fault.injection_check, (), 1.0),
         "shapes": [told(cable_faults.shape_walk, shape, n) for shape in (*cable_faults.SHAPES, "T") for n in (0, 1, 3)],
         "of a torus": [
             told(cable_faults.shape_faults, net, shape, size=n, seed=3)

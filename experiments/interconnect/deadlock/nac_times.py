@@ -17,8 +17,7 @@ from testbed.arrays import IntArray
 from testbed.interconnect.options import NacOptions
 from testbed.interconnect.results import NAC_EVENTS, SimulationResult
 from testbed.interconnect.simulation import simulate
-from testbed.interconnect.traffic.injection import Injections, burst_at
-from testbed.interconnect.traffic.patterns import build_pattern
+from testbed.interconnect.traffic.injection import Injections, build_pattern, burst_at
 from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grouped, spread, sum_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import Figure, draw_lines

@@ -17,8 +17,7 @@ from experiments.interconnect.study_points import network_of
 from testbed.interconnect.parameters import FLIT_CYCLE_S, SimulationParameters
 from testbed.interconnect.results import SimulationResult, summarize
 from testbed.interconnect.simulation import simulate
-from testbed.interconnect.traffic.injection import InjectionProcess, build_injections
-from testbed.interconnect.traffic.patterns import DestinationPattern, build_pattern
+from testbed.interconnect.traffic.injection import DestinationPattern, InjectionProcess, build_injections, build_pattern
 from testbed.model.studies.study import Results, Row
 
 VALUES = Path(__file__).with_name("booksim_values.json")

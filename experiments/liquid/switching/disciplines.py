@@ -13,8 +13,7 @@ from testbed.model.studies import Check, Claim, Figures, Results, Row, Rows, Stu
 from testbed.report.drawing.charts import AMBER, BLUE, GREEN, INK, ORANGE, Figure, chart, ticks
 from testbed.scheduling.baselines import sending_rounds
 from testbed.scheduling.methods import schedule_by_name
-from testbed.scheduling.switching_disciplines import run_queues, run_virtual_links
-from testbed.scheduling.wormhole import run_wormhole
+from testbed.scheduling.wormhole import run_queues, run_virtual_links, run_wormhole
 
 SHARE = "throughput over liquid throughput"
 VIRTUAL_LINKS = (2, 4)

@@ -4,7 +4,7 @@ share."""
 import math
 from dataclasses import replace
 
-from testbed.faults.schedules import PoissonFaults
+from testbed.faults.fault import PoissonFaults
 from testbed.model.studies import Results, Row, Rows, mean_of
 from testbed.stream.judgement.failure_costs import failure_costs
 from testbed.stream.measurements import StreamMeasurements

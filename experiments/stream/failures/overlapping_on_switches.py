@@ -8,7 +8,7 @@ switches, so that a busy machine carries some; those of one rate are judged toge
 from dataclasses import asdict
 
 from experiments.stream.failures.failing_streams import chance_spread, cost_figures, expected_mean
-from testbed.faults.schedules import PoissonFaults
+from testbed.faults.fault import PoissonFaults
 from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grouped, mean_of, sum_of, verdict_of
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_lines

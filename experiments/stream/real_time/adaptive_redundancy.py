@@ -17,8 +17,7 @@ from itertools import pairwise, product
 
 import numpy as np
 
-from testbed.faults.fault import Fault
-from testbed.faults.schedules import PoissonFaults
+from testbed.faults.fault import Fault, PoissonFaults
 from testbed.model.studies import Check, Claim, Points, Results, Row, Rows, Study, Verdict, grid, mean_of, sum_of, where
 from testbed.report.drawing.charts import draw_lines, ticks
 from testbed.stream.endpoints import build_sender

@@ -10,8 +10,7 @@ from functools import cache
 
 import numpy as np
 
-from testbed.faults.fault import Fault
-from testbed.faults.schedules import cables_of
+from testbed.faults.fault import Fault, cables_of
 from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid, sum_of, where
 from testbed.report.drawing.charts import draw_lines
 from testbed.stream.endpoints import label_sequence

@@ -9,8 +9,7 @@ from dataclasses import astuple, dataclass, replace
 
 from experiments.stream.networks import NETWORKS, Ends
 from testbed.errors import InvalidRunError
-from testbed.faults.fault import Fault
-from testbed.faults.fault_times import FaultTimes
+from testbed.faults.fault import Fault, FaultTimes
 from testbed.model.studies import Results, Row, Rows, repeated
 from testbed.routing.baselines import are_disjoint
 from testbed.stream.fabric import open_fabric

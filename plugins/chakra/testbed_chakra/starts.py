@@ -18,8 +18,7 @@ import numpy as np
 from testbed.errors import InputError
 from testbed.interconnect.network_model import NetworkModel, build_model
 from testbed.interconnect.parameters import TICKS_PER_S, SimulationParameters
-from testbed.interconnect.simulation import simulate
-from testbed.interconnect.traffic.traffic_files import read_messages
+from testbed.interconnect.simulation import read_messages, simulate
 from testbed_chakra.trace_files import TraceNode
 from topologies import Network
 from topologies.text.json_types import Json

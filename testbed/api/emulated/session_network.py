@@ -22,8 +22,7 @@ from testbed.machines.adapters.platform import here, occupied_here
 from testbed.model.label_split import LabelSplit
 from testbed.model.progress import ReportProgress
 from testbed.model.wiring import wire
-from testbed.openflow.host_routes import HostRoute, stream_routes
-from testbed.openflow.rules import FlowRule, stream_rules
+from testbed.openflow.rules import FlowRule, HostRoute, stream_routes, stream_rules
 from testbed.stream.emulated.fabric import plan_routes, plan_rules, streams_over
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan

@@ -15,7 +15,7 @@ from testbed.bulk.plan import BulkPlan, Pair, Path, over_switches
 from testbed.machines.adapters.rpc_network import network_of
 from testbed.machines.rpc import MachineState
 from testbed.model.wiring import WiredHost
-from testbed.openflow.host_routes import path_steps
+from testbed.openflow.rules import path_steps
 
 FORGOTTEN_S = 1.5
 """How long a switch may go by a rule that is gone, on a busy machine."""

@@ -27,8 +27,7 @@ from testbed.emulation.control.openflow_messages import (
 )
 from testbed.errors import CapabilityError
 from testbed.machines.adapters.platform import Platform
-from testbed.openflow.host_routes import HostRoute
-from testbed.openflow.rules import FlowRule
+from testbed.openflow.rules import FlowRule, HostRoute
 from topologies.network import LinkId
 
 _ANSWER_S = 20.0

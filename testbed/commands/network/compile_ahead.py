@@ -26,7 +26,8 @@ def _codes() -> None:
 
 def _routes() -> None:
     from testbed.routing.capillary.kernel import FloatRouter
-    from testbed.routing.capillary.recursion import LinkArrays, final_loads
+    from testbed.routing.capillary.route import final_loads
+    from testbed.routing.flows.end_points import LinkArrays
     from topologies import load_network
 
     FloatRouter(load_network("torus:4x4")).loads("s0_0", "s2_2")
@@ -37,9 +38,8 @@ def _schedules() -> None:
     import numpy as np
 
     from testbed.conformance.schedulers import traffics
-    from testbed.scheduling.fast.kernel import compiled
     from testbed.scheduling.fast.packing import pack
-    from testbed.scheduling.fast.portfolio import liquid_schedule
+    from testbed.scheduling.fast.portfolio import EJECT, PLACE, liquid_schedule
     from testbed.scheduling.fast.steps import LinkSets, seeded_state
     from testbed.scheduling.fast.symmetry import Orbits, subgroups
     from testbed.scheduling.fast.unit_ejection import unit_table
@@ -55,7 +55,7 @@ def _schedules() -> None:
     if orbits is not None:
         sets = LinkSets(orbits.offsets, orbits.indices, len(torus.links))
         table = unit_table(sets, np.stack(group).astype(np.int64), 5, seeded_state(1))
-        compiled().eject(table, compiled().place_greedily(table, orbits.order), 20)
+        EJECT(table, PLACE(table, orbits.order), 20)
 
 
 def _router_simulator(routing: str) -> None:

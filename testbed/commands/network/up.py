@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from testbed.emulation.network.emulated_network import EmulatedNetwork
     from testbed.machines.machines_request import MachinesRequest
     from testbed.model.wiring import Wiring
-    from testbed.openflow.host_routes import HostRoute
-    from testbed.openflow.rules import FlowRule
+    from testbed.openflow.rules import FlowRule, HostRoute
     from topologies.network import LinkId, Network
 
 

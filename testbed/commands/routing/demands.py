@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from testbed.report.answers import Part
     from testbed.report.comparison import Comparison
-    from testbed.routing.demands.matrix import DemandMatrix
-    from testbed.routing.demands.routed_demands import RoutedDemands
+    from testbed.routing.demands.matrix import DemandMatrix, RoutedDemands
     from topologies.network import Network
 
 MOST_DRAWN = 4
@@ -148,9 +147,9 @@ def demands_document(
     matrix: DemandMatrix, methods: Sequence[str], coding: Coding, args: argparse.Namespace
 ) -> tuple[JsonObject, dict[str, RoutedDemands]]:
     """The object of ``testbed demands --json``, and what each method routes."""
+    from testbed.routing.demands.matrix import checked
     from testbed.routing.demands.methods import timed_routings
     from testbed.routing.demands.redundancy import unavoidable_links
-    from testbed.routing.demands.routed_demands import checked
 
     every = list(dict.fromkeys(("optimum", "capillary", *methods)))
     timed = {name: (routed, s) for name, routed, s in timed_routings(matrix, every, args.seed, time.perf_counter)}
@@ -184,8 +183,8 @@ def demands_document(
 def _rated(
     routed: RoutedDemands, method: str, seconds: float, optimum: RoutedDemands, rating: tuple[Coding, csr_array]
 ) -> JsonObject:
+    from testbed.routing.demands.matrix import checked, fair_rates
     from testbed.routing.demands.redundancy import total_ror
-    from testbed.routing.demands.routed_demands import checked, fair_rates
 
     found, redundancy = checked(routed), total_ror(routed, *rating)
     rates = fair_rates(routed)

@@ -19,10 +19,9 @@ from testbed.emulation.control.fault_injection import FaultInjector, FaultTarget
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.sandbox.control_socket import inherited_socket, listen, network_name, same_user
 from testbed.errors import InputError, SessionClosedError
-from testbed.faults.fault import Fault, describe
+from testbed.faults.fault import Fault, cables_of, describe
 from testbed.faults.grammar import parse_link, standing_fault
 from testbed.faults.link_settings import LinkSettings
-from testbed.faults.schedules import cables_of
 from testbed.model.wiring import Wiring, wiring_document
 from topologies.network import LinkId, label_of
 

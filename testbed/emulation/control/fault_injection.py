@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from testbed.errors import TestbedError
-from testbed.faults.fault import Direction, Fault, describe
-from testbed.faults.fault_times import FaultTimes
-from testbed.faults.schedules import cables_of
+from testbed.faults.fault import Direction, Fault, FaultTimes, cables_of, describe
 from topologies.impairments import Impairments
 from topologies.network import LinkId, reverse_of
 

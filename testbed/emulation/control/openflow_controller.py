@@ -2,7 +2,7 @@
 it.
 
 Requests and answers are Python values on a socket that both have; it ends when the other end closes. Plans never
-overlap: one path of a pair is changed for another by a plan of the next version (testbed.openflow.versioned_rules).
+overlap: one path of a pair is changed for another by a plan of the next version (testbed.openflow.rules).
 """
 
 import logging

@@ -15,7 +15,7 @@ from testbed.emulation.network.kernel.routes import add_route, hold_back, table_
 from testbed.emulation.network.kernel.rtnetlink import Message, add_address, add_neighbour
 from testbed.model.label_split import LABELS
 from testbed.model.wiring import WiredHost, Wiring
-from testbed.openflow.host_routes import HostRoute
+from testbed.openflow.rules import HostRoute
 from testbed.openflow.shortest_paths import ShortestPaths, Step, forwards
 from topologies.text.addresses import packed_mac
 

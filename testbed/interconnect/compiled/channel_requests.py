@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
+from testbed.interconnect.compiled import kernel_events as events
+from testbed.interconnect.compiled import kernel_records as kr
 from testbed.interconnect.compiled.ft_drb_hooks import route_packet
-from testbed.interconnect.compiled.kernel_events import (
-    first_of_reader,
-    lane_of,
-    link_of,
-    push,
-    slot_after,
-    wake,
-    wake_for_slots,
-)
-from testbed.interconnect.compiled.kernel_records import (
-    DATA,
-    NEVER,
-    TIMEOUT,
-)
 from testbed.interconnect.compiled.kernel_state import Hook, State, Tables
 from testbed.interconnect.compiled.relation_steps import route_by_relation
 from testbed.interconnect.engine_inputs import EngineOptions
@@ -36,7 +24,7 @@ def wake_for_credits(net: Tables, o: EngineOptions, s: State, out: int, now: int
     """Let the output be arbitrated, and looked at, at the ticks, already known, at which slots in the input behind it
     are free."""
     if net.output_buffers:
-        wake_for_slots(net, s, out, 1, o.nac.slack + 2, now)
+        events.wake_for_slots(net, s, out, 1, o.nac.slack + 2, now)
 
 
 def request_channel(net: Tables, o: EngineOptions, s: State, hook: Hook, queue: int, now: int) -> None:
@@ -50,7 +38,7 @@ def request_channel(net: Tables, o: EngineOptions, s: State, hook: Hook, queue: 
     elif hook is not None:
         channel = route_packet(net, o, s, hook, queue, packet, router, now)
     elif net.output_buffers and net.links * net.lanes <= queue < net.source_queue:
-        channel = link_of(net, queue) - net.links
+        channel = events.link_of(net, queue) - net.links
     else:
         if net.adaptive:
             link = route_by_relation(net, s, queue, packet, router, now)
@@ -60,22 +48,22 @@ def request_channel(net: Tables, o: EngineOptions, s: State, hook: Hook, queue: 
             if link < 0:
                 link = net.host[s.packets[packet].destination].downlink
         channel = net.link[link].entry
-    prefetch(s.queues, channel * net.lanes + lane_of(net, queue))
+    prefetch(s.queues, channel * net.lanes + events.lane_of(net, queue))
     s.queues[queue].want = channel
     s.queues[queue].since = now
     s.queues[queue].next_asker = s.channels[channel].first_asker
     s.channels[channel].first_asker = queue
     if s.channels[channel].busy > now:
-        wake(s, channel, s.channels[channel].busy)
-    read_until = s.queues[first_of_reader(net, queue)].read_until
+        events.wake(s, channel, s.channels[channel].busy)
+    read_until = s.queues[events.first_of_reader(net, queue)].read_until
     if read_until > now:
-        wake(s, channel, read_until)
-    lanes = net.lanes if hook is None or s.packets[packet].kind != DATA else net.data_lanes
-    wake_for_slots(net, s, channel, lanes, slots_waited_for(net, o), now)
+        events.wake(s, channel, read_until)
+    lanes = net.lanes if hook is None or s.packets[packet].kind != kr.DATA else net.data_lanes
+    events.wake_for_slots(net, s, channel, lanes, slots_waited_for(net, o), now)
     if o.nac.enabled and channel >= net.links and s.links[channel - net.links].reserved > 0:
         wake_for_credits(net, o, s, channel - net.links, now)
-    if o.timeout > 0 and router >= 0 and queue < net.links * net.lanes and lane_of(net, queue) < net.data_lanes:
-        push(s, now + o.timeout, TIMEOUT, queue)
+    if o.timeout > 0 and router >= 0 and queue < net.links * net.lanes and events.lane_of(net, queue) < net.data_lanes:
+        events.push(s, now + o.timeout, kr.TIMEOUT, queue)
     if o.bubble:
         wake_for_bubble(net, s, channel, now)
 
@@ -85,9 +73,9 @@ def wake_for_bubble(net: Tables, s: State, channel: int, now: int) -> None:
     behind = channel * net.lanes
     place = s.queues[behind].returning_at
     for _ in range(s.queues[behind].returning):
-        if now < s.release[place] < NEVER:
-            wake(s, channel, s.release[place])
-        place = slot_after(s, behind, place)
+        if now < s.release[place] < kr.NEVER:
+            events.wake(s, channel, s.release[place])
+        place = events.slot_after(s, behind, place)
 
 
 @inline

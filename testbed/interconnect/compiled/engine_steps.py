@@ -6,38 +6,16 @@ leaves the code behind it out. The package's docstring tells how the engine work
 
 from __future__ import annotations
 
+from testbed.interconnect.compiled import kernel_events as events
+from testbed.interconnect.compiled import kernel_records as kr
 from testbed.interconnect.compiled.channel_requests import request_channel, slots_waited_for, withdraw_request
 from testbed.interconnect.compiled.ft_drb_hooks import target_of
-from testbed.interconnect.compiled.kernel_events import (
-    append,
-    drop_packet,
-    first_of_reader,
-    has_free_slot,
-    lane_of,
-    leave_slot,
-    link_of,
-    occupy_slot,
-    pop_head,
-    push,
-    queues_of_reader,
-    record_delivery,
-    wake,
-    wake_for_slots,
-)
-from testbed.interconnect.compiled.kernel_records import (
-    ARRIVAL,
-    DATA,
-    DELIVERY,
-    NEVER,
-    NO_PROGRESS,
-    TIMEOUT,
-)
 from testbed.interconnect.compiled.kernel_state import Hook, State, Tables
 from testbed.interconnect.compiled.nac.detection import check_on_read
 from testbed.interconnect.compiled.nac.throttle import counts_credits, may_request, use_reserved_slot, watch_if_full
 from testbed.interconnect.compiled.relation_steps import bubble_missing
 from testbed.interconnect.engine_inputs import EngineOptions
-from testbed.interconnect.relation_tables import RECOVERY as RECOVERY_LANE
+from testbed.interconnect.route_tables import RECOVERY as RECOVERY_LANE
 from testbed.interconnect.static_paths import NONE
 from testbed.jit import inline, prefetch
 
@@ -53,10 +31,10 @@ def open_lane(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int,
     """
     packet = s.queues[queue].head
     low, high = 0, net.data_lanes
-    if hook is not None and s.packets[packet].kind != DATA and net.lanes > net.data_lanes:
+    if hook is not None and s.packets[packet].kind != kr.DATA and net.lanes > net.data_lanes:
         low, high = net.data_lanes, net.data_lanes + 1
     elif channel < net.links and net.output_buffers and s.queues[queue].router >= 0:
-        low = lane_of(net, queue)
+        low = events.lane_of(net, queue)
         high = low + 1
     elif net.adaptive:
         if s.queues[queue].router >= 0 and s.queues[queue].lane_requested >= 0:
@@ -70,12 +48,10 @@ def open_lane(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int,
                 target = target_of(net, s, packet)
             half = net.data_lanes // 2
             feeder = queue // net.lanes
+            in_first = net.lane_class[s.packets[packet].variant, s.queues[queue].router, target] == 0
             if o.keep_class and feeder < net.links and net.axis[feeder] == net.axis[link]:
-                if queue % net.lanes < half:
-                    high = half
-                else:
-                    low = half
-            elif net.lane_class[s.packets[packet].variant, s.queues[queue].router, target] == 0:
+                in_first = queue % net.lanes < half
+            if in_first:
                 high = half
             else:
                 low = half
@@ -88,11 +64,11 @@ def open_lane(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int,
             lane -= high - low
         behind = channel * net.lanes + lane
         if o.turnaround > 0 and s.turns[behind].open_at > now:
-            wake(s, channel, s.turns[behind].open_at)
+            events.wake(s, channel, s.turns[behind].open_at)
             continue
         if s.queues[behind].slots == 0:
             return int(lane)
-        if has_free_slot(s, behind, now):
+        if events.has_free_slot(s, behind, now):
             if o.bubble and bubble_missing(net, s, channel, queue, behind, now):
                 continue
             return int(lane)
@@ -109,15 +85,15 @@ def arbitrate(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int,
     cable = s.channels[channel].cable
     if cable >= 0 and s.down[cable] != 0:
         return
-    best, chosen, chosen_lane = NEVER, NONE, NONE
+    best, chosen, chosen_lane = kr.NEVER, NONE, NONE
     while behind >= 0:
         queue, behind = behind, s.queues[behind].next_asker
-        if s.queues[first_of_reader(net, queue)].read_until > now:
+        if s.queues[events.first_of_reader(net, queue)].read_until > now:
             continue
         if o.nac.enabled and not may_request(net, o, s, channel, queue, now):
             continue
         if o.turnaround > 0 and s.turns[queue].ready > now:
-            wake(s, channel, s.turns[queue].ready)
+            events.wake(s, channel, s.turns[queue].ready)
             continue
         lane = open_lane(net, o, s, hook, channel, queue, now)
         if lane < 0:
@@ -128,7 +104,7 @@ def arbitrate(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int,
             place = int(s.queues[queue].rank) - int(s.channels[channel].last) - 1
             if place < 0:
                 place += int(s.channels[channel].ranks)
-        if hook is None or s.packets[s.queues[queue].head].kind == DATA:
+        if hook is None or s.packets[s.queues[queue].head].kind == kr.DATA:
             place += AVOIDANCE_GRADE if queue >= net.avoidance_queue else DATA_GRADE
         if place < best:
             best, chosen, chosen_lane = place, queue, lane
@@ -143,7 +119,7 @@ def grant(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int, que
     if o.nac.enabled:
         watch_if_full(net, s, queue, -1)
         check_on_read(net, s, queue, now)
-    packet = pop_head(s, queue)
+    packet = events.pop_head(s, queue)
     if s.queues[queue].arrived > 0:
         prefetch(s.packets, s.queues[queue].head)
     done = now + s.packets[packet].ticks
@@ -163,14 +139,14 @@ def grant(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int, que
         s.trace[at, 0], s.trace[at, 1], s.trace[at, 2] = now, channel, s.packets[packet].number
         s.run[0].traced = at + 1
     send_over(net, o, s, hook, channel, packet, lane, now)
-    first = first_of_reader(net, queue)
+    first = events.first_of_reader(net, queue)
     s.queues[first].read_until = done
-    for other in range(first, first + queues_of_reader(net, queue)):
+    for other in range(first, first + events.queues_of_reader(net, queue)):
         if s.queues[other].want >= 0:
-            wake(s, s.queues[other].want, done)
+            events.wake(s, s.queues[other].want, done)
     if s.channels[channel].first_asker >= 0:
-        wake(s, channel, done)
-        wake_for_slots(net, s, channel, net.lanes, slots_waited_for(net, o), now)
+        events.wake(s, channel, done)
+        events.wake_for_slots(net, s, channel, net.lanes, slots_waited_for(net, o), now)
     if s.queues[queue].arrived > 0:
         request_channel(net, o, s, hook, queue, now)
     if o.nac.enabled:
@@ -187,11 +163,11 @@ def send_over(
     behind = channel * net.lanes + lane
     if channel < net.links:
         if net.link[channel].start < 0:
-            if s.packets[packet].kind == DATA:
+            if s.packets[packet].kind == kr.DATA:
                 s.entered[s.packets[packet].number] = now
         else:
             s.packets[packet].hops += 1
-            if s.packets[packet].kind == DATA:
+            if s.packets[packet].kind == kr.DATA:
                 s.run[0].packet_hops += 1
                 if s.packets[packet].hops == o.hop_cap:
                     s.run[0].livelocked += 1
@@ -199,18 +175,18 @@ def send_over(
             if s.run[0].token == packet:
                 s.run[0].token = NONE
             if hook is None:
-                record_delivery(s, packet, s.packets[packet].tail)
-                drop_packet(s, packet)
+                events.record_delivery(s, packet, s.packets[packet].tail)
+                events.drop_packet(s, packet)
             else:
-                append(s, behind, packet)
-                push(s, s.packets[packet].tail, DELIVERY, behind)
+                events.append(s, behind, packet)
+                events.push(s, s.packets[packet].tail, kr.DELIVERY, behind)
             return
     elif net.output_buffers:
         prefetch(s.channels, channel - net.links)
         prefetch(s.queues, behind - net.links * net.lanes)
-    append(s, behind, packet)
-    occupy_slot(s, behind)
-    push(s, head, ARRIVAL, behind)
+    events.append(s, behind, packet)
+    events.occupy_slot(s, behind)
+    events.push(s, head, kr.ARRIVAL, behind)
 
 
 def recover(net: Tables, o: EngineOptions, s: State, queue: int, messages: int, now: int) -> int:
@@ -219,7 +195,7 @@ def recover(net: Tables, o: EngineOptions, s: State, queue: int, messages: int, 
     stops.
     """
     if s.run[0].next_message == messages and now - s.run[0].last_move > o.watchdog:
-        s.run[0].status = NO_PROGRESS
+        s.run[0].status = kr.NO_PROGRESS
         return NONE
     channel = s.queues[queue].want
     if channel < 0 or now - s.queues[queue].since < o.timeout or s.run[0].token == s.queues[queue].head:
@@ -228,11 +204,11 @@ def recover(net: Tables, o: EngineOptions, s: State, queue: int, messages: int, 
     if net.link[link].end < 0:
         return NONE
     if s.run[0].token >= 0:
-        push(s, now + o.timeout, TIMEOUT, queue)
+        events.push(s, now + o.timeout, kr.TIMEOUT, queue)
         return NONE
     s.run[0].token = s.queues[queue].head
     s.packets[s.queues[queue].head].variant = RECOVERY_LANE
-    s.counters[0].moved += 1
+    s.counters[kr.MOVED] += 1
     withdraw_request(net, s, queue)
     return queue
 
@@ -242,9 +218,9 @@ def free_slot(net: Tables, o: EngineOptions, s: State, queue: int, gone: int, no
     """The slot of the packet that leaves the queue now is free when it has gone and the credit is back."""
     if s.queues[queue].slots == 0:
         return
-    feeder = link_of(net, queue)
+    feeder = events.link_of(net, queue)
     free = gone if feeder >= net.links else gone + o.credit_delay
-    s.release[leave_slot(s, queue, now)] = free
+    s.release[events.leave_slot(s, queue, now)] = free
     requested = s.channels[feeder].first_asker >= 0
     if requested or (o.nac.enabled and feeder < net.links and counts_credits(s, feeder)):
-        wake(s, feeder, free)
+        events.wake(s, feeder, free)

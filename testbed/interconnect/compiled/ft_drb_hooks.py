@@ -1,25 +1,16 @@
 """Where FT-DRB meets the engine: multistep paths hop by hop, dead links, notifications and ACKs, done with packets.
 
 What sources and routers decide is in ``testbed/interconnect/ft_drb``, whose docstring tells the whole algorithm.
-``hook`` is a ``kernel_state.FtDrbHook``.
 """
 
 from __future__ import annotations
 
+from testbed.interconnect.compiled import kernel_records as kr
 from testbed.interconnect.compiled.kernel_events import drop_packet, link_of, new_packet, push, record_delivery
-from testbed.interconnect.compiled.kernel_records import (
-    DATA,
-    FAILURE_ACK,
-    ID_MASK,
-    LATENCY_ACK,
-    LINK_UP_ACK,
-    NOTICE,
-    PROBE,
-    RING_FULL,
-)
-from testbed.interconnect.compiled.kernel_state import FtDrbHook, State, Tables
+from testbed.interconnect.compiled.kernel_state import State, Tables
 from testbed.interconnect.engine_inputs import EngineOptions
 from testbed.interconnect.ft_drb.escape_steps import escape_path
+from testbed.interconnect.ft_drb.source_state import FtDrb
 from testbed.interconnect.ft_drb.source_steps import clear_failure, record_failure, record_latency, select_path
 from testbed.interconnect.static_paths import NONE, next_link
 
@@ -44,17 +35,17 @@ def advance_target(net: Tables, s: State, packet: int, router: int) -> int:
     return target_of(net, s, packet)
 
 
-def choose_path(s: State, hook: FtDrbHook, packet: int, message: int, now: int) -> None:
+def choose_path(s: State, hook: FtDrb, packet: int, message: int, now: int) -> None:
     """A message is made: its source chooses a path."""
     source, destination = s.packets[packet].source, s.packets[packet].destination
-    first, second = select_path(hook.paths, hook.state, hook.settings, source, destination, message, now)
+    first, second = select_path(hook, source, destination, message, now)
     s.packets[packet].first, s.packets[packet].second = first, second
     s.reports[packet].sent_first, s.reports[packet].sent_second = first, second
     s.reports[packet].notified = NONE
     s.diverted[message] = first != NONE or second != NONE
     if hook.settings.synthetic_probes and hook.state.probe_due[source] != 0:
         hook.state.probe_due[source] = 0
-        send_later(s, allocate_ack(s, hook, PROBE, source, destination), now)
+        send_later(s, allocate_ack(s, hook, kr.PROBE, source, destination), now)
 
 
 def link_towards(net: Tables, s: State, packet: int, router: int) -> int:
@@ -64,7 +55,7 @@ def link_towards(net: Tables, s: State, packet: int, router: int) -> int:
 
 
 def route_packet(
-    net: Tables, o: EngineOptions, s: State, hook: FtDrbHook, queue: int, packet: int, router: int, now: int
+    net: Tables, o: EngineOptions, s: State, hook: FtDrb, queue: int, packet: int, router: int, now: int
 ) -> int:
     """The channel that the packet asks for; round a dead link by an escape path, its source notified (Zarza 2011, alg.
     3.1)."""
@@ -99,10 +90,10 @@ def route_packet(
 
 def reports_failures(s: State, packet: int) -> bool:
     """Whether the packet's source is notified of dead links that it meets: of a message, or a synthetic probe."""
-    return bool(s.packets[packet].kind == DATA or s.packets[packet].kind == PROBE)
+    return bool(s.packets[packet].kind == kr.DATA or s.packets[packet].kind == kr.PROBE)
 
 
-def notify_source(net: Tables, s: State, hook: FtDrbHook, packet: int, link: int, now: int) -> None:
+def notify_source(net: Tables, s: State, hook: FtDrb, packet: int, link: int, now: int) -> None:
     """The router at the start of a dead link notifies the source of a message that meets it (once a message and
     cable)."""
     cable = net.link[link].cable
@@ -111,10 +102,10 @@ def notify_source(net: Tables, s: State, hook: FtDrbHook, packet: int, link: int
     s.reports[packet].notified = cable
     if hook.settings.link_up_by_router:
         s.notified_host[link, s.packets[packet].source] = 1
-    send_notice(s, hook, FAILURE_ACK, net.link[link].start, s.packets[packet].source, cable, now)
+    send_notice(s, hook, kr.FAILURE_ACK, net.link[link].start, s.packets[packet].source, cable, now)
 
 
-def send_notice(s: State, hook: FtDrbHook, kind: int, router: int, host: int, cable: int, now: int) -> None:
+def send_notice(s: State, hook: FtDrb, kind: int, router: int, host: int, cable: int, now: int) -> None:
     """A notice from a router to a host."""
     packet = allocate_ack(s, hook, kind, router, host)
     if packet >= 0:
@@ -127,15 +118,15 @@ def send_later(s: State, packet: int, now: int) -> None:
 
     The run stops where it would take the place of another."""
     if packet >= 0:
-        number = s.packets[packet].number & ID_MASK
+        number = s.packets[packet].number & kr.ID_MASK
         if s.notices[number] != NONE:
-            s.run[0].status = RING_FULL
+            s.run[0].status = kr.RING_FULL
             return
         s.notices[number] = packet
-        push(s, now, NOTICE, number)
+        push(s, now, kr.NOTICE, number)
 
 
-def allocate_ack(s: State, hook: FtDrbHook, kind: int, source: int, destination: int) -> int:
+def allocate_ack(s: State, hook: FtDrb, kind: int, source: int, destination: int) -> int:
     """An ACK out of the pool; NONE, and the run stops, where it is empty."""
     number = len(s.delivered) + s.run[0].acks
     packet = new_packet(s, kind, number, source, destination, hook.settings.ack_ticks)
@@ -145,62 +136,54 @@ def allocate_ack(s: State, hook: FtDrbHook, kind: int, source: int, destination:
     return packet
 
 
-def reuse_notification(net: Tables, s: State, hook: FtDrbHook, packet: int, router: int, now: int) -> None:
+def reuse_notification(net: Tables, s: State, hook: FtDrb, packet: int, router: int, now: int) -> None:
     """Hosts of a router that a failure notification passes learn from it (the first improvement of Zarza 2011,
     3.6.1)."""
     for i in range(net.router[router].host_first, net.router[router + 1].host_first):
         host = net.hosts_of[i]
         if host != s.packets[packet].destination:
-            record_failure(hook.state, hook.settings, host, s.packets[packet].failed_cable, now)
+            record_failure(hook, host, s.packets[packet].failed_cable, now)
 
 
-def deliver(s: State, hook: FtDrbHook, packet: int, now: int) -> int:
+def deliver(s: State, hook: FtDrb, packet: int, now: int) -> int:
     """A packet is whole at its host: a message is answered by an ACK (its packet is returned, else NONE), an ACK is
     read."""
-    paths, state, settings = hook.paths, hook.state, hook.settings
     kind = s.packets[packet].kind
-    if kind == DATA:
+    if kind == kr.DATA:
         record_delivery(s, packet, now)
-    if kind in (DATA, PROBE):
+    if kind in (kr.DATA, kr.PROBE):
         ack = acknowledge(s, hook, packet, now)
         drop_packet(s, packet)
         return ack
     host = s.packets[packet].destination
-    if kind == LATENCY_ACK:
-        record_latency(
-            paths,
-            state,
-            settings,
-            host,
-            s.packets[packet].source,
-            s.reports[packet].sent_first,
-            s.reports[packet].sent_second,
-            s.reports[packet].latency,
-        )
-    elif kind == FAILURE_ACK:
-        record_failure(state, settings, host, s.packets[packet].failed_cable, now)
+    if kind == kr.LATENCY_ACK:
+        report = s.reports[packet]
+        source = s.packets[packet].source
+        record_latency(hook, host, source, report.sent_first, report.sent_second, report.latency)
+    elif kind == kr.FAILURE_ACK:
+        record_failure(hook, host, s.packets[packet].failed_cable, now)
     else:
-        clear_failure(state, host, s.packets[packet].failed_cable)
+        clear_failure(hook.state, host, s.packets[packet].failed_cable)
     drop_packet(s, packet)
     return NONE
 
 
-def acknowledge(s: State, hook: FtDrbHook, packet: int, now: int) -> int:
+def acknowledge(s: State, hook: FtDrb, packet: int, now: int) -> int:
     """A latency ACK for a message that did not escape; a failure ACK for one that did, where destinations notify; or
     NONE."""
     if s.packets[packet].escaped != 0 and hook.settings.notify_by_router:
         return NONE
-    kind = FAILURE_ACK if s.packets[packet].escaped != 0 else LATENCY_ACK
+    kind = kr.FAILURE_ACK if s.packets[packet].escaped != 0 else kr.LATENCY_ACK
     ack = allocate_ack(s, hook, kind, s.packets[packet].destination, s.packets[packet].source)
     if ack < 0:
         return NONE
     s.packets[ack].failed_cable = s.packets[packet].failed_cable
     s.reports[ack].sent_first, s.reports[ack].sent_second = s.reports[packet].sent_first, s.reports[packet].sent_second
-    s.reports[ack].latency = now - s.entered[s.packets[packet].number] if s.packets[packet].kind == DATA else 0
+    s.reports[ack].latency = now - s.entered[s.packets[packet].number] if s.packets[packet].kind == kr.DATA else 0
     return ack
 
 
-def notify_queued(net: Tables, s: State, hook: FtDrbHook, link: int, queue: int, now: int) -> None:
+def notify_queued(net: Tables, s: State, hook: FtDrb, link: int, queue: int, now: int) -> None:
     """Notify the sources of all packets in the queue that wait for the link (the second improvement of Zarza 2011,
     3.6.1)."""
     packet = s.queues[queue].head
@@ -215,9 +198,9 @@ def notify_queued(net: Tables, s: State, hook: FtDrbHook, link: int, queue: int,
         packet = s.packets[packet].next
 
 
-def notify_link_up(net: Tables, s: State, hook: FtDrbHook, link: int, now: int) -> None:
+def notify_link_up(net: Tables, s: State, hook: FtDrb, link: int, now: int) -> None:
     """A link works again: its router notifies the hosts that it had notified of the failure (Zarza 2011, 3.6.2)."""
     for host in range(net.hosts):
         if s.notified_host[link, host] != 0:
             s.notified_host[link, host] = 0
-            send_notice(s, hook, LINK_UP_ACK, net.link[link].start, host, net.link[link].cable, now)
+            send_notice(s, hook, kr.LINK_UP_ACK, net.link[link].start, host, net.link[link].cable, now)

@@ -15,19 +15,7 @@ from typing import Any
 import numpy as np
 
 from testbed.arrays import IntArray
-from testbed.interconnect.compiled.kernel_records import (
-    ARRIVAL,
-    FEW,
-    HEAP_FULL,
-    ID_BITS,
-    ID_MASK,
-    IDENTIFICATION,
-    KEY_SHIFT,
-    NEVER,
-    NO_EVENT,
-    POOL_FULL,
-    WAKE,
-)
+from testbed.interconnect.compiled import kernel_records as kr
 from testbed.interconnect.compiled.kernel_state import State, Tables
 from testbed.interconnect.static_paths import NONE
 from testbed.jit import first_bit, inline, prefetch
@@ -37,23 +25,19 @@ def push(s: State, tick: int, kind: int, number: int) -> None:
     """Let an event happen at the tick."""
     run = s.run[0]
     if tick == run.now:
-        push_now(s, (kind << ID_BITS) | number)
+        push_now(s, (kind << kr.ID_BITS) | number)
         return
-    key = (int(tick) << KEY_SHIFT) | (kind << ID_BITS) | int(number)
+    key = (int(tick) << kr.KEY_SHIFT) | (kind << kr.ID_BITS) | int(number)
     bucket = tick >> run.wheel_shift
-    few = run.soon_size < FEW and run.wheel_size == 0 and run.heap_size == 0
+    few = run.soon_size < kr.FEW and run.wheel_size == 0 and run.heap_size == 0
     if few and bucket > run.bucket:
         run.bucket = bucket
     if bucket <= run.bucket:
-        if run.soon_size >= len(s.soon):
-            run.status = HEAP_FULL
-            return
-        sift_up(s.soon, run.soon_size, key)
-        run.soon_size += 1
+        into_soon(s, key)
     elif bucket - run.bucket < len(s.wheel):
         into_wheel(s, bucket & (len(s.wheel) - 1), key)
     elif run.heap_size >= len(s.heap):
-        run.status = HEAP_FULL
+        run.status = kr.HEAP_FULL
     else:
         sift_up(s.heap, run.heap_size, key)
         run.heap_size += 1
@@ -95,6 +79,16 @@ def pop_now(s: State, event: int) -> None:
                 s.run[0].present ^= bit(event >> 18)
 
 
+@inline
+def into_soon(s: State, key: int) -> None:
+    """Keep the key among those that come first; where there is no room the run stops, and begins again with more."""
+    if s.run[0].soon_size >= len(s.soon):
+        s.run[0].status = kr.HEAP_FULL
+    else:
+        sift_up(s.soon, s.run[0].soon_size, key)
+        s.run[0].soon_size += 1
+
+
 def into_wheel(s: State, place: int, key: int) -> None:
     """Keep the key in that bucket of the wheel."""
     run = s.run[0]
@@ -105,7 +99,7 @@ def into_wheel(s: State, place: int, key: int) -> None:
         node = run.used_nodes
         run.used_nodes += 1
     else:
-        run.status = HEAP_FULL
+        run.status = kr.HEAP_FULL
         return
     first = s.wheel[place]
     if first == 0:
@@ -119,38 +113,30 @@ def into_wheel(s: State, place: int, key: int) -> None:
 def turn_wheel(s: State) -> None:
     """The wheel goes on to the next bucket that holds an event, or that the heap has one for: they are ``soon``."""
     run = s.run[0]
-    upto = NO_EVENT
+    upto = kr.NO_EVENT
     if run.wheel_size > 0:
         upto = run.bucket + distance_to_events(s, (run.bucket + 1) & (len(s.wheel) - 1)) + 1
     if run.heap_size > 0:
-        upto = min(upto, s.heap[0] >> (KEY_SHIFT + run.wheel_shift))
+        upto = min(upto, s.heap[0] >> (kr.KEY_SHIFT + run.wheel_shift))
     run.bucket = upto
     place = upto & (len(s.wheel) - 1)
     node = s.wheel[place] - 1
     s.wheel[place] = 0
     s.occupied[place >> 5] &= ~(1 << (place & 31))
     while node >= 0:
-        if run.soon_size >= len(s.soon):
-            run.status = HEAP_FULL
-            return
         key = s.nodes[node].key
-        if (key >> ID_BITS) & 15 == ARRIVAL:
-            prefetch(s.queues, key & ID_MASK)
-        elif (key >> ID_BITS) & 15 == WAKE:
-            prefetch(s.channels, key & ID_MASK)
-        sift_up(s.soon, run.soon_size, key)
-        run.soon_size += 1
+        if (key >> kr.ID_BITS) & 15 == kr.ARRIVAL:
+            prefetch(s.queues, key & kr.ID_MASK)
+        elif (key >> kr.ID_BITS) & 15 == kr.WAKE:
+            prefetch(s.channels, key & kr.ID_MASK)
+        into_soon(s, key)
         run.wheel_size -= 1
         behind = s.nodes[node].next
         s.nodes[node].next = run.free_node
         run.free_node = node
         node = behind
-    while run.heap_size > 0 and s.heap[0] >> (KEY_SHIFT + run.wheel_shift) <= upto:
-        if run.soon_size >= len(s.soon):
-            run.status = HEAP_FULL
-            return
-        sift_up(s.soon, run.soon_size, s.heap[0])
-        run.soon_size += 1
+    while run.heap_size > 0 and s.heap[0] >> (kr.KEY_SHIFT + run.wheel_shift) <= upto:
+        into_soon(s, s.heap[0])
         run.heap_size -= 1
         sift_down(s.heap, run.heap_size)
 
@@ -158,17 +144,12 @@ def turn_wheel(s: State) -> None:
 @inline
 def distance_to_events(s: State, place: int) -> int:
     """How many buckets of the wheel, which holds events, are empty from this one on."""
-    word = place >> 5
-    bits = int(s.occupied[word]) >> (place & 31)
-    skipped = 0
-    if bits == 0:
-        skipped = 32 - (place & 31)
+    word, skipped = place >> 5, -(place & 31)
+    bits = int(s.occupied[word]) >> (place & 31) << (place & 31)
+    while bits == 0:
+        skipped += 32
         word = (word + 1) & (len(s.occupied) - 1)
         bits = int(s.occupied[word])
-        while bits == 0:
-            skipped += 32
-            word = (word + 1) & (len(s.occupied) - 1)
-            bits = int(s.occupied[word])
     return skipped + first_bit(bits)
 
 
@@ -206,20 +187,20 @@ def next_identification(s: State) -> int:
     """The key of the identification packet that arrives next; NO_EVENT: none is under way."""
     first = s.run[0].arrived_identifications
     if first == s.run[0].identifications:
-        return NO_EVENT
-    number = first & ID_MASK
-    return int((s.identifications[number].tick << KEY_SHIFT) | (IDENTIFICATION << ID_BITS) | number)
+        return kr.NO_EVENT
+    number = first & kr.ID_MASK
+    return int((s.identifications[number].tick << kr.KEY_SHIFT) | (kr.IDENTIFICATION << kr.ID_BITS) | number)
 
 
 @inline
 def next_event(s: State) -> int:
     """The key of the event that happens next, identification packets aside; NO_EVENT: there is none."""
     if s.run[0].present != 0:
-        key = (s.run[0].now << KEY_SHIFT) | first_now(s)
+        key = (s.run[0].now << kr.KEY_SHIFT) | first_now(s)
         return int(key if s.run[0].soon_size == 0 else min(key, s.soon[0]))
     if s.run[0].soon_size == 0:
         if s.run[0].wheel_size == 0 and s.run[0].heap_size == 0:
-            return NO_EVENT
+            return kr.NO_EVENT
         turn_wheel(s)
     return int(s.soon[0])
 
@@ -228,15 +209,15 @@ def next_event(s: State) -> int:
 def pop_event(s: State, key: int) -> None:
     """Take the next event out of where it is kept; what the one after it needs is fetched into the cache meanwhile."""
     if s.run[0].soon_size == 0 or s.soon[0] != key:
-        pop_now(s, key & ((1 << KEY_SHIFT) - 1))
+        pop_now(s, key & ((1 << kr.KEY_SHIFT) - 1))
         return
     s.run[0].soon_size -= 1
     sift_down(s.soon, s.run[0].soon_size)
     if s.run[0].soon_size > 0:
-        kind, number = (s.soon[0] >> ID_BITS) & 15, s.soon[0] & ID_MASK
-        if kind == ARRIVAL and s.queues[number].head >= 0:
+        kind, number = (s.soon[0] >> kr.ID_BITS) & 15, s.soon[0] & kr.ID_MASK
+        if kind == kr.ARRIVAL and s.queues[number].head >= 0:
             prefetch(s.packets, s.queues[number].head)
-        elif kind == WAKE and s.channels[number].first_asker >= 0:
+        elif kind == kr.WAKE and s.channels[number].first_asker >= 0:
             prefetch(s.queues, s.channels[number].first_asker)
 
 
@@ -245,7 +226,7 @@ def wake(s: State, channel: int, tick: int) -> None:
     """Arbitrate the channel at that tick."""
     if s.channels[channel].woken != tick:
         s.channels[channel].woken = tick
-        push(s, tick, WAKE, channel)
+        push(s, tick, kr.WAKE, channel)
 
 
 def wake_for_slots(net: Tables, s: State, channel: int, lanes: int, slots: int, now: int) -> None:
@@ -258,7 +239,7 @@ def wake_for_slots(net: Tables, s: State, channel: int, lanes: int, slots: int, 
             place = s.queues[behind].returning_at
             for _ in range(min(s.queues[behind].returning, slots - seen)):
                 free = s.release[place]
-                if now < free < NEVER:
+                if now < free < kr.NEVER:
                     wake(s, channel, free)
                 place = slot_after(s, behind, place)
 
@@ -273,7 +254,7 @@ def new_packet(s: State, kind: int, number: int, source: int, destination: int, 
         packet = int(s.run[0].used_packets)
         s.run[0].used_packets += 1
     else:
-        s.run[0].status = POOL_FULL
+        s.run[0].status = kr.POOL_FULL
         return NONE
     made = s.packets[packet]
     made.ticks, made.number, made.source, made.destination = ticks, number, source, destination

@@ -6,58 +6,18 @@ Events of one tick happen by kind, then by number (kernel_state.py); a message i
 from __future__ import annotations
 
 from testbed.arrays import IntArray
+from testbed.interconnect.compiled import ft_drb_hooks
+from testbed.interconnect.compiled import kernel_events as events
+from testbed.interconnect.compiled import kernel_records as kr
 from testbed.interconnect.compiled.channel_requests import request_channel, withdraw_request
 from testbed.interconnect.compiled.engine_steps import arbitrate, recover
-from testbed.interconnect.compiled.ft_drb_hooks import (
-    choose_path,
-    deliver,
-    notify_link_up,
-    notify_queued,
-    reuse_notification,
-)
-from testbed.interconnect.compiled.kernel_events import (
-    append,
-    link_of,
-    new_packet,
-    next_event,
-    next_identification,
-    pop_event,
-    pop_head,
-    push,
-    wake,
-)
-from testbed.interconnect.compiled.kernel_records import (
-    ARRIVAL,
-    CABLE_EVENT,
-    DATA,
-    DETECTION,
-    FAILURE_ACK,
-    FINISHED,
-    ID_BITS,
-    ID_MASK,
-    INJECTION,
-    KEY_SHIFT,
-    NO_EVENT,
-    NO_PROGRESS,
-    NOTICE,
-    OUT_OF_TIME,
-    PROBE,
-    RECOVERY,
-    RUNNING,
-    TIMEOUT,
-    WAKE,
-)
-from testbed.interconnect.compiled.kernel_state import FtDrbHook, Hook, State, Tables
-from testbed.interconnect.compiled.nac.detection import (
-    blocking_may_change,
-    detect_blocked_inputs,
-    detect_later,
-    retry_identification,
-)
+from testbed.interconnect.compiled.kernel_state import Hook, State, Tables
+from testbed.interconnect.compiled.nac import detection
 from testbed.interconnect.compiled.nac.identification import pass_identifications
 from testbed.interconnect.compiled.nac.recovery import receive_recovery_signal, release_reserved_slot, reroute_all_heads
 from testbed.interconnect.compiled.nac.throttle import watch_if_full
 from testbed.interconnect.engine_inputs import CableEvents, EngineOptions
+from testbed.interconnect.ft_drb.source_state import FtDrb
 from testbed.interconnect.static_paths import NONE
 from testbed.jit import by_reference, inline
 
@@ -72,25 +32,25 @@ def run_events(
     net, o, s, hook = by_reference(tables), by_reference(options), by_reference(state), by_reference(sources)
     messages = len(born)
     for i in range(len(cables.tick)):
-        push(s, cables.tick[i], CABLE_EVENT, i)
-    while s.run[0].status == RUNNING:
-        message, made = s.run[0].next_message, NO_EVENT
+        events.push(s, cables.tick[i], kr.CABLE_EVENT, i)
+    while s.run[0].status == kr.RUNNING:
+        message, made = s.run[0].next_message, kr.NO_EVENT
         if message < messages:
-            made = (born[message] << KEY_SHIFT) | (INJECTION << ID_BITS)
-        key, identified = min(made, next_event(s)), next_identification(s)
+            made = (born[message] << kr.KEY_SHIFT) | (kr.INJECTION << kr.ID_BITS)
+        key, identified = min(made, events.next_event(s)), events.next_identification(s)
         queue, channel, router, looks = NONE, NONE, NONE, True
-        if identified < key and identified >> KEY_SHIFT <= o.end:
-            router = pass_identifications(net, o, s, hook, min(key, (o.end + 1) << KEY_SHIFT))
-        elif key == NO_EVENT and identified == NO_EVENT:
-            s.run[0].status = FINISHED
+        if identified < key and identified >> kr.KEY_SHIFT <= o.end:
+            router = pass_identifications(net, o, s, hook, min(key, (o.end + 1) << kr.KEY_SHIFT))
+        elif key == kr.NO_EVENT and identified == kr.NO_EVENT:
+            s.run[0].status = kr.FINISHED
         else:
-            s.run[0].now = min(key, identified) >> KEY_SHIFT
+            s.run[0].now = min(key, identified) >> kr.KEY_SHIFT
             if s.run[0].now > o.end:
-                s.run[0].status = OUT_OF_TIME
+                s.run[0].status = kr.OUT_OF_TIME
             elif key == made:
                 queue = make_message(net, s, hook, message, born[message])
             else:
-                pop_event(s, key)
+                events.pop_event(s, key)
                 queue, channel, router, looks = process_event(net, o, s, hook, messages, cables, key)
         after_event(net, o, s, hook, queue, channel, router, looks, s.run[0].now)
 
@@ -104,22 +64,22 @@ def process_event(
     Last, whether NAC looks at the router's inputs even where the full ones are those that were blocked: room may have
     come back to an output that one was blocked for.
     """
-    now, kind, number = key >> KEY_SHIFT, (key >> ID_BITS) & 15, key & ID_MASK
+    now, kind, number = key >> kr.KEY_SHIFT, (key >> kr.ID_BITS) & 15, key & kr.ID_MASK
     queue, channel, router, looks = NONE, NONE, NONE, True
-    if kind == ARRIVAL:
+    if kind == kr.ARRIVAL:
         queue, router = head_arrived(net, o, s, hook, number, now)
         looks = False
-    elif kind == WAKE:
+    elif kind == kr.WAKE:
         channel = number
         router = int(s.channels[number].router)
         looks = number < net.links and s.links[number].first_asker >= 0
         if s.channels[number].woken == now:
             s.channels[number].woken = -1
-    elif kind == TIMEOUT:
+    elif kind == kr.TIMEOUT:
         queue = recover(net, o, s, number, messages, now)
-    elif kind > NOTICE:
+    elif kind > kr.NOTICE:
         router = avoid_deadlock(net, o, s, hook, messages, kind, number, now)
-    elif kind == CABLE_EVENT:
+    elif kind == kr.CABLE_EVENT:
         change_cable(net, o, s, hook, cables, number, now)
     elif hook is not None:
         queue, router = deliver_or_notify(net, s, hook, kind, number, now)
@@ -130,14 +90,16 @@ def process_event(
 def make_message(net: Tables, s: State, hook: Hook, message: int, now: int) -> int:
     """The next message is made, and its source chooses a path: its queue, where it is the first there, else NONE."""
     sent = s.messages
-    packet = new_packet(s, DATA, message, sent.source[message], sent.destination[message], sent.ticks[message])
+    packet = events.new_packet(
+        s, kr.DATA, message, sent.source[message], sent.destination[message], sent.ticks[message]
+    )
     if packet < 0:
         return NONE
     s.run[0].next_message = message + 1
     s.packets[packet].variant = sent.variant[message]
     s.packets[packet].first = sent.first[message]
     if hook is not None:
-        choose_path(s, hook, packet, message, now)
+        ft_drb_hooks.choose_path(s, hook, packet, message, now)
     return enqueue(net, s, net.source_queue + 2 * sent.source[message], packet)
 
 
@@ -155,11 +117,11 @@ def after_event(
     elif o.nac.enabled and 0 <= channel < net.links:
         entry = net.link[channel].entry
         if entry != channel and s.links[channel].reserved > 0 and s.channels[entry].first_asker >= 0:
-            wake(s, entry, now)
+            events.wake(s, entry, now)
     if channel >= 0:
         arbitrate(net, o, s, hook, channel, now)
-    if o.nac.enabled and router >= 0 and (looks or blocking_may_change(net, s, router)):
-        detect_later(s, router, now)
+    if o.nac.enabled and router >= 0 and (looks or detection.blocking_may_change(net, s, router)):
+        detection.detect_later(s, router, now)
 
 
 @inline
@@ -167,27 +129,27 @@ def avoid_deadlock(
     net: Tables, o: EngineOptions, s: State, hook: Hook, messages: int, kind: int, number: int, now: int
 ) -> int:
     """NAC's control packets and timers; the router concerned."""
-    if kind == DETECTION:
+    if kind == kr.DETECTION:
         s.routers[number].detection_at = -1
-        detect_blocked_inputs(net, o, s, number, now)
+        detection.detect_blocked_inputs(net, o, s, number, now)
         return NONE
-    if kind == RECOVERY:
+    if kind == kr.RECOVERY:
         link = s.path[number, s.signals[number].place - 1]
         receive_recovery_signal(net, o, s, hook, number, now)
         return int(net.link[link].start)
     if s.run[0].next_message == messages and now - s.run[0].last_move > o.watchdog:
-        s.run[0].status = NO_PROGRESS
+        s.run[0].status = kr.NO_PROGRESS
     elif number >= net.links:
         return release_reserved_slot(net, s, number - net.links, now)
     else:
-        retry_identification(net, o, s, number, now)
+        detection.retry_identification(net, o, s, number, now)
     return NONE
 
 
 @inline
 def enqueue(net: Tables, s: State, queue: int, packet: int) -> int:
     """A packet begins in this queue; the queue, if the packet is its head."""
-    append(s, queue, packet)
+    events.append(s, queue, packet)
     s.queues[queue].arrived += 1
     return queue if s.queues[queue].arrived == 1 else NONE
 
@@ -203,24 +165,24 @@ def head_arrived(net: Tables, o: EngineOptions, s: State, hook: Hook, queue: int
         packet = s.queues[queue].head
         for _ in range(s.queues[queue].arrived - 1):
             packet = s.packets[packet].next
-        s.packets[packet].input_link = net.link[link_of(net, queue)].cable
-        if hook.settings.reuse_notifications and s.packets[packet].kind == FAILURE_ACK:
-            reuse_notification(net, s, hook, packet, router, now)
+        s.packets[packet].input_link = net.link[events.link_of(net, queue)].cable
+        if hook.settings.reuse_notifications and s.packets[packet].kind == kr.FAILURE_ACK:
+            ft_drb_hooks.reuse_notification(net, s, hook, packet, router, now)
     return (queue if s.queues[queue].arrived == 1 else NONE), int(router)
 
 
-def deliver_or_notify(net: Tables, s: State, hook: FtDrbHook, kind: int, number: int, now: int) -> tuple[int, int]:
+def deliver_or_notify(net: Tables, s: State, hook: FtDrb, kind: int, number: int, now: int) -> tuple[int, int]:
     """A packet is whole at its host and its ACK sets off; or a notice or probe sets off: (queue with a new head, its
     router)."""
-    if kind == NOTICE:
+    if kind == kr.NOTICE:
         packet = s.notices[number]
         s.notices[number] = NONE
-        if s.packets[packet].kind == PROBE:
+        if s.packets[packet].kind == kr.PROBE:
             return enqueue(net, s, net.source_queue + 2 * s.packets[packet].source + 1, packet), NONE
         router = s.packets[packet].source
         return enqueue(net, s, net.notice_queue + router, packet), int(router)
     s.queues[number].arrived += 1
-    ack = deliver(s, hook, pop_head(s, number), now)
+    ack = ft_drb_hooks.deliver(s, hook, events.pop_head(s, number), now)
     if ack >= 0:
         return enqueue(net, s, net.source_queue + 2 * s.packets[ack].source + 1, ack), NONE
     return NONE, NONE
@@ -238,12 +200,12 @@ def change_cable(
     for i in range(low, high):
         link = cables.links[i]
         s.links[link].reserved = 0
-        wake(s, link, now)
-        wake(s, net.link[link].entry, now)
+        events.wake(s, link, now)
+        events.wake(s, net.link[link].entry, now)
         if hook is not None:
             if down == 0:
                 if hook.settings.link_up_by_router:
-                    notify_link_up(net, s, hook, link, now)
+                    ft_drb_hooks.notify_link_up(net, s, hook, link, now)
                 if net.link[link].entry != link:
                     return_to_link(net, o, s, hook, link, now)
             else:
@@ -255,9 +217,9 @@ def change_cable(
     if o.nac.enabled:
         if o.nac.ask_anew:
             for router in range(len(s.routers)):
-                detect_later(s, router, now)
+                detection.detect_later(s, router, now)
         for i in range(low, high):
-            detect_later(s, net.link[cables.links[i]].start, now)
+            detection.detect_later(s, net.link[cables.links[i]].start, now)
 
 
 def reroute_waiting(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int, now: int) -> None:
@@ -269,7 +231,7 @@ def reroute_waiting(net: Tables, o: EngineOptions, s: State, hook: Hook, channel
         if queue >= 0:
             withdraw_request(net, s, queue)
             request_channel(net, o, s, hook, queue, now)
-            wake(s, s.queues[queue].want, now)
+            events.wake(s, s.queues[queue].want, now)
 
 
 def return_to_link(net: Tables, o: EngineOptions, s: State, hook: Hook, link: int, now: int) -> None:
@@ -285,15 +247,15 @@ def return_to_link(net: Tables, o: EngineOptions, s: State, hook: Hook, link: in
             request_channel(net, o, s, hook, queue, now)
 
 
-def notify_waiting(net: Tables, s: State, hook: FtDrbHook, link: int, now: int) -> None:
+def notify_waiting(net: Tables, s: State, hook: FtDrb, link: int, now: int) -> None:
     """Notify the sources of all packets that wait for the dead link, in all data queues of the router before it."""
     router = net.link[link].start
     for i in range(net.router[router].input_first, net.router[router + 1].input_first):
         for lane in range(net.data_lanes):
-            notify_queued(net, s, hook, link, net.inputs[i] * net.lanes + lane, now)
+            ft_drb_hooks.notify_queued(net, s, hook, link, net.inputs[i] * net.lanes + lane, now)
     for i in range(net.router[router].host_first, net.router[router + 1].host_first):
         for lane in range(net.data_lanes):
-            notify_queued(net, s, hook, link, net.host[net.hosts_of[i]].uplink * net.lanes + lane, now)
+            ft_drb_hooks.notify_queued(net, s, hook, link, net.host[net.hosts_of[i]].uplink * net.lanes + lane, now)
     if net.output_buffers:
         for lane in range(net.data_lanes):
-            notify_queued(net, s, hook, link, (net.links + link) * net.lanes + lane, now)
+            ft_drb_hooks.notify_queued(net, s, hook, link, (net.links + link) * net.lanes + lane, now)

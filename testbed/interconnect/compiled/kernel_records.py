@@ -27,8 +27,13 @@ DATA, LATENCY_ACK, FAILURE_ACK, LINK_UP_ACK, PROBE = range(5)
 RUNNING, FINISHED, NO_PROGRESS, OUT_OF_TIME, POOL_FULL, HEAP_FULL, RING_FULL = range(7)
 """Why an engine stopped."""
 
-IDENTIFIED, MOVED, RECOVERED, RESERVED, ENDED, BLOCKED = range(6)
-"""Events of NAC's timeline, numbered as ``results.NAC_EVENTS``."""
+IDENTIFIED, MOVED, RECOVERED, RESERVED, ENDED, BLOCKED, PACKETS_SENT, RETRIES, SIGNALS_SENT = range(9)
+"""What NAC does, counted under NAC_COUNTERS: events of its timeline, numbered as ``results.NAC_EVENTS``; then
+identification packets sent or repeated, identifications tried again, recovery signals."""
+NAC_COUNTERS = (
+    *("identified", "moved", "recovery_moved", "reserved", "normal", "blocked"),
+    *("identification_packets", "retries", "signals"),
+)
 
 MAX_RANK = (1 << 16) - 1
 """Of a queue among those of its router."""
@@ -82,20 +87,6 @@ class Run:
     logged: i8  # rows of NAC's timeline
     traced: i8  # rows of the trace of grants
     token: i8  # the packet that recovers; NONE: none
-
-
-class NacCounters:
-    """What NAC did; the names are those of results."""
-
-    blocked: i8  # inputs that met the triggering conditions
-    identification_packets: i8  # sent or repeated
-    identified: i8  # cycles
-    moved: i8  # packets, by routers that identified a cycle
-    recovery_moved: i8  # packets, by recovery signals
-    reserved: i8  # freed slots kept for the cycle
-    normal: i8  # recovery signals that met normal work
-    retries: i8  # of identification
-    signals: i8  # recovery signals
 
 
 class Packet:

@@ -15,33 +15,13 @@ from numpy.typing import NDArray
 
 from testbed.arrays import IntArray, Record, Records, record_dtype
 from testbed.errors import InputError
-from testbed.interconnect.compiled.kernel_records import (
-    IDENTIFICATIONS,
-    KEY_SHIFT,
-    KIND_BITS,
-    MAX_RANK,
-    SIGNALS,
-    Channel,
-    Host,
-    IdentificationPacket,
-    Link,
-    NacCounters,
-    NacLink,
-    NacRouter,
-    Node,
-    Packet,
-    Queue,
-    RecoverySignal,
-    Report,
-    Router,
-    Run,
-    Turn,
-)
-from testbed.interconnect.engine_inputs import EngineInputs, FtDrbSettings, Messages, copied
-from testbed.interconnect.ft_drb.source_state import SourceState
+from testbed.interconnect.compiled import kernel_records as kr
+from testbed.interconnect.engine_inputs import EngineInputs, Messages, copied
+from testbed.interconnect.ft_drb.source_state import FtDrb
 from testbed.interconnect.network_model import NetworkModel
 from testbed.interconnect.parameters import MAX_CYCLE
-from testbed.interconnect.static_paths import NONE, CompactRoutes, Paths
+from testbed.interconnect.route_tables import RelationTables
+from testbed.interconnect.static_paths import NONE, CompactRoutes
 
 CACHE_LINE = 64
 """Bytes."""
@@ -61,30 +41,25 @@ class Tables(NamedTuple):
     notice_queue: int
     avoidance_queue: int
     classes: int
-    link: Records[Link]
-    host: Records[Host]
-    router: Records[Router]
+    link: Records[kr.Link]
+    host: Records[kr.Host]
+    router: Records[kr.Router]
     inputs: IntArray
     hosts_of: IntArray
     routes: CompactRoutes
     lane_class: IntArray
     adaptive: bool
-    base_lanes: int
-    detour: int
-    choices: IntArray
-    hops: IntArray
-    row: IntArray
-    start_row: IntArray
+    relation: RelationTables
     axis: IntArray
 
 
 class State(NamedTuple):
     """Everything that changes, but for FT-DRB's sources."""
 
-    run: Records[Run]
+    run: Records[kr.Run]
     """One record."""
-    counters: Records[NacCounters]
-    """One record."""
+    counters: IntArray
+    """What NAC did, by NAC_COUNTERS."""
     heap: IntArray
     """Keys of events beyond the wheel's reach."""
     soon: IntArray
@@ -93,17 +68,17 @@ class State(NamedTuple):
     """By bucket, modulo their number: the first of its nodes plus 1; 0: none."""
     occupied: IntArray
     """A bit a bucket: 1 where it has nodes; 32 a word."""
-    nodes: Records[Node]
+    nodes: Records[kr.Node]
     present: IntArray
     """Events of this tick by kind and number, a bit each, 64 a word."""
     present_words: IntArray
     """A bit a word of ``present``: 1 where it is not 0."""
     present_kinds: IntArray
     """A bit a word of ``present_words``, one word a kind of event."""
-    packets: Records[Packet]
+    packets: Records[kr.Packet]
     """The pool of packets: as many as ever are somewhere at once. Where a message goes, few are, which stay in the
     cache."""
-    reports: Records[Report]
+    reports: Records[kr.Report]
     """By packet, with FT-DRB."""
     messages: Messages
     """Read when a message is made."""
@@ -117,14 +92,14 @@ class State(NamedTuple):
     """By message that was delivered: the escape paths that it was given."""
     diverted: IntArray
     """By message: 1 where its source sent it over intermediate routers."""
-    queues: Records[Queue]
-    turns: Records[Turn]
+    queues: Records[kr.Queue]
+    turns: Records[kr.Turn]
     """By queue, where the options ask for any of it."""
-    channels: Records[Channel]
-    links: Records[NacLink]
-    routers: Records[NacRouter]
-    identifications: Records[IdentificationPacket]
-    signals: Records[RecoverySignal]
+    channels: Records[kr.Channel]
+    links: Records[kr.NacLink]
+    routers: Records[kr.NacRouter]
+    identifications: Records[kr.IdentificationPacket]
+    signals: Records[kr.RecoverySignal]
     path: IntArray
     """By signal: the inputs on its cycle."""
     release: IntArray
@@ -145,17 +120,8 @@ class State(NamedTuple):
     """The first grants: tick, channel, packet."""
 
 
-class FtDrbHook(NamedTuple):
-    """FT-DRB for the engine's steps; where packets move otherwise there is None instead, and numba leaves its code
-    out."""
-
-    paths: Paths
-    state: SourceState
-    settings: FtDrbSettings
-
-
-Hook = FtDrbHook | None
-"""FT-DRB for the engine's steps, or None."""
+Hook = FtDrb | None
+"""FT-DRB for the engine's steps; where packets move otherwise there is None instead, and numba leaves its code out."""
 
 
 def words(kind: npt.DTypeLike, count: int) -> NDArray[Any]:
@@ -182,20 +148,15 @@ def build_tables(model: NetworkModel) -> Tables:
         layout,
         lane_share=-(-(1 << 32) // layout.lanes),
         classes=model.routes.classes,
-        link=records(Link, layout.links, place=_places(model), **vars(links)),
-        host=records(Host, layout.hosts, **vars(hosts)),
-        router=records(Router, layout.routers + 1, input_first=routers.input_first, host_first=routers.host_first),
+        link=records(kr.Link, layout.links, place=_places(model), **vars(links)),
+        host=records(kr.Host, layout.hosts, **vars(hosts)),
+        router=records(kr.Router, layout.routers + 1, input_first=routers.input_first, host_first=routers.host_first),
         inputs=routers.inputs,
         hosts_of=routers.hosts,
         routes=model.routes.compact,
         lane_class=model.routes.lane_class,
         adaptive=model.relation.all_lanes > 0,
-        base_lanes=model.relation.lanes,
-        detour=model.relation.detour,
-        choices=model.relation.choices,
-        hops=model.relation.hops,
-        row=model.relation.row,
-        start_row=model.relation.start_row,
+        relation=model.relation,
         axis=model.axes,
     )
 
@@ -231,26 +192,26 @@ def build_state(inputs: EngineInputs, *, ack_pool: int, heap: int, scratch: Scra
     scratch = scratch or Scratch()
     model, nac, drb = inputs.model, inputs.options.nac.enabled, inputs.drb
     layout = model.layout
-    messages = len(inputs.messages.born)
-    signals = SIGNALS if nac else 1
+    messages, takes_turns = len(inputs.messages.born), inputs.options.turnaround > 0 or inputs.options.lanes_in_turn
+    signals = kr.SIGNALS if nac else 1
     buckets = 1 << min(max((layout.channels * 4).bit_length(), 10), 16)
     reach = max(int(inputs.messages.ticks.max()) if messages else 1, inputs.options.nac.retry if nac else 1)
-    run = records(Run, 1, token=NONE, free_node=NONE, wheel_shift=max((2 * reach // buckets).bit_length() - 1, 0))
+    run = records(kr.Run, 1, token=NONE, free_node=NONE, wheel_shift=max((2 * reach // buckets).bit_length() - 1, 0))
     log = inputs.recording.nac_events if nac else 0
     notified = (layout.links, layout.hosts) if drb is not None and drb.link_up_by_router else (1, 1)
     return State(
         run=run,
-        counters=records(NacCounters, 1),
+        counters=np.zeros(len(kr.NAC_COUNTERS), dtype=np.int64),
         heap=scratch.words("heap", np.int64, heap),
         soon=scratch.words("soon", np.int64, heap),
         wheel=np.zeros(buckets, dtype=np.int32),
         occupied=np.zeros(buckets // 32, dtype=np.int64),
-        nodes=scratch.records("nodes", Node, heap),
-        present=np.zeros(1 << (KEY_SHIFT - 6), dtype=np.int64),
-        present_words=np.zeros(1 << (KEY_SHIFT - 12), dtype=np.int64),
-        present_kinds=np.zeros(1 << KIND_BITS, dtype=np.int64),
-        packets=scratch.records("packets", Packet, messages + ack_pool),
-        reports=scratch.records("reports", Report, messages + ack_pool if drb is not None else 1),
+        nodes=scratch.records("nodes", kr.Node, heap),
+        present=np.zeros(1 << (kr.KEY_SHIFT - 6), dtype=np.int64),
+        present_words=np.zeros(1 << (kr.KEY_SHIFT - 12), dtype=np.int64),
+        present_kinds=np.zeros(1 << kr.KIND_BITS, dtype=np.int64),
+        packets=scratch.records("packets", kr.Packet, messages + ack_pool),
+        reports=scratch.records("reports", kr.Report, messages + ack_pool if drb is not None else 1),
         messages=_same_types(inputs.messages),
         entered=np.full(messages, -1, dtype=np.int64),
         delivered=np.full(messages, -1, dtype=np.int64),
@@ -258,48 +219,43 @@ def build_state(inputs: EngineInputs, *, ack_pool: int, heap: int, scratch: Scra
         escapes=np.zeros(messages, dtype=np.int32),
         diverted=np.zeros(messages, dtype=np.uint8),
         queues=_queues(model),
-        turns=records(Turn, layout.queues if _takes_turns(inputs) else 1, last=NONE),
+        turns=records(kr.Turn, layout.queues if takes_turns else 1, last=NONE),
         channels=_channels(model),
-        links=records(NacLink, layout.links, waits_for=NONE, reserved_for=NONE, first_asker=NONE, next_asker=NONE),
-        routers=records(NacRouter, layout.routers, detection_at=-1),
-        identifications=scratch.records("identifications", IdentificationPacket, IDENTIFICATIONS if nac else 1),
-        signals=scratch.records("signals", RecoverySignal, signals),
+        links=records(kr.NacLink, layout.links, waits_for=NONE, reserved_for=NONE, first_asker=NONE, next_asker=NONE),
+        routers=records(kr.NacRouter, layout.routers, detection_at=-1),
+        identifications=scratch.records("identifications", kr.IdentificationPacket, kr.IDENTIFICATIONS if nac else 1),
+        signals=scratch.records("signals", kr.RecoverySignal, signals),
         path=scratch.words("path", np.int32, signals * MAX_CYCLE).reshape(-1, MAX_CYCLE),
         release=np.zeros(max(layout.queues * int(np.max(model.queues.slots, initial=1)), 1), dtype=np.int64),
         down=np.zeros(max(model.cables, 1), dtype=np.uint8),
         free=scratch.words("free", np.int32, messages + ack_pool),
-        notices=np.full(IDENTIFICATIONS if drb is not None else 1, NONE, dtype=np.int32),
+        notices=np.full(kr.IDENTIFICATIONS if drb is not None else 1, NONE, dtype=np.int32),
         notified_host=np.zeros(notified, dtype=np.uint8),
         log=np.zeros((max(log, 1), 4), dtype=np.int64),
         trace=np.zeros((max(inputs.recording.grants, 1), 3), dtype=np.int64),
     )  # fmt: skip
 
 
-def _takes_turns(inputs: EngineInputs) -> bool:
-    return inputs.options.turnaround > 0 or inputs.options.lanes_in_turn
-
-
 def _same_types(messages: Messages) -> Messages:
     """As writable, whole arrays: of others the steps would be compiled again."""
-    columns: list[Any] = [np.require(column, requirements=["C", "A", "W"]) for column in messages]
-    return Messages(*columns)
+    return Messages(*(np.require(column, requirements=["C", "A", "W"]) for column in messages))
 
 
-def _channels(model: NetworkModel) -> Records[Channel]:
+def _channels(model: NetworkModel) -> Records[kr.Channel]:
     layout, links, paths = model.layout, model.links, model.channels
     none = np.full(layout.channels - layout.links, NONE)
     router = np.concatenate([links.start, links.start[: layout.channels - layout.links]])
     return records(
-        Channel, layout.channels, woken=-1, last=-1, first_asker=NONE, delay=paths.delay, ranks=paths.ranks,
+        kr.Channel, layout.channels, woken=-1, last=-1, first_asker=NONE, delay=paths.delay, ranks=paths.ranks,
         router=router, cable=np.concatenate([links.cable, none]),
     )  # fmt: skip
 
 
-def _queues(model: NetworkModel) -> Records[Queue]:
+def _queues(model: NetworkModel) -> Records[kr.Queue]:
     table, count = model.queues, model.layout.queues
-    if int(np.max(table.rank, initial=0)) > MAX_RANK:
-        raise InputError(f"{model.network.name}: a switch with more than {MAX_RANK} buffers; take a smaller one")
+    if int(np.max(table.rank, initial=0)) > kr.MAX_RANK:
+        raise InputError(f"{model.network.name}: a switch with more than {kr.MAX_RANK} buffers; take a smaller one")
     return records(
-        Queue, count, head=NONE, tail=NONE, want=NONE, next_asker=NONE, lane_requested=NONE, slots=table.slots,
+        kr.Queue, count, head=NONE, tail=NONE, want=NONE, next_asker=NONE, lane_requested=NONE, slots=table.slots,
         returning_at=np.arange(count), router=table.router, rank=table.rank,
     )  # fmt: skip

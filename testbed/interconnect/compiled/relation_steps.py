@@ -1,4 +1,4 @@
-"""Adaptive routing by a relation (``relation_tables.py``): the router takes the choice with most room behind it.
+"""Adaptive routing by a relation (``route_tables.py``): the router takes the choice with most room behind it.
 
 Also bubble flow control, which asks for two free slots where a packet enters a ring, and what a packet in recovery
 does.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from testbed.interconnect.compiled.kernel_events import lane_of, link_of, never_used, slot_after
 from testbed.interconnect.compiled.kernel_state import State, Tables
-from testbed.interconnect.relation_tables import (
+from testbed.interconnect.route_tables import (
     ANY_LANE,
     FINAL,
     FIRST,
@@ -48,10 +48,10 @@ def best_choice(net: Tables, s: State, row: int, target: int, shift: int, number
     """(the choice with most room, how much): of equals the first from one on that differs by packet."""
     most, best = NONE, NONE
     count = 0
-    while count < net.choices.shape[2] and net.choices[row, target, count] >= 0:
+    while count < net.relation.choices.shape[2] and net.relation.choices[row, target, count] >= 0:
         count += 1
     for k in range(count):
-        code = net.choices[row, target, (k + number) % count]
+        code = net.relation.choices[row, target, (k + number) % count]
         room = free_slots_towards(net, s, code, shift, now)
         if room > most:
             most, best = room, code
@@ -63,10 +63,10 @@ def row_of(net: Tables, s: State, queue: int, packet: int, router: int) -> int:
     link = queue - net.avoidance_queue if queue >= net.avoidance_queue else link_of(net, queue)
     lane = 0 if queue >= net.avoidance_queue else lane_of(net, queue)
     if net.link[link].start < 0 or lane >= net.data_lanes:
-        return int(net.start_row[router])
-    if net.detour != NO_DETOUR and (lane < net.base_lanes) != (s.packets[packet].variant == FIRST):
-        return int(net.start_row[router])
-    return int(net.row[link * net.base_lanes + lane % net.base_lanes])
+        return int(net.relation.start_row[router])
+    if net.relation.detour != NO_DETOUR and (lane < net.relation.lanes) != (s.packets[packet].variant == FIRST):
+        return int(net.relation.start_row[router])
+    return int(net.relation.row[link * net.relation.lanes + lane % net.relation.lanes])
 
 
 def decide_detour(net: Tables, s: State, packet: int, router: int, target: int, now: int) -> None:
@@ -76,19 +76,19 @@ def decide_detour(net: Tables, s: State, packet: int, router: int, target: int, 
     Kim 2008).
     """
     middle, number = s.packets[packet].first, s.packets[packet].number
-    row = net.start_row[router]
+    row = net.relation.start_row[router]
     s.packets[packet].variant = FINAL
     if middle in (router, target) or router == target:
         return
-    straight, room = best_choice(net, s, row, target, net.base_lanes, number, now)
+    straight, room = best_choice(net, s, row, target, net.relation.lanes, number, now)
     over, other_room = best_choice(net, s, row, middle, 0, number, now)
     slots = s.queues[(straight >> LANE_BITS) * net.lanes].slots * (2 if net.output_buffers else 1)
     if straight >> LANE_BITS != over >> LANE_BITS:
         slots *= net.data_lanes
         room = free_slots_towards(net, s, straight | ANY_LANE, 0, now)
         other_room = free_slots_towards(net, s, over | ANY_LANE, 0, now)
-    hops = net.hops[row, target]
-    detour_hops = net.hops[row, middle] + net.hops[net.start_row[middle], target]
+    hops = net.relation.hops[row, target]
+    detour_hops = net.relation.hops[row, middle] + net.relation.hops[net.relation.start_row[middle], target]
     if (slots - room) * hops > (slots - other_room) * detour_hops:
         s.packets[packet].variant = FIRST
 
@@ -108,12 +108,12 @@ def route_by_relation(net: Tables, s: State, queue: int, packet: int, router: in
         return int(net.host[s.packets[packet].destination].downlink)
     if s.packets[packet].variant == RECOVERY:
         s.queues[queue].lane_requested = net.data_lanes
-        return int(net.choices[net.start_row[router], goal, 0] >> LANE_BITS)
+        return int(net.relation.choices[net.relation.start_row[router], goal, 0] >> LANE_BITS)
     target, shift = goal, 0
     if s.packets[packet].variant == FIRST:
         target = s.packets[packet].first
-    elif net.detour != NO_DETOUR:
-        shift = net.base_lanes
+    elif net.relation.detour != NO_DETOUR:
+        shift = net.relation.lanes
     row = row_of(net, s, queue, packet, router)
     code, _ = best_choice(net, s, row, target, shift, s.packets[packet].number, now)
     if code & ANY_LANE != ANY_LANE:

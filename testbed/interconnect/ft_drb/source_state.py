@@ -1,8 +1,6 @@
 """What the sources of FT-DRB remember, as arrays for compiled code: the link faults list and the metapath of every
 pair."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -12,23 +10,10 @@ from testbed.arrays import IntArray
 from testbed.interconnect.engine_inputs import FtDrbSettings
 from testbed.interconnect.static_paths import Paths
 
-(
-    NOTIFICATIONS,
-    LATENCIES,
-    MARKED,
-    CLEARED,
-    CONFIGURED,
-    GROWN,
-    SHRUNK,
-    PROBES,
-    DIRECT,
-    ALTERNATIVE,
-    ESCAPES,
-    NO_WAY,
-    BALANCED,
-) = range(13)
+NOTIFICATIONS, LATENCIES, MARKED, CLEARED, CONFIGURED, GROWN, SHRUNK = range(7)
+PROBES, DIRECT, ALTERNATIVE, ESCAPES, NO_WAY, BALANCED = range(7, 13)
 """Places of the counters; COUNTER_NAMES are their names in results."""
-COUNTER_NAMES = (
+COUNTER_NAMES = [
     "notifications",
     "latencies",
     "marked_permanent",
@@ -42,7 +27,7 @@ COUNTER_NAMES = (
     "escapes",
     "escapes_without_way",
     "sent_balanced",
-)
+]
 
 
 class SourceState(NamedTuple):
@@ -90,32 +75,31 @@ class SourceState(NamedTuple):
     """What happened, by the places above."""
 
 
+class FtDrb(NamedTuple):
+    """All that FT-DRB's steps read and write."""
+
+    paths: Paths
+    state: SourceState
+    settings: FtDrbSettings
+
+
 def build_state(paths: Paths, settings: FtDrbSettings) -> SourceState:
     """Sources that know of no failure. Memory is taken as pairs are used (H x H x paths entries at most)."""
     hosts = len(paths.host_router)
     cables = int(paths.cable.max()) + 1
-    clocked = (hosts, cables) if settings.mark_by_clock else (1, 1)
     pairs = hosts * hosts
+    whole = dict.fromkeys(("configured", "known", "active", "measured", "fresh"), pairs)
+    whole |= dict.fromkeys(("permanents", "listed", "version", "since_probe", "probed_at"), hosts)
+    whole |= {"signature": settings.paths, "counters": len(COUNTER_NAMES)}
     return SourceState(
+        **{name: np.zeros(size, dtype=np.int64) for name, size in whole.items()},
         notified=np.zeros((hosts, cables), dtype=np.uint8),
         permanent=np.zeros((hosts, cables), dtype=np.uint8),
-        notified_at=np.zeros(clocked, dtype=np.int64),
-        permanents=np.zeros(hosts, dtype=np.int64),
-        listed=np.zeros(hosts, dtype=np.int64),
-        version=np.zeros(hosts, dtype=np.int64),
-        since_probe=np.zeros(hosts, dtype=np.int64),
-        probed_at=np.zeros(hosts, dtype=np.int64),
+        notified_at=np.zeros((hosts, cables) if settings.mark_by_clock else (1, 1), dtype=np.int64),
         probe_due=np.zeros(hosts, dtype=np.uint8),
-        configured=np.zeros(pairs, dtype=np.int64),
-        known=np.zeros(pairs, dtype=np.int64),
-        active=np.zeros(pairs, dtype=np.int64),
         first_middle=np.zeros((pairs, settings.paths), dtype=np.int32),
         second_middle=np.zeros((pairs, settings.paths), dtype=np.int32),
         latency=np.zeros((pairs, settings.paths), dtype=np.int64),
-        measured=np.zeros(pairs, dtype=np.int64),
-        signature=np.zeros(settings.paths, dtype=np.int64),
-        fresh=np.zeros(pairs, dtype=np.int64),
-        counters=np.zeros(len(COUNTER_NAMES), dtype=np.int64),
     )
 
 

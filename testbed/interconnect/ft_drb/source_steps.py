@@ -5,60 +5,45 @@ Functions of flat arrays, run in Python and compiled; what routers decide is in 
 package's docstring tells the whole algorithm.
 """
 
-from testbed.interconnect.engine_inputs import FtDrbSettings
+from testbed.interconnect.ft_drb import source_state as ft
 from testbed.interconnect.ft_drb.escape_steps import TOO_LONG, measure_path, mixed
-from testbed.interconnect.ft_drb.source_state import (
-    ALTERNATIVE,
-    BALANCED,
-    CLEARED,
-    CONFIGURED,
-    DIRECT,
-    GROWN,
-    LATENCIES,
-    MARKED,
-    NOTIFICATIONS,
-    PROBES,
-    SHRUNK,
-    SourceState,
-)
 from testbed.interconnect.static_paths import NONE, Paths, links_between, next_link
 
 
-def select_path(
-    paths: Paths, state: SourceState, settings: FtDrbSettings, source: int, destination: int, message: int, now: int
-) -> tuple[int, int]:
+def select_path(drb: ft.FtDrb, source: int, destination: int, message: int, now: int) -> tuple[int, int]:
     """The two intermediates of the next message from host to host (Zarza 2011, Figure 3.11); both NONE: its minimal
     path.
 
     ``message``: the message's number, by which its path is drawn; ``now``: ticks.
     """
+    paths, state, settings = drb.paths, drb.state, drb.settings
     if settings.mark_by_clock and state.listed[source] > 0:
-        mark_by_clock(paths, state, settings, source, destination, now)
+        mark_by_clock(drb, source, destination, now)
     if state.permanents[source] == 0 and not settings.always:
-        state.counters[DIRECT] += 1
+        state.counters[ft.DIRECT] += 1
         return NONE, NONE
     pair = source * len(paths.host_router) + destination
-    faulty = state.permanents[source] > 0 and minimal_path_failed(paths, state, source, destination)
+    faulty = state.permanents[source] > 0 and minimal_path_failed(drb, source, destination)
     if not faulty and (not settings.always or (state.configured[pair] == 0 and settings.first_paths == 1)):
-        state.counters[DIRECT] += 1
+        state.counters[ft.DIRECT] += 1
         return NONE, NONE
-    if faulty and is_probe(state, settings, source, now):
-        state.counters[PROBES] += 1
+    if faulty and is_probe(drb, source, now):
+        state.counters[ft.PROBES] += 1
         if not settings.synthetic_probes:
             return NONE, NONE
         state.probe_due[source] = 1
     if state.configured[pair] != state.version[source] + 1:
-        configure_metapath(paths, state, settings, source, destination)
+        configure_metapath(drb, source, destination)
     if state.known[pair] == 0:
-        state.counters[DIRECT] += 1
+        state.counters[ft.DIRECT] += 1
         return NONE, NONE
     chosen = sample_path(state, pair, mixed(settings.seed + message, source))
     first, second = int(state.first_middle[pair, chosen]), int(state.second_middle[pair, chosen])
-    state.counters[ALTERNATIVE if faulty else DIRECT if first == NONE and second == NONE else BALANCED] += 1
+    state.counters[ft.ALTERNATIVE if faulty else ft.DIRECT if first == NONE and second == NONE else ft.BALANCED] += 1
     return first, second
 
 
-def sample_path(state: SourceState, pair: int, draw: int) -> int:
+def sample_path(state: ft.SourceState, pair: int, draw: int) -> int:
     """A path of the metapath, with probability bandwidth / sum of bandwidths (Zarza 2011, eqs. 3.6 to 3.8)."""
     active = state.active[pair]
     total = 0.0
@@ -72,8 +57,9 @@ def sample_path(state: SourceState, pair: int, draw: int) -> int:
     return int(active - 1)
 
 
-def is_probe(state: SourceState, settings: FtDrbSettings, source: int, now: int) -> bool:
+def is_probe(drb: ft.FtDrb, source: int, now: int) -> bool:
     """Whether this message is to try its minimal path, which has a permanent failure (Zarza 2011, Table 3.1)."""
+    state, settings = drb.state, drb.settings
     state.since_probe[source] += 1
     by_request = settings.probe_by_count and state.since_probe[source] >= settings.probe_every
     by_clock = settings.probe_by_clock and now - state.probed_at[source] >= settings.probe_ticks
@@ -84,8 +70,9 @@ def is_probe(state: SourceState, settings: FtDrbSettings, source: int, now: int)
     return False
 
 
-def minimal_path_failed(paths: Paths, state: SourceState, source: int, destination: int) -> bool:
+def minimal_path_failed(drb: ft.FtDrb, source: int, destination: int) -> bool:
     """Whether the minimal path takes a cable whose failure the source counts as permanent."""
+    paths, state = drb.paths, drb.state
     at, target = paths.host_router[source], paths.routers + destination
     link = next_link(paths.routes, 0, at, target)
     while link != NONE:
@@ -95,11 +82,10 @@ def minimal_path_failed(paths: Paths, state: SourceState, source: int, destinati
     return False
 
 
-def mark_by_clock(
-    paths: Paths, state: SourceState, settings: FtDrbSettings, source: int, destination: int, now: int
-) -> None:
+def mark_by_clock(drb: ft.FtDrb, source: int, destination: int, now: int) -> None:
     """Mark cables of the minimal path that have been listed for too long without a latency ACK (Zarza 2011, Table
     3.2)."""
+    paths, state, settings = drb.paths, drb.state, drb.settings
     target = paths.routers + destination
     link = next_link(paths.routes, 0, paths.host_router[source], target)
     while link != NONE:
@@ -113,7 +99,7 @@ def mark_by_clock(
         link = next_link(paths.routes, 0, paths.link_target[link], target)
 
 
-def mark_permanent(state: SourceState, source: int, cable: int, now: int) -> None:
+def mark_permanent(state: ft.SourceState, source: int, cable: int, now: int) -> None:
     """The failure counts as permanent from now on; the source's first one starts the count of messages until a
     probe."""
     if state.permanents[source] == 0:
@@ -122,12 +108,13 @@ def mark_permanent(state: SourceState, source: int, cable: int, now: int) -> Non
     state.permanent[source, cable] = 1
     state.permanents[source] += 1
     state.version[source] += 1
-    state.counters[MARKED] += 1
+    state.counters[ft.MARKED] += 1
 
 
-def record_failure(state: SourceState, settings: FtDrbSettings, source: int, cable: int, now: int) -> None:
+def record_failure(drb: ft.FtDrb, source: int, cable: int, now: int) -> None:
     """A failure notification has reached the source (Zarza 2011, Figure 3.10): so many in a row make it permanent."""
-    state.counters[NOTIFICATIONS] += 1
+    state, settings = drb.state, drb.settings
+    state.counters[ft.NOTIFICATIONS] += 1
     if state.notified[source, cable] == 0:
         state.listed[source] += 1
         if settings.mark_by_clock:
@@ -139,54 +126,47 @@ def record_failure(state: SourceState, settings: FtDrbSettings, source: int, cab
         mark_permanent(state, source, cable, now)
 
 
-def clear_failure(state: SourceState, source: int, cable: int) -> None:
+def clear_failure(state: ft.SourceState, source: int, cable: int) -> None:
     """The cable works (a latency ACK over it, or the router says so): its entry leaves the list."""
     if state.notified[source, cable] == 0:
         return
     state.notified[source, cable] = 0
     state.listed[source] -= 1
-    state.counters[CLEARED] += 1
+    state.counters[ft.CLEARED] += 1
     if state.permanent[source, cable] != 0:
         state.permanent[source, cable] = 0
         state.permanents[source] -= 1
         state.version[source] += 1
 
 
-def record_latency(
-    paths: Paths,
-    state: SourceState,
-    settings: FtDrbSettings,
-    source: int,
-    destination: int,
-    first: int,
-    second: int,
-    latency: int,
-) -> None:
+def record_latency(drb: ft.FtDrb, source: int, destination: int, first: int, second: int, latency: int) -> None:
     """A latency ACK has reached the source: its path works; the metapath grows or shrinks (Zarza 2011, Algorithm 3.3).
 
     Of a synthetic probe (latency 0): its path works.
     """
-    state.counters[LATENCIES] += 1
+    paths, state, settings = drb.paths, drb.state, drb.settings
+    state.counters[ft.LATENCIES] += 1
     if state.listed[source] > 0:
-        clear_along(paths, state, source, destination, first, second)
+        clear_along(drb, source, destination, first, second)
     if latency == 0:
         return
     pair = source * len(paths.host_router) + destination
     if state.configured[pair] == 0:
         if settings.always and first == NONE and second == NONE:
-            average_latency(state, settings, pair, 0, latency)
-            open_metapath(paths, state, settings, source, destination)
+            average_latency(drb, pair, 0, latency)
+            open_metapath(drb, source, destination)
         return
     for k in range(state.known[pair]):
         if state.first_middle[pair, k] == first and state.second_middle[pair, k] == second:
-            average_latency(state, settings, pair, k, latency)
-            size_metapath(paths, state, settings, source, destination)
+            average_latency(drb, pair, k, latency)
+            size_metapath(drb, source, destination)
             return
 
 
-def average_latency(state: SourceState, settings: FtDrbSettings, pair: int, k: int, latency: int) -> None:
+def average_latency(drb: ft.FtDrb, pair: int, k: int, latency: int) -> None:
     """Path k of the pair took so long: its mean moves by one part in ``averaging`` of the difference; the first tells
     it."""
+    state, settings = drb.state, drb.settings
     bit = 1 << k
     if state.measured[pair] & bit != 0:
         known = state.latency[pair, k]
@@ -196,30 +176,32 @@ def average_latency(state: SourceState, settings: FtDrbSettings, pair: int, k: i
     state.fresh[pair] |= bit
 
 
-def open_metapath(paths: Paths, state: SourceState, settings: FtDrbSettings, source: int, destination: int) -> None:
+def open_metapath(drb: ft.FtDrb, source: int, destination: int) -> None:
     """A pair without failures that is above Thl + Tol on its minimal path gets a metapath, and one path more in use.
 
     Before that its metapath is the minimal path alone; the others are looked for when they are needed.
     """
+    paths, state, settings = drb.paths, drb.state, drb.settings
     pair = source * len(paths.host_router) + destination
     mean = state.latency[pair, 0]
-    shortest = settings.threshold * zero_load(paths, settings, 0)
+    shortest = settings.threshold * zero_load(drb, 0)
     if mean <= shortest + settings.tolerance * shortest:  # longer paths have higher thresholds
         return
-    threshold = threshold_ticks(paths, settings, source, destination)
+    threshold = threshold_ticks(drb, source, destination)
     if mean <= threshold + settings.tolerance * threshold:
         return
-    configure_metapath(paths, state, settings, source, destination)
+    configure_metapath(drb, source, destination)
     if state.known[pair] > 0 and state.first_middle[pair, 0] == NONE and state.second_middle[pair, 0] == NONE:
         state.latency[pair, 0] = mean
         state.measured[pair] = 1
     if state.active[pair] < state.known[pair]:
         state.active[pair] += 1
-        state.counters[GROWN] += 1
+        state.counters[ft.GROWN] += 1
 
 
-def clear_along(paths: Paths, state: SourceState, source: int, destination: int, first: int, second: int) -> None:
+def clear_along(drb: ft.FtDrb, source: int, destination: int, first: int, second: int) -> None:
     """Clear the failures of every cable on the multistep path."""
+    paths, state = drb.paths, drb.state
     at, target = paths.host_router[source], paths.routers + destination
     for step in range(3):
         goal = first if step == 0 else second if step == 1 else target
@@ -233,12 +215,13 @@ def clear_along(paths: Paths, state: SourceState, source: int, destination: int,
             at = paths.link_target[link]
 
 
-def size_metapath(paths: Paths, state: SourceState, settings: FtDrbSettings, source: int, destination: int) -> None:
+def size_metapath(drb: ft.FtDrb, source: int, destination: int) -> None:
     """Use one path more above Thl + Tol, one less below Thl - Tol, by the metapath's latency (Zarza 2011, eq. 3.5).
 
     With hysteresis, once all paths in use have told their latency since the last change; and one less only where the
     paths that are left are below Thl - Tol without it: the same paths that were above Thl + Tol when it came into use.
     """
+    paths, state, settings = drb.paths, drb.state, drb.settings
     pair = source * len(paths.host_router) + destination
     active = state.active[pair]
     everything = (1 << active) - 1
@@ -248,22 +231,21 @@ def size_metapath(paths: Paths, state: SourceState, settings: FtDrbSettings, sou
     for k in range(active):
         left = bandwidth
         bandwidth += 1.0 / state.latency[pair, k]
-    threshold = threshold_ticks(paths, settings, source, destination)
+    threshold = threshold_ticks(drb, source, destination)
     tolerance = settings.tolerance * threshold
     if 1.0 / bandwidth > threshold + tolerance and active < state.known[pair]:
-        state.active[pair] += 1
-        state.fresh[pair] = 0
-        state.counters[GROWN] += 1
+        state.active[pair], state.fresh[pair] = active + 1, 0
+        state.counters[ft.GROWN] += 1
     elif active > 1 and 1.0 / (left if settings.hysteresis else bandwidth) < threshold - tolerance:
-        state.active[pair] -= 1
-        state.fresh[pair] = 0
-        state.counters[SHRUNK] += 1
+        state.active[pair], state.fresh[pair] = active - 1, 0
+        state.counters[ft.SHRUNK] += 1
 
 
-def threshold_ticks(paths: Paths, settings: FtDrbSettings, source: int, destination: int) -> float:
+def threshold_ticks(drb: ft.FtDrb, source: int, destination: int) -> float:
     """Thl: so many times the zero-load latency of the pair's minimal path."""
+    paths, settings = drb.paths, drb.settings
     links = links_between(paths.routes, paths.host_router[source], paths.routers + destination)
-    return float(settings.threshold * zero_load(paths, settings, links))
+    return float(settings.threshold * zero_load(drb, links))
 
 
 def links_over(paths: Paths, start: int, first: int, second: int, target: int) -> int:
@@ -278,36 +260,32 @@ def links_over(paths: Paths, start: int, first: int, second: int, target: int) -
     return int(links + links_between(paths.routes, at, target))
 
 
-def zero_load(paths: Paths, settings: FtDrbSettings, links: int) -> int:
+def zero_load(drb: ft.FtDrb, links: int) -> int:
     """Ticks that a packet takes over so many links between routers where no other is in its way."""
+    settings = drb.settings
     return int(settings.base_ticks + settings.hop_ticks * links)
 
 
-def configure_metapath(
-    paths: Paths, state: SourceState, settings: FtDrbSettings, source: int, destination: int
-) -> None:
+def configure_metapath(drb: ft.FtDrb, source: int, destination: int) -> None:
     """Choose the pair's alternative paths: none over a listed cable; by distance of the intermediates, then length."""
+    paths, state, settings = drb.paths, drb.state, drb.settings
     pair = source * len(paths.host_router) + destination
     start, end = int(paths.host_router[source]), int(paths.host_router[destination])
     state.configured[pair] = state.version[source] + 1
-    state.known[pair] = 0
-    state.measured[pair] = 0
-    state.fresh[pair] = 0
-    state.counters[CONFIGURED] += 1
-    add_path(paths, state, settings, source, destination, NONE, NONE)
+    state.known[pair] = state.measured[pair] = state.fresh[pair] = 0
+    state.counters[ft.CONFIGURED] += 1
+    add_path(drb, source, destination, NONE, NONE)
     if paths.radix > 0:
-        add_ancestors(paths, state, settings, source, destination, start, end)
+        add_ancestors(drb, source, destination, start, end)
     else:
-        add_supernodes(paths, state, settings, source, destination, start, end)
+        add_supernodes(drb, source, destination, start, end)
     state.active[pair] = min(settings.first_paths, state.known[pair])
 
 
-def add_ancestors(
-    paths: Paths, state: SourceState, settings: FtDrbSettings, source: int, destination: int, start: int, end: int
-) -> None:
+def add_ancestors(drb: ft.FtDrb, source: int, destination: int, start: int, end: int) -> None:
     """On a k-ary n-tree: each nearest common ancestor, from one that depends on the pair."""
-    spread = 1
-    level = 0
+    paths = drb.paths
+    spread, level = 1, 0
     while start // spread != end // spread:
         spread *= paths.radix
         level += 1
@@ -315,13 +293,12 @@ def add_ancestors(
     for j in range(spread):
         if level > 0:
             ancestor = level * paths.width + start // spread * spread + (turn + j) % spread
-            add_path(paths, state, settings, source, destination, ancestor, NONE)
+            add_path(drb, source, destination, ancestor, NONE)
 
 
-def add_supernodes(
-    paths: Paths, state: SourceState, settings: FtDrbSettings, source: int, destination: int, start: int, end: int
-) -> None:
+def add_supernodes(drb: ft.FtDrb, source: int, destination: int, start: int, end: int) -> None:
     """Intermediates near the source, near the destination, or one of each: those of 1 hop, then those of 2."""
+    paths, state, settings = drb.paths, drb.state, drb.settings
     pair = source * len(paths.host_router) + destination
     first_low, first_high = paths.near_first[start], paths.near_first[start + 1]
     second_low, second_high = paths.near_first[end], paths.near_first[end + 1]
@@ -336,25 +313,24 @@ def add_supernodes(
                 if j >= second_low and paths.near_hops[j] > hops:
                     break
                 second = NONE if j < second_low else int(paths.near[j])
-                add_path(paths, state, settings, source, destination, first, second)
+                add_path(drb, source, destination, first, second)
 
 
-def add_path(
-    paths: Paths, state: SourceState, settings: FtDrbSettings, source: int, destination: int, first: int, second: int
-) -> None:
+def add_path(drb: ft.FtDrb, source: int, destination: int, first: int, second: int) -> None:
     """Keep the path among the pair's best where it is whole, new, and short enough (sorted by length, first come
     first)."""
+    paths, state, settings = drb.paths, drb.state, drb.settings
     start, target = int(paths.host_router[source]), int(paths.routers + destination)
     pair = source * len(paths.host_router) + destination
     known = state.known[pair]
     if known == settings.paths:
-        best = zero_load(paths, settings, links_over(paths, start, first, second, target))
+        best = zero_load(drb, links_over(paths, start, first, second, target))
         if state.latency[pair, known - 1] <= best:
             return
     length, signature = measure_path(paths, state.notified[source], NONE, start, NONE, first, second, target)
     if length == TOO_LONG:
         return
-    estimate = zero_load(paths, settings, length)
+    estimate = zero_load(drb, length)
     for k in range(known):
         if state.latency[pair, k] == estimate and state.signature[k] == signature:
             return
@@ -368,10 +344,7 @@ def add_path(
     while k > 0 and state.latency[pair, k - 1] > estimate:
         state.first_middle[pair, k] = state.first_middle[pair, k - 1]
         state.second_middle[pair, k] = state.second_middle[pair, k - 1]
-        state.latency[pair, k] = state.latency[pair, k - 1]
-        state.signature[k] = state.signature[k - 1]
+        state.latency[pair, k], state.signature[k] = state.latency[pair, k - 1], state.signature[k - 1]
         k -= 1
-    state.first_middle[pair, k] = first
-    state.second_middle[pair, k] = second
-    state.latency[pair, k] = estimate
-    state.signature[k] = signature
+    state.first_middle[pair, k], state.second_middle[pair, k] = first, second
+    state.latency[pair, k], state.signature[k] = estimate, signature

@@ -29,8 +29,7 @@ from testbed.machines.machines_report import Counts
 from testbed.machines.rpc import MachineState
 from testbed.model.progress import CounterReading
 from testbed.model.wiring import Wiring, WiringPart
-from testbed.openflow.host_routes import HostRoute
-from testbed.openflow.rules import FlowRule
+from testbed.openflow.rules import FlowRule, HostRoute
 from topologies.network import LinkId
 
 LANE_FAULTS, LANE_RULES, LANE_COUNTS, LANE_LIVE = "faults", "rules", "counts", "live"

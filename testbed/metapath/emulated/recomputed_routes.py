@@ -8,7 +8,7 @@ from testbed.emulation.control.controller_link import ControllerLink
 from testbed.emulation.network.open_vswitch.switches import flush_flow_cache
 from testbed.metapath.plan import MetapathPlan, Rerouting
 from testbed.model.wiring import Wiring
-from testbed.openflow.versioned_rules import versioned_rules
+from testbed.openflow.rules import versioned_rules
 from testbed.stream.mobility import on_network, splits_of
 from topologies.errors import NoPathError
 from topologies.network import LinkId

@@ -15,7 +15,7 @@ F2 ... Fl), where Fi is the factor by which layer i could grow the flow (eq. 19)
 There are two ways to find the bottlenecks, and each judges the other:
 
 - ``thesis_loop``: linear programmes in floats and the bottleneck hunting loop, as the thesis has it (4.2.2 and 4.2.3).
-- ``recursion`` (``route`` is its front): the bottlenecks of a maximum flow are the full links between the strongly
+- ``route``: the bottlenecks of a maximum flow are the full links between the strongly
   connected components of its residual graph, since within a component flow can still be led around. So a layer cuts its
   network into components, and no later layer sends anything from one to another: each is a problem of its own, a
   *piece* (``pieces``). The load of a piece is found by cuts (Dinkelbach 1967): try the load that the worst cut so far

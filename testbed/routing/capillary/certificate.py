@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from testbed.arrays import BoolArray, IntArray
+from testbed.arrays import IntArray
 from testbed.errors import InputError
 from topologies.network import Network
 
@@ -133,19 +133,13 @@ def _relievable(network: Network, source: str, sink: str, ranks: Sequence[int]) 
         top = np.zeros(count, dtype=np.int64)  # one a component: the highest level inside it
         np.maximum.at(top, component[tail[alive]], rank[alive])
         limit = top[component[tail]]
-        component = _changeable_components(tail, head, alive & (rank < limit), alive & (rank > 0), count)
+        forward, backward = alive & (rank < limit), alive & (rank > 0)  # can take more; can give back
+        rows = np.concatenate([tail[forward], head[backward]])
+        columns = np.concatenate([head[forward], tail[backward]])
+        changeable = csr_array((np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=(count, count))
+        component = np.asarray(connected_components(changeable, directed=True, connection="strong")[1])
         inside = component[tail] == component[head]
         highest = alive & (rank > 0) & (rank == limit)
         found += np.flatnonzero(highest & inside).tolist()
         alive &= inside & ~highest
     return sorted(found)
-
-
-def _changeable_components(
-    tail: IntArray, head: IntArray, forward: BoolArray, backward: BoolArray, count: int
-) -> IntArray:
-    """Component of each node (int array of length ``count``) in the graph of links that can take more or give back."""
-    rows = np.concatenate([tail[forward], head[backward]])
-    columns = np.concatenate([head[forward], tail[backward]])
-    graph = csr_array((np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=(count, count))
-    return np.asarray(connected_components(graph, directed=True, connection="strong")[1])

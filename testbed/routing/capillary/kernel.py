@@ -6,50 +6,32 @@ Imported only when a network is large enough to need it; what it returns is chec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 
 from testbed.arrays import BoolArray, FloatArray
 from testbed.jit import compiled_entry
 from testbed.routing.capillary.pieces import Piece, Split
+from testbed.routing.flows import flow_steps as flow
 from testbed.routing.flows.end_points import flow_problem
-from testbed.routing.flows.flow_steps import (
-    MET,
-    PUSHABLE,
-    Numbers,
-    Residual,
-    build_residual,
-    cut_share,
-    drop_final_arcs,
-    first_share,
-    index_arcs,
-    label_components,
-    list_crossing,
-    push_flow,
-    spread_levels,
-)
+from testbed.routing.flows.link_graph import LinkGraph
 from topologies.network import Network
 
 DISCONNECTED = -1
 PUSH_TOLERANCE = 1e-13  # of a link's capacity: less than this is rounding, not room for flow
 MIN_NEED = 1e-12  # of the piece's load: less than this is met
 FINAL_TOLERANCE = 1e-9  # of a link's capacity: full or empty within this is taken for full or empty, then checked
-VANISHING = (
-    1e-12  # of the level of the piece above: a demand below this is rounding (where the recursion keeps to floats)
-)
+VANISHING = 1e-12
+"""Of the level of the piece above: a demand below this is rounding (where the recursion keeps to floats)."""
 
 
-def keep_flow(graph: Residual, low: int, high: int, load: float) -> None:
+def keep_flow(graph: flow.Residual, low: int, high: int, load: float) -> None:
     """Start from the flow that the wave before left, cut to the capacities of this load; what that leaves unmet is
     need."""
-    for at in range(low, high):
-        node = graph.order[at]
+    for node in graph.order[low:high]:
         graph.need[node] = graph.demand[node]
-    for at in range(low, high):
-        node = graph.order[at]
+    for node in graph.order[low:high]:
         for arc in range(graph.first[node], graph.last[node]):
             if graph.arc_out[arc]:
                 link = graph.arc_link[arc]
@@ -59,10 +41,10 @@ def keep_flow(graph: Residual, low: int, high: int, load: float) -> None:
                 graph.need[graph.arc_node[arc]] += graph.flow[link]
 
 
-def solve_piece(graph: Residual, low: int, high: int) -> tuple[int, float]:
+def solve_piece(graph: flow.Residual, low: int, high: int) -> tuple[int, float]:
     """Least greatest load of the piece by cuts (Dinkelbach) and augmentation: (components or DISCONNECTED, load)."""
-    drop_final_arcs(graph, low, high)
-    demand, weight = first_share(graph, low, high)
+    flow.drop_final_arcs(graph, low, high)
+    demand, weight = flow.first_share(graph, low, high)
     load = 0.0
     if weight == 0:
         return DISCONNECTED, load
@@ -70,22 +52,21 @@ def solve_piece(graph: Residual, low: int, high: int) -> tuple[int, float]:
         load = demand / weight
         least = MIN_NEED * load
         keep_flow(graph, low, high, load)
-        found = spread_levels(graph, low, high, PUSH_TOLERANCE, least)
-        while found == PUSHABLE:
-            push_flow(graph, low, high, PUSH_TOLERANCE, least)
-            found = spread_levels(graph, low, high, PUSH_TOLERANCE, least)
-        if found == MET:
+        found = flow.spread_levels(graph, low, high, PUSH_TOLERANCE, least)
+        while found == flow.PUSHABLE:
+            flow.push_flow(graph, low, high, PUSH_TOLERANCE, least)
+            found = flow.spread_levels(graph, low, high, PUSH_TOLERANCE, least)
+        if found == flow.MET:
             break
-        demand, weight = cut_share(graph, low, high)
+        demand, weight = flow.cut_share(graph, low, high)
         if weight == 0:
             return DISCONNECTED, load
-    return label_components(graph, low, high, FINAL_TOLERANCE), load
+    return flow.label_components(graph, low, high, FINAL_TOLERANCE), load
 
 
-def freeze_crossing(graph: Residual, low: int, high: int, level: float, loads: Numbers) -> None:
+def freeze_crossing(graph: flow.Residual, low: int, high: int, level: float, loads: flow.Numbers) -> None:
     """Links between components are final: their loads are noted, their flow leaves the demands of their ends."""
-    for at in range(low, high):
-        node = graph.order[at]
+    for node in graph.order[low:high]:
         for arc in range(graph.first[node], graph.last[node]):
             other = graph.arc_node[arc]
             if graph.arc_out[arc] and graph.component[node] != graph.component[other]:
@@ -98,18 +79,16 @@ def freeze_crossing(graph: Residual, low: int, high: int, level: float, loads: N
                 graph.weight[link] = 0.0
 
 
-def gather_components(graph: Residual, low: int, high: int, count: int, bounds: Numbers) -> None:
+def gather_components(graph: flow.Residual, low: int, high: int, count: int, bounds: flow.Numbers) -> None:
     """Sort the piece's nodes by component; component c is then ``order[bounds[c]:bounds[c + 1]]``."""
-    for part in range(count + 1):
-        bounds[part] = 0
+    bounds[: count + 1] = 0
     for at in range(low, high):
         bounds[graph.component[graph.order[at]] + 1] += 1
         graph.queue[at] = graph.order[at]
     bounds[0] = low
     for part in range(count):
         bounds[part + 1] += bounds[part]
-    for at in range(low, high):
-        node = graph.queue[at]
+    for node in graph.queue[low:high]:
         graph.order[bounds[graph.component[node]]] = node
         bounds[graph.component[node]] += 1
     for part in range(count, 0, -1):
@@ -117,7 +96,7 @@ def gather_components(graph: Residual, low: int, high: int, count: int, bounds: 
     bounds[0] = low
 
 
-def balance_demand(graph: Residual, low: int, high: int, level: float) -> bool:
+def balance_demand(graph: flow.Residual, low: int, high: int, level: float) -> bool:
     """Is anything left to move among these nodes? Rounding is repaired: what is next to nothing is nothing, and the
     largest demand takes up what the others do not sum to."""
     total, largest = 0.0, low
@@ -134,7 +113,7 @@ def balance_demand(graph: Residual, low: int, high: int, level: float) -> bool:
     return bool(abs(graph.demand[graph.order[largest]]) >= VANISHING * level)
 
 
-def solve_all(graph: Residual, loads: Numbers, stack: Numbers, bounds: Numbers) -> bool:
+def solve_all(graph: flow.Residual, loads: flow.Numbers, stack: flow.Numbers, bounds: flow.Numbers) -> bool:
     """The whole recursion in floats: fills ``loads`` (relative to the largest weight); False where the sink is cut off.
 
     ``stack`` of shape (2 * nodes + 2,) holds the pieces that wait, ``bounds`` (nodes + 1,) the components of one.
@@ -162,35 +141,31 @@ def solve_all(graph: Residual, loads: Numbers, stack: Numbers, bounds: Numbers) 
 
 
 def solve_wave(
-    graph: Residual, bounds: Numbers, counts: Numbers, crossing: Numbers, full: Numbers, crossing_bounds: Numbers
+    graph: flow.Residual,
+    bounds: flow.Numbers,
+    counts: flow.Numbers,
+    crossing: flow.Numbers,
+    full: flow.Numbers,
+    crossing_bounds: flow.Numbers,
 ) -> None:
     """Solve every piece: piece i is ``order[bounds[i]:bounds[i + 1]]``, its crossing links likewise in ``crossing``."""
     found = 0
     for piece in range(len(counts)):
         counts[piece], _ = solve_piece(graph, bounds[piece], bounds[piece + 1])
         if counts[piece] > 0:
-            found = list_crossing(graph, bounds[piece], bounds[piece + 1], crossing, full, found)
+            found = flow.list_crossing(graph, bounds[piece], bounds[piece + 1], crossing, full, found)
         crossing_bounds[piece + 1] = found
 
 
-class CompiledSteps(NamedTuple):
-    """What is called from Python; the rest is compiled into it."""
-
-    solve_wave: Callable[..., None]
-    solve_all: Callable[..., bool]
-    index_arcs: Callable[..., None]
+SOLVE_WAVE, SOLVE_ALL = compiled_entry(solve_wave), compiled_entry(solve_all)
+INDEX_ARCS = compiled_entry(flow.index_arcs)
+"""What is called from Python; the rest is compiled into it."""
 
 
-@cache
-def compiled_steps() -> CompiledSteps:
-    """The kernel's entries, compiled when first called: read from the cache, or made (some seconds) and kept there."""
-    return CompiledSteps(compiled_entry(solve_wave), compiled_entry(solve_all), compiled_entry(index_arcs))
-
-
-def _empty_residual(nodes: int, links: int) -> Residual:
+def _empty_residual(nodes: int, links: int) -> flow.Residual:
     """Of arrays. Indices without a sign: compiled code looks at every other one's sign before it is used, which takes a
     quarter of the time."""
-    return build_residual(
+    return flow.build_residual(
         nodes, links, lambda n: np.zeros(n, dtype=np.int32), np.zeros, lambda n: np.zeros(n, dtype=np.uint32)
     )
 
@@ -203,9 +178,7 @@ class CompiledSolver:
         self._graph = _empty_residual(nodes, links)
         self._graph.weight[:] = [w / largest for w in weight]
         self._crossing, self._full = np.zeros(links, dtype=np.int32), np.zeros(links, dtype=np.int32)
-        steps = compiled_steps()
-        self._solve_wave = steps.solve_wave
-        steps.index_arcs(self._graph, np.array(tail, dtype=np.int32), np.array(head, dtype=np.int32))
+        INDEX_ARCS(self._graph, np.array(tail, dtype=np.int32), np.array(head, dtype=np.int32))
 
     def finish(self, links: Sequence[int]) -> None:
         """The load of these links is final: they leave the network."""
@@ -220,7 +193,7 @@ class CompiledSolver:
         self._graph.order[: len(nodes)] = nodes
         self._graph.demand[nodes] = [b / piece.denominator for piece in pieces for b in piece.demand]
         counts, crossing_bounds = np.zeros(len(pieces), dtype=np.int32), np.zeros(len(pieces) + 1, dtype=np.int32)
-        self._solve_wave(self._graph, bounds, counts, self._crossing, self._full, crossing_bounds)
+        SOLVE_WAVE(self._graph, bounds, counts, self._crossing, self._full, crossing_bounds)
         component = self._graph.component[nodes].tolist()
         crossing, full = self._crossing[: crossing_bounds[-1]].tolist(), self._full[: crossing_bounds[-1]].tolist()
         found: list[Split | None] = []
@@ -243,12 +216,7 @@ class FloatRouter:
     """
 
     def __init__(self, network: Network) -> None:
-        self._network = network
-        index = network.node_index
-        self._tail = np.array([index[link.source] for link in network.links], dtype=np.int32)
-        self._head = np.array([index[link.target] for link in network.links], dtype=np.int32)
-        self._capacity = np.array([link.capacity_bps for link in network.links], dtype=np.float64)
-        self._silent = np.array([not node.forwards for node in network.nodes], dtype=bool)
+        self._network, self._graph = network, LinkGraph(network)
 
     def loads(self, source: str, sink: str) -> FloatArray:
         """Fraction of the flow on each link, shape (links,): the full capillary route to some nine digits.
@@ -260,23 +228,21 @@ class FloatRouter:
         if source not in index or sink not in index or source == sink:
             flow_problem(self._network, source, sink)  # raises
         start, end = index[source], index[sink]
-        silent = self._silent.copy()
-        silent[[start, end]] = False
-        usable = ~(silent[self._tail] | silent[self._head] | (self._tail == end) | (self._head == start))
-        loads = np.zeros(len(self._capacity))
+        usable = self._graph.usable(start, end)
+        loads = np.zeros(len(usable))
         if not usable.any() or not self._fill(loads, usable, start, end):
             raise flow_problem(self._network, source, sink).no_path()
         return loads
 
     def _fill(self, loads: FloatArray, usable: BoolArray, source: int, sink: int) -> bool:
         """The capillary loads of one unit over the ``usable`` links; False where the sink cannot be reached."""
-        weight, nodes = self._capacity[usable], len(self._silent)
+        links, nodes = self._graph, self._graph.nodes
+        weight = links.capacity[usable]
         graph, found = _empty_residual(nodes, len(weight)), np.zeros(len(weight))
         graph.weight[:] = weight / weight.max()
         graph.order[:] = np.arange(nodes)
         graph.demand[source], graph.demand[sink] = 1.0, -1.0
-        steps = compiled_steps()
-        steps.index_arcs(graph, self._tail[usable], self._head[usable])
-        reached = steps.solve_all(graph, found, np.zeros(2 * nodes + 2, np.int32), np.zeros(nodes + 1, np.int32))
+        INDEX_ARCS(graph, links.tail[usable].astype(np.int32), links.head[usable].astype(np.int32))
+        reached = SOLVE_ALL(graph, found, np.zeros(2 * nodes + 2, np.int32), np.zeros(nodes + 1, np.int32))
         loads[usable] = found
         return bool(reached)

@@ -9,21 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import NamedTuple
 
-from testbed.routing.flows.flow_steps import (
-    MET,
-    PUSHABLE,
-    Residual,
-    build_residual,
-    cut_share,
-    drop_final_arcs,
-    first_share,
-    index_arcs,
-    integer_zeros,
-    label_components,
-    list_crossing,
-    push_flow,
-    spread_levels,
-)
+from testbed.routing.flows import flow_steps as flow
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,9 +38,8 @@ class IntegerSolver:
     networks."""
 
     def __init__(self, nodes: int, tail: Sequence[int], head: Sequence[int], weight: Sequence[int]) -> None:
-        self._graph = build_residual(nodes, len(tail), integer_zeros, integer_zeros)
+        self._graph = flow.integer_residual(nodes, tail, head, weight)
         self._graph.weight[:] = weight
-        index_arcs(self._graph, tail, head)
 
     def finish(self, links: Sequence[int]) -> None:
         """The load of these links is final: they leave the network."""
@@ -76,16 +61,16 @@ class IntegerSolver:
                 continue
             arcs = sum(graph.last[node] - graph.first[node] for node in piece.nodes)
             crossing, full = [0] * arcs, [0] * arcs
-            links = list_crossing(graph, 0, size, crossing, full, 0)
+            links = flow.list_crossing(graph, 0, size, crossing, full, 0)
             found.append(Split(count, [graph.component[n] for n in piece.nodes], crossing[:links], full[:links]))
         return found
 
 
-def _solve_piece(graph: Residual, size: int) -> int:
+def _solve_piece(graph: flow.Residual, size: int) -> int:
     """Dinkelbach's iteration with everything scaled to integers: load p/q means capacity p * weight, need q *
     demand."""
-    drop_final_arcs(graph, 0, size)
-    p, q = first_share(graph, 0, size)
+    flow.drop_final_arcs(graph, 0, size)
+    p, q = flow.first_share(graph, 0, size)
     while True:
         if q == 0:
             return -1
@@ -95,10 +80,10 @@ def _solve_piece(graph: Residual, size: int) -> int:
             graph.need[node] = q * graph.demand[node]
             for link in graph.arc_link[graph.first[node] : graph.last[node]]:
                 graph.capacity[link], graph.flow[link] = p * graph.weight[link], 0
-        found = spread_levels(graph, 0, size, 0, 0)
-        while found == PUSHABLE:
-            push_flow(graph, 0, size, 0, 0)
-            found = spread_levels(graph, 0, size, 0, 0)
-        if found == MET:
-            return int(label_components(graph, 0, size, 0))
-        p, q = cut_share(graph, 0, size)
+        found = flow.spread_levels(graph, 0, size, 0, 0)
+        while found == flow.PUSHABLE:
+            flow.push_flow(graph, 0, size, 0, 0)
+            found = flow.spread_levels(graph, 0, size, 0, 0)
+        if found == flow.MET:
+            return int(flow.label_components(graph, 0, size, 0))
+        p, q = flow.cut_share(graph, 0, size)

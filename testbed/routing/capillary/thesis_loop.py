@@ -16,8 +16,7 @@ from scipy.sparse import csr_array, diags_array, hstack
 from testbed.arrays import FloatArray
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
-from testbed.routing.flows.end_points import FlowProblem, flow_problem
-from testbed.routing.flows.exact_flow import exact_route
+from testbed.routing.flows.end_points import FlowProblem, exact_route, flow_problem
 from testbed.routing.flows.linear_programs import UnsolvedError, balance_matrix, solve_lp
 from topologies.network import Network
 
@@ -124,8 +123,7 @@ class _Hunt:
         self.capacity = np.array(problem.weight, dtype=np.float64) / problem.largest_weight
         self._tail, self._head = np.array(problem.tail, dtype=np.int64), np.array(problem.head, dtype=np.int64)
         self._left = np.arange(len(problem.links))
-        self._out = np.zeros(problem.nodes)
-        self._out[problem.source], self._out[problem.sink] = 1.0, -1.0
+        self._out = np.array(problem.demand(), dtype=np.float64)
         self._load = 1.0
         self.solved = 0
 

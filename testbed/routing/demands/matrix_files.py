@@ -13,9 +13,8 @@ from testbed.errors import InputError
 from testbed.model.json_values import parse_json
 from testbed.model.schemas import refuse_unknown
 from testbed.routing.demands.matrix import DemandMatrix, Pair, given_matrix
-from topologies.errors import TopologyError
+from topologies import Network, TopologyError
 from topologies.files.xml_tree import local, parse_xml
-from topologies.network import Network
 from topologies.text.text_file import MAX_TEXT_BYTES, read_bytes, text_of, unpacked, utf8
 
 FORMS = (

@@ -10,16 +10,12 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from testbed.errors import InputError, TestbedError
-from testbed.routing.demands.fair_rates.water_filling import water_filling
-from testbed.routing.demands.least_ror import least_ror_demands
-from testbed.routing.demands.matrix import DemandMatrix
-from testbed.routing.demands.optimum import fair_demands, optimal_demands
-from testbed.routing.demands.path_sets import best_rates, shortest_path_set
+from testbed.routing.demands.matrix import DemandMatrix, RoutedDemands
+from testbed.routing.demands.optimum import fair_demands, optimal_demands, water_filling
+from testbed.routing.demands.path_sets import best_rates, shortest_path_set, tree_path_set
 from testbed.routing.demands.per_pair import capillary_demands, demands_by_method
-from testbed.routing.demands.redundancy import unavoidable_links
-from testbed.routing.demands.routed_demands import RoutedDemands
-from testbed.routing.demands.routing_trees import tree_path_set
-from testbed.routing.named_routings import ROUTINGS, routing_method
+from testbed.routing.demands.redundancy import least_ror_demands, unavoidable_links
+from testbed.routing.methods import ROUTINGS, routing_method
 from topologies.errors import TopologyError, nearest
 from topologies.registry import PluginError, Registry, function_check
 
@@ -78,14 +74,9 @@ def demand_routing(method: str) -> DemandRouting:
             f"routing method {method!r} is not known; {nearest(method, every, 'choose one of ', len(every))}"
         )
     routing_method(method)
-    return _pair_by_pair(method)
-
-
-def _pair_by_pair(method: str) -> DemandRouting:
-    def route(matrix: DemandMatrix, *, seed: int = 1) -> RoutedDemands:
-        return capillary_demands(matrix) if method == "capillary" else demands_by_method(matrix, method)
-
-    return route
+    if method == "capillary":
+        return lambda matrix, *, seed=1: capillary_demands(matrix)
+    return lambda matrix, *, seed=1: demands_by_method(matrix, method)
 
 
 def _with_paths(name: str) -> Callable[[str], DemandRouting]:

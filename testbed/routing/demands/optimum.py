@@ -10,6 +10,11 @@ The proof is a price on each link. With prices y >= 0 of which the sum of capaci
 smaller greatest utilisation than the sum over pairs of demand times the distance in prices (a link's load is at most
 utilisation times capacity; sum that up with the prices, and every bit pays at least its distance). The dual solution of
 the programme gives prices for which the two are equal; whoever doubts it needs shortest paths only (``checker``).
+
+*Water filling*: all rates rise in proportion to their demands over whatever routes are best, until some pairs can rise
+no more. One linear programme a level: the greatest common height t of the pairs that still rise, while the others keep
+theirs. Prices of the full links say who is stopped: every pair that pays for its way. They are kept as the certificate
+(Nace and Pioro 2008 for the method).
 """
 
 from collections.abc import Sequence
@@ -18,14 +23,16 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array, csr_array, vstack
+from scipy.sparse import block_diag, csr_array, hstack, vstack
+from scipy.sparse.csgraph import breadth_first_order
 
 from testbed.arrays import FloatArray
-from testbed.routing.demands.link_graph import LinkGraph
-from testbed.routing.demands.matrix import DemandMatrix
-from testbed.routing.demands.routed_demands import RoutedDemands, sparse_shares
-from testbed.routing.flows.exact_flow import drop_circulations
-from testbed.routing.flows.linear_programs import emptiest, solving
+from testbed.errors import InputError
+from testbed.routing.demands.checker import FillingLevel, paid_distances
+from testbed.routing.demands.matrix import DemandMatrix, RoutedDemands, sparse_shares
+from testbed.routing.flows.end_points import drop_circulations
+from testbed.routing.flows.linear_programs import UnsolvedError, balance_matrix, emptiest, solve_lp, solving
+from testbed.routing.flows.link_graph import LinkGraph
 
 NOTHING = 1e-6
 """Of a source's demand: a flow below it is the solver's rounding."""
@@ -159,19 +166,13 @@ class DemandProgramme:
     def _conservation(self) -> tuple[csr_array, FloatArray]:
         """Row (commodity, node): what leaves less what enters; one row of each commodity follows from the others and
         stays."""
-        nodes = self.graph.nodes
-        rows, columns, signs = [], [], []
-        required = np.zeros(len(self.commodities) * nodes)
-        for at, one in enumerate(self.commodities):
-            own = one.first + np.arange(len(one.links))
-            rows += [at * nodes + self.graph.tail[one.links], at * nodes + self.graph.head[one.links]]
-            columns += [own, own]
-            signs += [np.ones(len(own)), -np.ones(len(own))]
-            required[at * nodes + one.source] = sum(one.amounts)
-            required[at * nodes + np.array(one.sinks)] -= np.array(one.amounts)
-        shape = (len(required), self.columns)
-        entries = (np.concatenate(signs), (np.concatenate(rows), np.concatenate(columns)))
-        return csr_array(coo_array(entries, shape=shape)), required
+        tail, head = self.graph.tail, self.graph.head
+        parts = [balance_matrix(self.graph.nodes, tail[one.links], head[one.links]) for one in self.commodities]
+        required = np.zeros((len(parts), self.graph.nodes))
+        for row, one in zip(required, self.commodities, strict=True):
+            row[one.source] = sum(one.amounts)
+            row[one.sinks] -= np.array(one.amounts)
+        return block_diag(parts, format="csr"), required.ravel()
 
 
 def flow_by_trees(problem: DemandProgramme) -> tuple[FloatArray, FloatArray]:
@@ -245,7 +246,10 @@ def sink_shares(graph: LinkGraph, sent: Commodity, flow: FloatArray) -> FloatArr
     links, sinks, amounts = sent.links, sent.sinks, flow.tolist()
     tail, head = graph.tail[links].tolist(), graph.head[links].tolist()
     drop_circulations(graph.nodes, tail, head, amounts)
-    _drop_unreached(tail, head, sent.source, amounts)
+    onward = csr_array((amounts, (tail, head)), shape=(graph.nodes, graph.nodes))
+    onward.eliminate_zeros()
+    reached = breadth_first_order(onward, sent.source, return_predecessors=False)
+    amounts = np.where(np.isin(tail, reached), amounts, 0.0).tolist()
     shares = np.zeros((len(sinks), len(graph.tail)))
     passing = np.zeros((len(sinks), graph.nodes))
     passing[np.arange(len(sinks)), sinks] = 1.0
@@ -268,19 +272,75 @@ def sink_shares(graph: LinkGraph, sent: Commodity, flow: FloatArray) -> FloatArr
     return shares
 
 
-def _drop_unreached(tail: list[int], head: list[int], source: int, amounts: list[float]) -> None:
-    """Set to 0 what leaves nodes to which no flow leads from the source (changed in place)."""
-    leaving: dict[int, list[int]] = {}
-    for at, amount in enumerate(amounts):
-        if amount:
-            leaving.setdefault(tail[at], []).append(at)
-    reached, waiting = {source}, [source]
-    while waiting:
-        for at in leaving.get(waiting.pop(), ()):
-            if head[at] not in reached:
-                reached.add(head[at])
-                waiting.append(head[at])
-    for node, links in leaving.items():
-        if node not in reached:
-            for at in links:
-                amounts[at] = 0.0
+SLACK = 1e-7
+"""Of a stopped pair's rate: given up, so that what the solver's tolerance took is not missing at the next level."""
+SLACKS = (SLACK, 10 * SLACK, 100 * SLACK)
+PAYS = 1e-6
+"""Of what all rising pairs pay together: a pair that pays more than this is stopped."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FairRates:
+    """``rates_bps`` of the pairs, shape (pairs,), which no link is too small for under ``routed``; ``levels`` prove
+    them max-min fair."""
+
+    routed: RoutedDemands
+    rates_bps: FloatArray
+    levels: tuple[FillingLevel, ...]
+
+
+def water_filling(matrix: DemandMatrix) -> FairRates:
+    """Max-min-fair rates over demands, unbounded by them, and a routing that carries them.
+
+    The first level is the inverse of the multicommodity optimum's greatest utilisation. Cost: a programme of sources *
+    links variables a level, and up to as many levels as pairs: for some 20 nodes. Raises NoPathError.
+    """
+    programme = _Filling(matrix)
+    height = np.full(len(matrix.pairs), np.nan)
+    levels: list[FillingLevel] = []
+    while np.isnan(height).any():
+        flow, reached, prices = programme.rise(height)
+        known = [max(0.0, float(price)) for price in prices]
+        paid = matrix.rates * np.array(paid_distances(matrix.network, matrix.demands, known))
+        rising = np.isnan(height)
+        stopped = rising & (paid > PAYS * paid[rising].sum())
+        if not stopped.any():
+            raise InputError(f"network {matrix.network.name!r}: the solver's prices stop no pair at {reached:g}")
+        height[stopped] = reached
+        levels.append(FillingLevel(height=reached, pairs=tuple(int(i) for i in np.flatnonzero(stopped)), prices=prices))
+    routed = RoutedDemands(
+        matrix=matrix, method="max-min", shares=programme.shares(flow), prices=programme.scaled(levels[0].prices)
+    )
+    return FairRates(routed=routed, rates_bps=height * (1 - SLACK) * matrix.rates, levels=tuple(levels))
+
+
+class _Filling(DemandProgramme):
+    """The conservation of the multicommodity programme, with heights in place of given demands."""
+
+    def rise(self, height: FloatArray) -> tuple[FloatArray, float, FloatArray]:
+        """(flow, height, prices): how far the pairs without a height (nan) rise together, the others kept to theirs."""
+        rising = np.isnan(height)
+        column, required = np.zeros(len(self.required)), np.zeros(len(self.required))
+        nodes = self.graph.nodes
+        for at, one in enumerate(self.commodities):
+            for pair, sink, amount in zip(one.pairs, one.sinks, one.amounts, strict=True):
+                target, size = (column, amount) if rising[pair] else (required, amount * height[pair])
+                target[at * nodes + one.source] += size
+                target[at * nodes + sink] -= size
+        equal = hstack([self.balance, csr_array(-column[:, None])], format="csr")
+        loads = hstack([self.loads, csr_array((len(self.capacity), 1))], format="csr")
+        cost = np.zeros(self.columns + 1)
+        cost[-1] = -1.0
+        unit = self.capacity_unit / self.rate_unit
+        upper = np.full(self.columns + 1, np.inf)
+        with solving(f"network {self.matrix.network.name!r}: no fair rates found"):
+            for slack in SLACKS:  # small rates lie below what the solver takes for nought: the next step helps
+                try:
+                    x, least, prices = solve_lp(
+                        cost, (equal, required * (1 - slack) / unit), upper, (loads, self.capacity)
+                    )
+                    break
+                except UnsolvedError:
+                    if slack == SLACKS[-1]:
+                        raise
+        return x[:-1] * unit, -least * unit, prices

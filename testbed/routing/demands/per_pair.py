@@ -5,9 +5,8 @@ from numpy.typing import NDArray
 
 from testbed.arrays import FloatArray
 from testbed.routing.capillary.kernel import FloatRouter
-from testbed.routing.demands.matrix import DemandMatrix
-from testbed.routing.demands.routed_demands import RoutedDemands, sparse_shares
-from testbed.routing.named_routings import routing_method
+from testbed.routing.demands.matrix import DemandMatrix, RoutedDemands, sparse_shares
+from testbed.routing.methods import routing_method
 from topologies.network import Network, reverse_of
 
 

@@ -97,8 +97,7 @@ def add_arc(graph: Residual, node: int, other: int, link: int, outward: int) -> 
 
 def drop_final_arcs(graph: Residual, low: int, high: int) -> None:
     """Forget the arcs of links whose load is final (weight 0); the others keep their order."""
-    for at in range(low, high):
-        node = graph.order[at]
+    for node in graph.order[low:high]:
         retained = graph.first[node]
         for arc in range(graph.first[node], graph.last[node]):
             link = graph.arc_link[arc]
@@ -118,8 +117,7 @@ def is_open(capacity: float, flow: float, along: bool, tolerance: float) -> bool
 def first_share(graph: Residual, low: int, high: int) -> tuple[Any, Any]:
     """(demand, weight) of the node whose links must be loaded most: a first lower bound demand / weight of the load."""
     best, best_weight = 0 * graph.demand[graph.order[low]], 0 * graph.demand[graph.order[low]] + 1
-    for at in range(low, high):
-        node = graph.order[at]
+    for node in graph.order[low:high]:
         requested = abs(graph.demand[node])
         if requested == 0:
             continue
@@ -136,8 +134,7 @@ def first_share(graph: Residual, low: int, high: int) -> tuple[Any, Any]:
 def cut_share(graph: Residual, low: int, high: int) -> tuple[Any, Any]:
     """(demand, weight) of the cut around the nodes that ``spread_levels`` left out: a lower bound demand / weight."""
     demand, weight = 0 * graph.demand[graph.order[low]], 0 * graph.demand[graph.order[low]]
-    for at in range(low, high):
-        node = graph.order[at]
+    for node in graph.order[low:high]:
         if graph.level[node] >= 0:
             continue
         demand += graph.demand[node]
@@ -153,8 +150,7 @@ def spread_levels(graph: Residual, low: int, high: int, tolerance: float, least:
     MET where no node has anything left to send, PUSHABLE where one that has is within reach of a receiver, else UNMET.
     """
     count, taken, senders, within = 0, 0, 0, 0
-    for at in range(low, high):
-        node = graph.order[at]
+    for node in graph.order[low:high]:
         graph.level[node] = -1
         if graph.need[node] > least:
             senders += 1
@@ -256,13 +252,11 @@ def push_flow(graph: Residual, low: int, high: int, tolerance: float, least: flo
     """A blocking flow over the levels (one phase of Dinic's algorithm), which may rise as far as the highest that a
     sender has."""
     limit = 0
-    for at in range(low, high):
-        node = graph.order[at]
+    for node in graph.order[low:high]:
         graph.cursor[node] = graph.first[node]
         if graph.need[node] > least:
             limit = max(limit, graph.level[node])
-    for at in range(low, high):
-        node = graph.order[at]
+    for node in graph.order[low:high]:
         if graph.level[node] > 0 and graph.need[node] > least:
             drain_node(graph, node, low, tolerance, least, limit)
 
@@ -274,8 +268,7 @@ def label_components(graph: Residual, low: int, high: int, tolerance: float) -> 
     """
     forget_visits(graph, low, high)
     seen, excess, labels = 0, 0, 0
-    for at in range(low, high):
-        root = graph.order[at]
+    for root in graph.order[low:high]:
         if graph.level[root] > 0:
             continue
         depth = 0
@@ -312,8 +305,7 @@ def label_components(graph: Residual, low: int, high: int, tolerance: float) -> 
 
 def forget_visits(graph: Residual, low: int, high: int) -> None:
     """No node has a component or a number, every node's arcs are still to be looked at."""
-    for at in range(low, high):
-        node = graph.order[at]
+    for node in graph.order[low:high]:
         graph.component[node], graph.level[node], graph.cursor[node] = -1, 0, graph.first[node]
 
 
@@ -329,8 +321,7 @@ def close_component(graph: Residual, node: int, low: int, excess: int, label: in
 
 def list_crossing(graph: Residual, low: int, high: int, crossing: Numbers, full: Numbers, count: int) -> int:
     """Append the links between components, whose load is final, saturated (``full`` 1) or empty; the new count."""
-    for at in range(low, high):
-        node = graph.order[at]
+    for node in graph.order[low:high]:
         for arc in range(graph.first[node], graph.last[node]):
             if graph.arc_out[arc] and graph.component[node] != graph.component[graph.arc_node[arc]]:
                 link = graph.arc_link[arc]

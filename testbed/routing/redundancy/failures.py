@@ -33,7 +33,11 @@ def failure_loss(route: SplitRoute, failed: Iterable[int]) -> Fraction:
     >>> [str(failure_loss(halves, pair)) for pair in ((0, 2), (0, 1), (0, 3))]
     ['1/2', '1', '1']
     """
-    dead = _checked(route, failed)
+    dead = frozenset(failed)
+    if wrong := [link for link in dead if not 0 <= link < len(route.loads)]:
+        raise InputError(
+            f"failed link {wrong[0]}: network {route.network.name!r} has links 0 to {len(route.loads) - 1}"
+        )
     arriving = {route.source: Fraction(1)}
     for node, out in route.in_flow_order(route.loaded):
         here = arriving.get(node, Fraction(0))
@@ -77,16 +81,6 @@ def interval_loss(split: LabelSplit, failed: Iterable[int]) -> Fraction:
     """Exact share of the labels whose path crosses any of the links ``failed``: what is lost on switches."""
     dead = frozenset(failed)
     return Fraction(sum(p.stop - p.start for p in split.paths if not dead.isdisjoint(p.links)), LABELS)
-
-
-def _checked(route: SplitRoute, failed: Iterable[int]) -> frozenset[int]:
-    dead = frozenset(failed)
-    for link in dead:
-        if not 0 <= link < len(route.loads):
-            raise InputError(
-                f"failed link {link}: network {route.network.name!r} has links 0 to {len(route.loads) - 1}"
-            )
-    return dead
 
 
 def overlap_probability(links: int, failure_s: float, between_s: float) -> float:

@@ -15,8 +15,7 @@ from testbed.arrays import FloatArray
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
 from testbed.routing.capillary.route import capillary_route
-from testbed.routing.flows.end_points import FlowProblem, flow_problem
-from testbed.routing.flows.exact_flow import exact_route
+from testbed.routing.flows.end_points import exact_route, flow_problem
 from testbed.routing.flows.linear_programs import balance_matrix, solve_lp, solving
 from topologies.network import Network
 
@@ -55,9 +54,10 @@ def least_fec_route(network: Network, source: str, sink: str, tolerance: float, 
     problem = flow_problem(network, source, sink)
     spread = capillary_route(network, source, sink).loads  # it loads no link fully that need not carry everything
     forced = frozenset(at for at, link in enumerate(problem.links) if spread[link] == 1)
-    links, nodes = len(problem.links), problem.nodes
+    links = len(problem.links)
     free = np.array([i for i in range(links) if i not in forced], dtype=np.int64)
-    balance = balance_matrix(nodes, problem.tail, problem.head, 2 * links)
+    balance = balance_matrix(problem.nodes, problem.tail, problem.head, 2 * links)
+    equal = balance, np.array(problem.demand(), dtype=np.float64)
     upper = np.concatenate([np.where(np.isin(np.arange(links), free), SHARE_CAP, 1.0), np.full(links, math.inf)])
     cost = np.concatenate([np.full(links, SHORTER), np.ones(links)])
     points = [(int(i), tolerance) for i in free] + [(int(i), r) for i in free for r in (0.2, 0.35, 0.5, 0.7)]
@@ -65,7 +65,7 @@ def least_fec_route(network: Network, source: str, sink: str, tolerance: float, 
     best_ror, bound, rounds = math.inf, 0.0, 0
     while best_ror - bound > gap * best_ror or rounds == 0:
         with solving(f"network {network.name!r}: no least-FEC route found"):
-            x, value, _ = solve_lp(cost, (balance, _unit(problem)), upper, _tangents(points, tolerance, links))
+            x, value, _ = solve_lp(cost, equal, upper, _tangents(points, tolerance, links))
         rounds += 1
         bound = max(bound, value - SHORTER * float(x[:links].sum()))
         reached = float(overhead(x[:links][free], tolerance).sum())
@@ -76,13 +76,11 @@ def least_fec_route(network: Network, source: str, sink: str, tolerance: float, 
         if not added or rounds >= 60:
             break
         points += added
-    return _found(problem, best, forced, tolerance, bound, rounds)
-
-
-def _unit(problem: FlowProblem) -> FloatArray:
-    demand = np.zeros(problem.nodes)
-    demand[problem.source], demand[problem.sink] = 1.0, -1.0
-    return demand
+    route = exact_route(problem, f"least-fec:{tolerance:g}", best.tolist(), least=1e-9)
+    loads = [float(route.loads[problem.links[at]]) for at in free]
+    least = ror(loads, tolerance=tolerance, source_packets=1, decoding_error_rate=1e-5, large_blocks=True)
+    named = tuple(problem.links[i] for i in sorted(forced))
+    return LeastFec(route=route, ror=least, bound=min(bound, least), forced=named, rounds=rounds)
 
 
 def overhead(share: FloatArray, tolerance: float) -> FloatArray:
@@ -99,14 +97,3 @@ def _tangents(points: Sequence[tuple[int, float]], tolerance: float, links: int)
     left = csr_array((slope, (rows, at)), shape=(len(points), links))
     right = csr_array((-np.ones(len(points)), (rows, at)), shape=(len(points), links))
     return csr_array(hstack([left, right])), slope * r - overhead(r, tolerance)
-
-
-def _found(
-    problem: FlowProblem, loads: FloatArray, forced: frozenset[int], tolerance: float, bound: float, rounds: int
-) -> LeastFec:
-    """With its ROR over the links that need not carry everything."""
-    route = exact_route(problem, f"least-fec:{tolerance:g}", loads.tolist(), least=1e-9)
-    free = [float(route.loads[link]) for at, link in enumerate(problem.links) if at not in forced]
-    reached = ror(free, tolerance=tolerance, source_packets=1, decoding_error_rate=1e-5, large_blocks=True)
-    named = tuple(problem.links[i] for i in sorted(forced))
-    return LeastFec(route=route, ror=reached, bound=min(bound, reached), forced=named, rounds=rounds)

@@ -10,18 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from testbed.errors import InputError
-from testbed.scheduling.exact.full_simultaneities import (
-    SKELETON,
-    Category,
-    CategoryCount,
-    Choice,
-    Conflicts,
-    OutOfTimeError,
-    TeamSearch,
-    lowest_transfer,
-    teams_of,
-    transfers_of,
-)
+from testbed.scheduling.exact import full_simultaneities as fs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +24,7 @@ class ExactOptions:
     stuck begins again elsewhere; needs ``scarce_first``).
     """
 
-    teams: TeamSearch = SKELETON
+    teams: fs.TeamSearch = fs.SKELETON
     reduced: bool = True
     full: bool = True
     anchored: bool = True
@@ -89,9 +78,9 @@ def search_exactly(
     if not paths:
         raise InputError("traffic: no transfers; name at least one")
     order = _heavy_first(paths)
-    conflicts = Conflicts.of([paths[i] for i in order])
+    conflicts = fs.Conflicts.of([paths[i] for i in order])
     duration = conflicts.bottlenecks(conflicts.everything)[0]
-    count = CategoryCount(most=most_categories, expired=expired)
+    count = fs.CategoryCount(most=most_categories, expired=expired)
     exhausted: list[int] = []
     frames, length = None, duration
     try:
@@ -101,11 +90,11 @@ def search_exactly(
             if frames is None:
                 exhausted.append(length)
                 length += 1
-    except OutOfTimeError:
+    except fs.OutOfTimeError:
         pass
     return ExactResult(
         duration=duration,
-        frames=None if frames is None else tuple(tuple(sorted(order[i] for i in transfers_of(f))) for f in frames),
+        frames=None if frames is None else tuple(tuple(sorted(order[i] for i in fs.transfers_of(f))) for f in frames),
         lower_bound=length,
         exhausted=tuple(exhausted),
         categories=count.categories,
@@ -127,9 +116,9 @@ class _StuckError(Exception):
 class _Tree:
     """The construction tree (Gabrielyan 2007, Figure 38) for schedules of ``length`` frames."""
 
-    conflicts: Conflicts
+    conflicts: fs.Conflicts
     options: ExactOptions
-    count: CategoryCount
+    count: fs.CategoryCount
     chance: random.Random
     length: int
     dead: set[tuple[int, int]] = field(default_factory=set)
@@ -183,22 +172,22 @@ class _Tree:
             whole = [users.bit_count() for users in conflicts.users]
             required = [link for link, load in enumerate(whole) if load == self.length]
         anchor = self._anchor(left, loads, required) if options.anchored else 0
-        choose = self._choice(required) if options.scarce_first else lowest_transfer
+        choose = self._choice(required) if options.scarce_first else fs.lowest_transfer
         search = replace(options.teams, choose=choose, full=options.full)
-        yield from teams_of(conflicts, left, self.count, required=required, including=anchor, search=search)
+        yield from fs.teams_of(conflicts, left, self.count, required=required, including=anchor, search=search)
 
     def _anchor(self, left: int, loads: Sequence[int], required: Sequence[int]) -> int:
         """The set of the one transfer that the frame must hold: the one whose links are the most loaded."""
         among = self.conflicts.skeleton(left, required) or left
         links_of = self.conflicts.links_of
-        return 1 << max(transfers_of(among), key=lambda i: (sum(loads[link] for link in links_of[i]), -i))
+        return 1 << max(fs.transfers_of(among), key=lambda i: (sum(loads[link] for link in links_of[i]), -i))
 
-    def _choice(self, required: Sequence[int]) -> Choice:
+    def _choice(self, required: Sequence[int]) -> fs.Choice:
         users, chance, at_random = self.conflicts.users, self.chance, self.options.restarts and self.attempts > 0
         needs = [users[link] for link in required]
         size = self.conflicts.transfers
 
-        def choose(category: Category) -> int:
+        def choose(category: fs.Category) -> int:
             if self.options.restarts and self.count.categories + self.count.dropped > self.stop_at:
                 raise _StuckError
             among, fewest = category.depot, size + 1

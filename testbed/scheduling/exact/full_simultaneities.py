@@ -7,6 +7,8 @@ Source: Gabrielyan 2007, sections 3.5 (includer, depot, excluder; blank and idle
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from testbed.errors import InputError
 
@@ -62,12 +64,7 @@ class Conflicts:
                 raise InputError(f"transfer {i} uses no link; name at least one")
             for link in path:
                 users[link] |= 1 << i
-        rivals = []
-        for path in paths:
-            met = 0
-            for link in path:
-                met |= users[link]
-            rivals.append(met)
+        rivals = [reduce(or_, (users[link] for link in path)) for path in paths]
         links_of = tuple(tuple(sorted(set(path))) for path in paths)
         return cls(transfers=len(paths), users=tuple(users), conflicting=tuple(rivals), links_of=links_of)
 
@@ -83,10 +80,7 @@ class Conflicts:
 
     def skeleton(self, subtraffic: int, required: Sequence[int]) -> int:
         """The transfers of the subtraffic that use a required link (Gabrielyan 2007, eq. 8)."""
-        used = 0
-        for link in required:
-            used |= self.users[link]
-        return used & subtraffic
+        return reduce(or_, (self.users[link] for link in required), 0) & subtraffic
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ room, the method is weighted ejection as in testbed.scheduling.fast.unit_ejectio
 avoid is so learnt in a tenth of the steps. Which link of its pool a unit gets is decided afterwards, by edge colouring
 (twin_links): it always can be.
 
-Compiled by testbed.scheduling.fast.kernel; tests run it as it is.
+Compiled by testbed.scheduling.fast.portfolio; tests run it as it is.
 """
 
 from typing import NamedTuple

@@ -11,10 +11,11 @@ from typing import Literal
 
 import numpy as np
 
-from testbed.scheduling.fast.class_ejection import ClassNeeds
-from testbed.scheduling.fast.kernel import compiled
+from testbed.jit import compiled_entry
+from testbed.scheduling.fast.class_ejection import ClassNeeds, schedule_units
 
 MAX_VARIABLES = 60_000
+SCHEDULE_UNITS = compiled_entry(schedule_units)
 
 
 def pack(
@@ -40,7 +41,7 @@ def pack(
         demand=np.array([len(own) for own in members.values()], dtype=np.int64),
         cap=np.full(1 + max(resources, default=-1), capacity, dtype=np.int64),
     )
-    left, _, position = compiled().schedule_units(needs, bins, steps, seed)
+    left, _, position = SCHEDULE_UNITS(needs, bins, steps, seed)
     if left:
         return None
     placed = dict(zip(chain.from_iterable(members.values()), position.tolist(), strict=True))

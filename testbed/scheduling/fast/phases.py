@@ -12,8 +12,6 @@ load. Phases of that number are known since the 1990s (Tseng and others; Coolsae
 dimension order and need no parts of messages.
 """
 
-from __future__ import annotations
-
 import math
 import re
 

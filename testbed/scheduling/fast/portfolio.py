@@ -5,22 +5,24 @@ A heuristic's failure is never taken for a proof: "no-liquid-schedule" comes fro
 model.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from testbed.errors import require_type
-from testbed.model.schedule import Schedule
+from testbed.jit import compiled_entry
+from testbed.model.schedule import Clock, Schedule
 from testbed.model.traffic import Traffic
 from testbed.scheduling.checker import check_schedule, is_schedule
-from testbed.scheduling.fast.kernel import compiled
 from testbed.scheduling.fast.phases import torus_phases
-from testbed.scheduling.fast.steps import LinkSets, seeded_state
-from testbed.scheduling.fast.unit_ejection import UnitTable, unit_table
+from testbed.scheduling.fast.steps import LinkSets, first_fit, seeded_state
+from testbed.scheduling.fast.twin_links import search_twins
+from testbed.scheduling.fast.unit_ejection import UnitTable, eject, enter_positions, place_greedily, unit_table
 
-Clock = Callable[[], float]
+FIRST_FIT, SEARCH_TWINS = compiled_entry(first_fit), compiled_entry(search_twins)
+EJECT, ENTER, PLACE = compiled_entry(eject), compiled_entry(enter_positions), compiled_entry(place_greedily)
 Frames = npt.NDArray[np.int32]
 PRICES_A_SECOND = 20_000_000
 """Positions weighed a second, roughly; what a time limit is counted in where no clock is given."""
@@ -118,7 +120,7 @@ def _by_twins(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedule
     bound, steps, attempt = traffic.bottleneck_load, FIRST_STEPS, 0
     until = budget.used_s() + max(0.0, budget.left_s()) / 4
     while steps <= MAX_STEPS and (attempt == 0 or budget.used_s() < until):
-        state, frame_of = compiled().search_twins(_sets(traffic), bound, steps, seed * 1000 + attempt)
+        state, frame_of = SEARCH_TWINS(_sets(traffic), bound, steps, seed * 1000 + attempt)
         if state < 0:
             return
         if state == 1:
@@ -161,7 +163,7 @@ def _numbered(names: Iterable[str], of: Sequence[str]) -> npt.NDArray[np.int64]:
 def _fitted(traffic: Traffic, order: npt.NDArray[np.int64], frames: int) -> Frames:
     """The frame of each transfer by first fit, -1 where none of so many is free."""
     frame_of = np.full(len(traffic), -1, dtype=np.int32)
-    compiled().first_fit(_sets(traffic), order, frames, frame_of)
+    FIRST_FIT(_sets(traffic), order, frames, frame_of)
     return frame_of
 
 
@@ -181,7 +183,7 @@ def _ejected(table: UnitTable, left: int, budget: _Budget, until_s: float) -> bo
     prices = table.holder.shape[1] * len(table.moved)
     steps = max(20, min(20_000, PRICES_A_SECOND // (20 * prices)))
     while left and budget.used_s() < until_s:
-        left = compiled().eject(table, left, steps)
+        left = EJECT(table, left, steps)
         budget.spend(steps * prices)
     return left == 0
 
@@ -190,7 +192,7 @@ def _mended(traffic: Traffic, fitted: Frames, frames: int, seed: int) -> tuple[U
     """(a table of single transfers begun from a first fit, how many of them wait)."""
     unmoved = np.arange(len(traffic.links), dtype=np.int64).reshape(1, -1)
     table = unit_table(_sets(traffic), unmoved, frames, seeded_state(seed))
-    return table, compiled().enter_positions(table, fitted)
+    return table, ENTER(table, fitted)
 
 
 def _by_ejection(traffic: Traffic, seed: int, budget: _Budget, fitted: Frames) -> Iterator[Schedule | None]:
@@ -242,7 +244,7 @@ def _by_orbits(traffic: Traffic, seed: int, budget: _Budget) -> Iterator[Schedul
         frames = -(-bound // len(group)) + more
         sets = LinkSets(orbits.offsets, orbits.indices, len(traffic.links))
         table = unit_table(sets, np.stack(group).astype(np.int64), frames, seeded_state(seed))
-        left = compiled().place_greedily(table, orbits.order)
+        left = PLACE(table, orbits.order)
         if _ejected(table, left, budget, budget.used_s() + budget.left_s() / 4):
             yield Schedule.of(orbits.spread(table.position), bound, method="liquid", detail=f"orbits of {len(group)}")
 
@@ -254,14 +256,7 @@ def _proof(traffic: Traffic, seed: int, budget: _Budget) -> Schedule | None:
 
         found = exact(traffic, seed=seed, time_limit_s=max(1.0, budget.left_s() / 2), now=budget.now)
         if found.proved != "unknown":
-            return Schedule.of(
-                found.frame_of,
-                traffic.bottleneck_load,
-                method="liquid",
-                no_liquid=found.proved == "no-liquid-schedule",
-                optimal=found.optimal,
-                detail="exhausted search",
-            )
+            return replace(found, method="liquid", detail="exhausted search")
     return cp_sat_schedule(traffic, seed=seed, time_limit_s=budget.left_s() / 2, now=budget.now)
 
 

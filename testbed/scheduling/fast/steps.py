@@ -1,12 +1,14 @@
 """What the steps of the fast method share: sets of links as arrays, random numbers, first fit, edge colouring.
 
-Written so that numba compiles it (see testbed.scheduling.fast.kernel) and that tests can run it as it is.
+Written so that numba compiles it (see testbed.scheduling.fast.portfolio) and that tests can run it as it is.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from testbed.jit import first_bit
 
 Ints = npt.NDArray[np.int64]
 RandomState = npt.NDArray[np.uint64]
@@ -66,12 +68,7 @@ def first_fit(sets: LinkSets, order: Ints, frames: int, frame_of: npt.NDArray[np
                 taken |= used[indices[k] * words + w]
             if taken == full:
                 continue
-            free = ~taken
-            bit = 0
-            for half in (32, 16, 8, 4, 2, 1):
-                if not free & ((np.uint64(1) << np.uint64(half)) - np.uint64(1)):
-                    free >>= np.uint64(half)
-                    bit += half
+            bit = first_bit(~taken)
             if w * 64 + bit < frames:
                 found = w * 64 + bit
                 for k in range(offsets[transfer], offsets[transfer + 1]):
@@ -88,40 +85,31 @@ def colour_edges(left: Ints, right: Ints, sides: tuple[int, int], colours: int, 
     Edge e joins ``left[e]``, below ``sides[0]``, and ``right[e]``, below ``sides[1]``; its colour is written to
     ``colour[e]``. Time: edges times the longest alternating path. Source: König 1916.
     """
-    at_left = np.full(sides[0] * colours, UNPLACED, dtype=np.int64)
-    at_right = np.full(sides[1] * colours, UNPLACED, dtype=np.int64)
+    ends, taken = np.zeros((2, len(left)), dtype=np.int64), np.full((2, max(sides) * colours), UNPLACED, dtype=np.int64)
+    ends[0], ends[1] = left, right
     for edge in range(len(left)):
-        u, v = left[edge], right[edge]
+        u, v = left[edge] * colours, right[edge] * colours
         a = 0
-        while at_left[u * colours + a] != UNPLACED:
+        while taken[0, u + a] != UNPLACED:
             a += 1
         b = 0
-        while at_right[v * colours + b] != UNPLACED:
+        while taken[1, v + b] != UNPLACED:
             b += 1
-        if at_right[v * colours + a] != UNPLACED:
+        if taken[1, v + a] != UNPLACED:
             # swap a and b along the path that leaves v by colour a; it cannot reach u
-            node, on_right, find, give = v, True, a, b
-            carried = at_right[v * colours + a]
-            at_right[v * colours + a] = UNPLACED
+            node, side, find, give = v, 1, a, b
+            carried = taken[1, v + a]
+            taken[1, v + a] = UNPLACED
             while carried != UNPLACED:
-                if on_right:
-                    at_right[node * colours + give] = carried
-                    node = left[carried]
-                    following = at_left[node * colours + give]
-                    at_left[node * colours + give] = carried
-                    if at_left[node * colours + find] == carried:
-                        at_left[node * colours + find] = UNPLACED
-                else:
-                    at_left[node * colours + give] = carried
-                    node = right[carried]
-                    following = at_right[node * colours + give]
-                    at_right[node * colours + give] = carried
-                    if at_right[node * colours + find] == carried:
-                        at_right[node * colours + find] = UNPLACED
+                taken[side, node + give] = carried
+                side = 1 - side
+                node = ends[side, carried] * colours
+                following = taken[side, node + give]
+                taken[side, node + give] = carried
+                if taken[side, node + find] == carried:
+                    taken[side, node + find] = UNPLACED
                 colour[carried] = give
                 carried = following
-                on_right = not on_right
                 find, give = give, find
         colour[edge] = a
-        at_left[u * colours + a] = edge
-        at_right[v * colours + a] = edge
+        taken[0, u + a] = taken[1, v + a] = edge

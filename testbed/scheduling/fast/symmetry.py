@@ -55,12 +55,10 @@ class Orbits:
         if len(chosen) * len(group) != len(traffic):
             return None
         lengths = np.diff(traffic.offsets)[chosen]
-        offsets = np.zeros(len(chosen) + 1, dtype=np.int64)
-        np.cumsum(lengths, out=offsets[1:])
         parts = [traffic.indices[traffic.offsets[i] : traffic.offsets[i + 1]] for i in chosen]
         return cls(
             group=tuple(group),
-            offsets=offsets,
+            offsets=np.cumsum([0, *lengths], dtype=np.int64),
             indices=np.concatenate(parts),
             order=np.argsort(-lengths, kind="stable").astype(np.int64),
             images=carried[:, chosen],

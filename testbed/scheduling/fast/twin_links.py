@@ -5,7 +5,7 @@ So a traffic is scheduled by classes (testbed.scheduling.fast.class_ejection) wi
 whatever the order of its links and however many pools a transfer uses. Pool after pool, an edge colouring then gives
 each unit of a class its link.
 
-Compiled by testbed.scheduling.fast.kernel; tests run it as it is.
+Compiled by testbed.scheduling.fast.portfolio; tests run it as it is.
 """
 
 from typing import Any, NamedTuple

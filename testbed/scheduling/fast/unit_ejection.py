@@ -7,7 +7,7 @@ least, and puts it there: those units leave, wait in their turn, and weigh one m
 way becomes dear to move, and the search leaves the places where it would go in circles. What was just put somewhere is
 tabu: it stays for the next step (Glover 1989).
 
-Compiled by testbed.scheduling.fast.kernel; tests run it as it is.
+Compiled by testbed.scheduling.fast.portfolio; tests run it as it is.
 """
 
 from typing import NamedTuple
@@ -98,16 +98,12 @@ def place_greedily(table: UnitTable, order: Ints) -> int:
     """Each unit, in order, at the first position where nothing has to leave; how many wait instead."""
     offsets, indices = table.offsets, table.indices
     positions = table.holder.shape[1] * len(table.moved)
-    left, before, begin = 0, UNPLACED, 0
+    left, before, begin = 0, indices[:0], 0
     for unit in order:
         # what the unit before it could not have, one with the same links cannot have either: nothing leaves meanwhile
-        length = offsets[unit + 1] - offsets[unit]
-        alike = before != UNPLACED and offsets[before + 1] - offsets[before] == length
-        if alike:
-            for k in range(length):
-                alike = alike and indices[offsets[before] + k] == indices[offsets[unit] + k]
-        begin = begin if alike else 0
-        before = unit
+        links = indices[offsets[unit] : offsets[unit + 1]]
+        begin = begin if np.array_equal(links, before) else 0
+        before = links
         while begin < positions and not is_free(table, unit, begin):
             begin += 1
         if begin < positions:

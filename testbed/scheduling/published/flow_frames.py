@@ -10,17 +10,16 @@ filled up with whatever else fits.
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import csc_array
 
 from testbed.arrays import FloatArray
-from testbed.model.schedule import Schedule
+from testbed.model.schedule import Clock, Schedule
 from testbed.model.traffic import Traffic
 
-Clock = Callable[[], float]
 Frame = frozenset[int]
 ROUNDS = 40
 """Programmes solved at most."""

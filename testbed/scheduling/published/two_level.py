@@ -7,13 +7,11 @@ round the receivers from its own place on, so that all carry equal parts. A stag
 No search: its merit is time.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from testbed.model.schedule import Schedule
+from testbed.model.schedule import Clock, Schedule
 from testbed.model.traffic import Traffic
 from testbed.scheduling.baselines import split_rounds
-
-Clock = Callable[[], float]
 
 
 def two_level(traffic: Traffic, *, seed: int = 1, time_limit_s: float = 60.0, now: Clock | None = None) -> Schedule:

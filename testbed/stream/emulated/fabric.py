@@ -24,15 +24,14 @@ from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.controller_link import PortEvent
 from testbed.emulation.control.fault_injection import FaultInjector, FaultSchedule
 from testbed.errors import InputError
-from testbed.faults.fault_times import ChangeTimes, FaultTimes
+from testbed.faults.fault import ChangeTimes, FaultTimes
 from testbed.machines.adapters.platform import Here, Platform, here
 from testbed.machines.clocks.report import require_clock
 from testbed.machines.machines_report import MachinesReport
 from testbed.machines.machines_request import MachinesRequest
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import Wiring, wire
-from testbed.openflow.host_routes import HostRoute, stream_routes
-from testbed.openflow.rules import FlowRule, stream_rules
+from testbed.openflow.rules import FlowRule, HostRoute, stream_routes, stream_rules
 from testbed.stream.emulated.background_traffic import tcp_between
 from testbed.stream.emulated.endpoints import KEY_BYTES, ReceiverResult, SenderResult
 from testbed.stream.emulated.machine_ends import (

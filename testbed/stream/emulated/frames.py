@@ -12,7 +12,7 @@ from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.model.label_split import LabelSplit
 from testbed.model.wiring import WiredHost
-from testbed.openflow.host_routes import step_of, stream_routes
+from testbed.openflow.rules import step_of, stream_routes
 from testbed.openflow.shortest_paths import Step
 
 

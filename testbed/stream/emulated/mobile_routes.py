@@ -8,10 +8,10 @@ from collections.abc import Callable
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.fault_injection import FaultInjector
 from testbed.errors import InvalidRunError, TestbedError
-from testbed.faults.fault_times import ChangeTimes
+from testbed.faults.fault import ChangeTimes
 from testbed.machines.adapters.platform import Platform
 from testbed.model.label_split import LabelSplit
-from testbed.openflow.versioned_rules import VersionedRules, versioned_rules
+from testbed.openflow.rules import VersionedRules, versioned_rules
 from testbed.stream.mobility import recomputed
 from testbed.stream.plan import StreamPlan
 

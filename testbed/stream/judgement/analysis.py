@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fec.redundancy.ror import ror_breakdown
-from testbed.faults.fault_times import names_of_faults
+from testbed.faults.fault import names_of_faults
 from testbed.model.machine.load import TimingError
 from testbed.model.run_records import TimelineRecord
 from testbed.stream.judgement.fault_results import (

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from testbed.faults.schedules import cables_of
+from testbed.faults.fault import cables_of
 from testbed.stream.measurements import BoolArray, FloatArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import Epoch, epochs

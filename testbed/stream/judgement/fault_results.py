@@ -14,8 +14,7 @@ import numpy as np
 from fec.redundancy.block_size import binomial_interval, fec_block_size, order_share, window_share_error
 from fec.redundancy.label_layout import block_size_bound
 from fec.redundancy.labels import LABELS
-from testbed.faults.fault import Fault
-from testbed.faults.fault_times import FaultTimes
+from testbed.faults.fault import Fault, FaultTimes
 from testbed.model.run_records import FaultOutcome
 from testbed.stream.judgement.timing_errors import max_queueing_delay_s
 from testbed.stream.measurements import BlockOutcomes, BoolArray, IntArray, SentPackets, StreamMeasurements

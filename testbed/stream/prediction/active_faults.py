@@ -16,8 +16,7 @@ import numpy as np
 
 from fec.redundancy.block_size import fec_block_size, stratified_block_size
 from fec.redundancy.labels import joined_intervals
-from testbed.faults.fault import Fault
-from testbed.faults.fault_times import ChangeTimes, FaultTimes
+from testbed.faults.fault import ChangeTimes, Fault, FaultTimes
 from testbed.model.label_split import LABELS, Interval, LabelSplit
 from testbed.stream.measurements import FloatArray
 from testbed.stream.plan import StreamPlan
@@ -209,7 +208,7 @@ def fault_intervals(plan: StreamPlan, fault: Fault) -> tuple[Interval, ...]:
 def is_campaign(plan: StreamPlan) -> bool:
     """Whether faults overlap or nodes move: then single failures cannot be distinguished, and epochs are judged
     instead."""
-    from testbed.faults.schedules import overlapping
+    from testbed.faults.fault import overlapping
 
     return bool(plan.changes) or overlapping(plan.faults)
 

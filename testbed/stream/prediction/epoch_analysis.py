@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from testbed.faults.fault_times import FaultTimes
+from testbed.faults.fault import FaultTimes
 from testbed.stream.measurements import BoolArray, FloatArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import NEVER, Epoch, epochs, path_losses

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fec.redundancy.labels import joined_intervals
-from testbed.faults.schedules import PoissonFaults, cables_of
+from testbed.faults.fault import PoissonFaults, cables_of
 from testbed.model.label_split import LABELS
 from testbed.stream.measurements import BoolArray, FloatArray
 from testbed.stream.plan import StreamPlan

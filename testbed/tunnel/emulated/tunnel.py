@@ -13,8 +13,7 @@ from typing import Any
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.errors import InputError, InvalidRunError
-from testbed.openflow.host_routes import HostRoute, stream_routes
-from testbed.openflow.rules import OTHER_PRIORITY, FlowRule, stream_rules
+from testbed.openflow.rules import OTHER_PRIORITY, FlowRule, HostRoute, stream_routes, stream_rules
 from testbed.stream.emulated.endpoints import KEY_BYTES, EndpointProcess
 from testbed.tunnel.emulated.tun_device import open_device
 from testbed.tunnel.emulated.tunnel_end import GAUGES, TunnelEndSpec, tunnel_end

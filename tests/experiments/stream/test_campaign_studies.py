@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from experiments.stream import mobility_manet
-from testbed.faults.schedules import PoissonFaults
+from testbed.faults.fault import PoissonFaults
 from testbed.stream.prediction.expected_redundancy import expected_redundancy
 from tests.helpers.stream_plans import planned
 from topologies import load_network

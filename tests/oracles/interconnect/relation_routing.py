@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from testbed.interconnect.relation_tables import ANY_LANE, FINAL, FIRST, LANE_BITS, RECOVERY, UNDECIDED
+from testbed.interconnect.route_tables import ANY_LANE, FINAL, FIRST, LANE_BITS, RECOVERY, UNDECIDED
 from testbed.interconnect.static_paths import NONE
 from tests.oracles.interconnect.reference_engine import Avoidance, ReferenceEngine, Routing
 from tests.oracles.interconnect.reference_parts import Buffer, EventKind, Packet

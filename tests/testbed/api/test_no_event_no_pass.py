@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import testbed
 from testbed.api.workloads.registry import WORKLOADS, workload_of
 from testbed.errors import InputError
-from testbed.faults.fault_times import FaultTimes
+from testbed.faults.fault import FaultTimes
 from testbed.metapath.plan import MetapathPlan, MetapathRun, ReceivedDatagrams, SentDatagrams
 from testbed.model.verdict import Verdict
 from testbed.model.workload import How

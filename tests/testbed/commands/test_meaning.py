@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from testbed.cli import main
-from testbed.faults.fault_times import injection_check
+from testbed.faults.fault import injection_check
 
 SWISS = ("swiss-t1", "--from", "s1", "--to", "s6")
 SFIO = ("swiss-t1", "--compute-nodes", "4", "--io-nodes", "4")

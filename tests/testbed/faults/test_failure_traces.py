@@ -22,13 +22,14 @@ from testbed.faults.cable_faults import (
     switch_cables,
 )
 from testbed.faults.failure_traces import (
+    KNOWN_STATISTICS,
     FailureTrace,
     NetworkFailure,
+    generate_trace,
     parse_fta_events,
     parse_lanl_table,
     parse_pnnl_table,
 )
-from testbed.faults.trace_generator import KNOWN_STATISTICS, generate_trace
 from testbed.results.trace_files import read_lines, read_trace
 from tests.helpers.failure_samples import measure_statistics, sample_lanl_table, sample_trace, write_lanl_table
 from tests.helpers.paths import SHARED

@@ -15,20 +15,23 @@ from hypothesis import strategies as st
 
 from testbed.errors import InputError
 from testbed.faults.cable_faults import random_faults, shape_walk
-from testbed.faults.fault import Fault, describe
-from testbed.faults.fault_times import FaultTimes, injection_check, names_of_faults
-from testbed.faults.grammar import fault_text, parse_cable_faults, parse_fault, parse_fault_document, parse_node_time
-from testbed.faults.impaired_link import queue_bytes
-from testbed.faults.reading import read_faults
-from testbed.faults.schedules import (
+from testbed.faults.failure_traces import TraceStatistics
+from testbed.faults.fault import (
+    Fault,
+    FaultTimes,
     PoissonFaults,
     cables_of,
+    describe,
     flapping_faults,
+    injection_check,
+    names_of_faults,
     outlasting,
     overlapping,
     poisson_faults,
 )
-from testbed.faults.trace_generator import TraceStatistics
+from testbed.faults.grammar import fault_text, parse_cable_faults, parse_fault, parse_fault_document, parse_node_time
+from testbed.faults.impaired_link import queue_bytes
+from testbed.faults.reading import read_faults
 from topologies import load_network
 
 T1 = load_network("swiss-t1")

@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from testbed.emulation.control.fault_injection import FaultInjector
 from testbed.errors import InputError
-from testbed.faults.fault import Direction, Fault, FaultKind
-from testbed.faults.schedules import (
+from testbed.faults.fault import (
+    Direction,
+    Fault,
+    FaultKind,
     PoissonFaults,
     cables_of,
     flapping_faults,

@@ -13,8 +13,7 @@ from testbed.interconnect.network_model import build_model
 from testbed.interconnect.options import FtDrbOptions, NacOptions
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.results import NAC_EVENTS, SimulationResult
-from testbed.interconnect.traffic.injection import InjectionProcess, Injections, build_injections
-from testbed.interconnect.traffic.patterns import build_pattern
+from testbed.interconnect.traffic.injection import InjectionProcess, Injections, build_injections, build_pattern
 from tests.helpers.injected_messages import messages
 from tests.oracles.interconnect import simulate
 from tests.oracles.interconnect.ft_drb_routing import FtDrbRouting

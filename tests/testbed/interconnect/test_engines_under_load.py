@@ -12,8 +12,7 @@ from testbed.faults.cable_faults import cable_fault, random_faults
 from testbed.interconnect.network_model import build_model
 from testbed.interconnect.options import FtDrbOptions, NacOptions
 from testbed.interconnect.parameters import SimulationParameters
-from testbed.interconnect.traffic.injection import InjectionProcess, build_injections, burst_at
-from testbed.interconnect.traffic.patterns import build_pattern
+from testbed.interconnect.traffic.injection import InjectionProcess, build_injections, build_pattern, burst_at
 from tests.helpers.injected_messages import messages
 from tests.oracles.interconnect import simulate
 from tests.oracles.interconnect.nac import Nac

@@ -20,8 +20,7 @@ from testbed.interconnect.model_checking.symmetry import state_images, symmetrie
 from testbed.interconnect.model_checking.transition_system import LAGGING, Rules
 from testbed.interconnect.network_model import build_model
 from testbed.interconnect.parameters import SimulationParameters
-from testbed.interconnect.traffic.injection import InjectionProcess, Injections, build_injections
-from testbed.interconnect.traffic.patterns import build_pattern
+from testbed.interconnect.traffic.injection import InjectionProcess, Injections, build_injections, build_pattern
 from tests.helpers.study_rows import published
 from tests.oracles.exhaustive.exploration import Search, canonical_by, explore_readably
 from tests.oracles.exhaustive.nac_steps import ReadableSteps

@@ -22,7 +22,7 @@ from testbed.interconnect import static_paths
 from testbed.interconnect.engine_inputs import build_settings
 from testbed.interconnect.ft_drb import source_steps
 from testbed.interconnect.ft_drb.escape_steps import escape_path, measure_path
-from testbed.interconnect.ft_drb.source_state import build_state, count_events
+from testbed.interconnect.ft_drb.source_state import FtDrb, build_state, count_events
 from testbed.interconnect.options import FtDrbOptions
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.static_paths import NONE, Paths, build_paths, links_between, next_link
@@ -64,23 +64,23 @@ class CompiledSource:
     """Source 0 of the functions of arrays."""
 
     def __init__(self, paths: Paths, limits: Any) -> None:
-        self.paths, self.limits, self.state = paths, limits, build_state(paths, limits)
+        self.drb = FtDrb(paths, build_state(paths, limits), limits)
 
     def select_path(self, destination: int, message: int, now: int) -> Middles:
-        return source_steps.select_path(self.paths, self.state, self.limits, 0, destination, message, now)
+        return source_steps.select_path(self.drb, 0, destination, message, now)
 
     def record_failure(self, cable: int, now: int) -> None:
-        source_steps.record_failure(self.state, self.limits, 0, cable, now)
+        source_steps.record_failure(self.drb, 0, cable, now)
 
     def record_latency(self, destination: int, middles: Middles, latency: int) -> None:
-        source_steps.record_latency(self.paths, self.state, self.limits, 0, destination, *middles, latency)
+        source_steps.record_latency(self.drb, 0, destination, *middles, latency)
 
     def clear_failure(self, cable: int) -> None:
-        source_steps.clear_failure(self.state, 0, cable)
+        source_steps.clear_failure(self.drb.state, 0, cable)
 
     @property
     def counters(self) -> Mapping[str, int]:
-        return count_events(self.state)
+        return count_events(self.drb.state)
 
 
 @cache

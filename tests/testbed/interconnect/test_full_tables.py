@@ -4,6 +4,7 @@ overwritten."""
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,10 @@ import pytest
 from testbed.errors import InputError
 from testbed.interconnect.compiled import (
     compiled_run,
-    engine_steps,
     ft_drb_hooks,
     kernel_events,
     kernel_loop,
+    kernel_records,
     kernel_state,
 )
 from testbed.interconnect.compiled.kernel_records import IDENTIFICATIONS, MAX_RANK, POOL_FULL, RING_FULL, RUNNING
@@ -24,8 +25,7 @@ from testbed.interconnect.engine_inputs import Recording, build_inputs
 from testbed.interconnect.network_model import build_model
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.results import EngineResult
-from testbed.interconnect.traffic.injection import burst_at
-from testbed.interconnect.traffic.patterns import build_pattern
+from testbed.interconnect.traffic.injection import build_pattern, burst_at
 from tests.helpers.injected_messages import messages
 from topologies import load_network
 
@@ -59,18 +59,12 @@ def run_uncompiled(monkeypatch: pytest.MonkeyPatch, ring: int) -> EngineResult:
         kernel_loop.run_events(with_fields(tables), options, with_fields(state), *rest)
 
     monkeypatch.setattr(compiled_run, "LOOP", loop)
+    numbers = SimpleNamespace(**vars(kernel_records) | {"ID_MASK": ring - 1})
     for room in (detection, identification, kernel_events):
-        monkeypatch.setattr(room, "ID_MASK", ring - 1)
+        monkeypatch.setattr(room, "kr", numbers)
     push = kernel_events.push
-    for room in (
-        detection,
-        recovery,
-        kernel_events,
-        kernel_loop,
-        engine_steps,
-    ):  # numpy's numbers are too short for keys
-        if hasattr(room, "push"):
-            monkeypatch.setattr(room, "push", lambda s, *key: push(s, *map(int, key)))
+    for room in (detection, recovery, kernel_events):  # numpy's numbers are too short for keys
+        monkeypatch.setattr(room, "push", lambda s, *key: push(s, *map(int, key)))
     return compiled_run.run_compiled(inputs)
 
 

@@ -18,9 +18,8 @@ from testbed.interconnect.network_model import build_model
 from testbed.interconnect.options import NacOptions
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.results import EngineResult, SimulationResult, summarize
-from testbed.interconnect.traffic.injection import InjectionProcess, build_injections, burst_at, merge
-from testbed.interconnect.traffic.patterns import build_pattern
-from testbed.interconnect.traffic.traffic_files import read_messages
+from testbed.interconnect.simulation import read_messages
+from testbed.interconnect.traffic.injection import InjectionProcess, build_injections, build_pattern, burst_at, merge
 from tests.helpers.injected_messages import messages
 from tests.oracles.interconnect import simulate
 from tests.oracles.interconnect.reference_engine import ReferenceEngine

@@ -10,18 +10,17 @@ import pytest
 from testbed.errors import InputError
 from testbed.faults.cable_faults import cable_fault, random_faults
 from testbed.faults.fault import Fault
-from testbed.interconnect.compiled import time_segments
+from testbed.interconnect.compiled import compiled_run
 from testbed.interconnect.engine_inputs import Recording
 from testbed.interconnect.options import FtDrbOptions
 from testbed.interconnect.parameters import SimulationParameters
-from testbed.interconnect.traffic.injection import InjectionProcess, build_injections
-from testbed.interconnect.traffic.patterns import build_pattern
+from testbed.interconnect.traffic.injection import InjectionProcess, build_injections, build_pattern
 from tests.helpers.injected_messages import messages
 from tests.oracles.interconnect import simulate
 from topologies import load_network
 
 THESIS = SimulationParameters(model="thesis", routing="ft-drb", deadlock="nac")
-STRETCH_S = (1 << time_segments.DIGEST_BITS) / 1e11
+STRETCH_S = (1 << compiled_run.DIGEST_BITS) / 1e11
 
 
 @pytest.mark.parametrize(
@@ -47,7 +46,7 @@ def test_a_run_in_stretches_is_the_same_as_in_one_piece(
         faults.append(cable_fault((built.switches[0].id, built.switches[1].id), start_s=4 * STRETCH_S))
     recording = Recording(grants=2_000_000)
     whole = simulate(built, sent, parameters, faults, recording=recording)
-    monkeypatch.setattr(time_segments, "STRETCH", 1)
+    monkeypatch.setattr(compiled_run, "STRETCH", 1)
     parts = simulate(built, sent, parameters, faults, recording=recording)
     assert whole.digest == parts.digest and whole.stopped == parts.stopped
     assert whole.packet_hops > 10_000 and whole.drb_counters == parts.drb_counters

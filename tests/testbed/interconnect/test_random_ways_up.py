@@ -12,8 +12,7 @@ from testbed.interconnect.network_model import NetworkModel, build_model
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.results import SimulationResult
 from testbed.interconnect.simulation import simulate
-from testbed.interconnect.traffic.injection import InjectionProcess, build_injections
-from testbed.interconnect.traffic.patterns import build_pattern
+from testbed.interconnect.traffic.injection import InjectionProcess, build_injections, build_pattern
 from topologies import load_network
 
 

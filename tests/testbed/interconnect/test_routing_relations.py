@@ -17,8 +17,7 @@ from testbed.faults.cable_faults import cable_fault, random_faults
 from testbed.interconnect.engine_inputs import Recording
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.results import SimulationResult
-from testbed.interconnect.traffic.injection import InjectionProcess, Injections, build_injections
-from testbed.interconnect.traffic.patterns import build_pattern
+from testbed.interconnect.traffic.injection import InjectionProcess, Injections, build_injections, build_pattern
 from tests.oracles.interconnect import simulate
 from topologies import Network, load_network
 from topologies.routing_relations import RoutingRelation

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from testbed.cli import main
-from testbed.interconnect.simulation_plan import cycle_of
+from testbed.interconnect.simulation import cycle_of
 from testbed.report.column_units import column
 from testbed.report.drawing.charts import draw_lines
 from testbed.simulation.figures import saturation_load, simulation_figures

@@ -21,8 +21,7 @@ from testbed.interconnect.engine_inputs import Recording
 from testbed.interconnect.options import FtDrbOptions, NacOptions
 from testbed.interconnect.parameters import FLIT_CYCLE_S, HOP_MODELS, HopModel, SimulationParameters
 from testbed.interconnect.results import SimulationResult
-from testbed.interconnect.traffic.injection import InjectionProcess, Injections, build_injections
-from testbed.interconnect.traffic.patterns import build_pattern
+from testbed.interconnect.traffic.injection import InjectionProcess, Injections, build_injections, build_pattern
 from testbed.jit import as_records
 from tests.oracles.interconnect import simulate
 from topologies import load_network

@@ -8,11 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import InputError
-from testbed.interconnect.traffic.injection import InjectionProcess, build_injections, burst_at, merge
-from testbed.interconnect.traffic.patterns import (
+from testbed.interconnect.traffic.injection import (
     PATTERNS,
     PERMUTATIONS,
+    InjectionProcess,
+    build_injections,
     build_pattern,
+    burst_at,
+    merge,
     only_in_row,
     row_members,
     tornado_in_one_row,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from testbed.errors import InputError
 from testbed.interconnect.engine_inputs import build_settings
-from testbed.interconnect.ft_drb.source_state import build_state
+from testbed.interconnect.ft_drb.source_state import FtDrb, build_state
 from testbed.interconnect.ft_drb.source_steps import sample_path, size_metapath
 from testbed.interconnect.options import FtDrbOptions
 from testbed.interconnect.parameters import SimulationParameters
@@ -214,7 +214,7 @@ def test_draws_and_sizes_are_the_simulators(ticks: list[int], draw: int) -> None
         assert sample_path(state, 1, draw) == min(ours, count - 1)
     threshold = 2.0 * (1000 + 500 * 1)
     step = metapath_step([float(t) for t in ticks], threshold_s=threshold, tolerance_s=0.4 * threshold)
-    size_metapath(paths, state, settings_, 0, 1)
+    size_metapath(FtDrb(paths, state, settings_), 0, 1)
     assert int(state.active[1]) == min(max(count + step, 1), 4)
 
 

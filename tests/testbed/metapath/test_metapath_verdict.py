@@ -13,8 +13,7 @@ import pytest
 from experiments.stream.ft_drb_fabric import CODED, CROWDED, NAMES, STUDY
 from testbed.commands.studies.study_runner import drawn
 from testbed.errors import InputError
-from testbed.faults.fault import Fault
-from testbed.faults.fault_times import FaultTimes
+from testbed.faults.fault import Fault, FaultTimes
 from testbed.metapath.analysis import analyse_metapaths, message_deliveries, path_shares
 from testbed.metapath.coded_deliveries import coded_deliveries
 from testbed.metapath.figures import metapath_figures

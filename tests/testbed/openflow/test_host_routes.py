@@ -6,8 +6,7 @@ import pytest
 
 from testbed.model.label_split import LABELS
 from testbed.model.wiring import wire
-from testbed.openflow.host_routes import path_routes, step_of, stream_routes
-from testbed.openflow.rules import stream_rules
+from testbed.openflow.rules import path_routes, step_of, stream_routes, stream_rules
 from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import paths_split, spray
 from tests.helpers.drawn_hosts import drawn_network

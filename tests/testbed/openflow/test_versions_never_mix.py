@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from testbed.model.label_split import LABELS, LabelSplit
 from testbed.model.wiring import wire
 from testbed.openflow.flow_table import RuleWalker
-from testbed.openflow.rules import FlowRule
-from testbed.openflow.versioned_rules import VERSIONS, versioned_rules
+from testbed.openflow.rules import VERSIONS, FlowRule, versioned_rules
 from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import spray
 from testbed.stream.mobility import build_mobility, frame_network, switches_only

@@ -11,7 +11,7 @@ from testbed.errors import InputError
 from testbed.routing import route_by_name
 from testbed.routing.capillary.certificate import check_certificate
 from testbed.routing.demands.checker import price_distances
-from testbed.routing.two_paths import two_paths
+from testbed.routing.label_split.spraying import two_paths
 from tests.helpers.drawn_hosts import drawn_network
 from topologies.errors import NoPathError, TopologyError
 from topologies.network import Link, Network, Node

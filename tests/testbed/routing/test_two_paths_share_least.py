@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from testbed.routing.label_split.spraying import disjoint_return_split
-from testbed.routing.two_paths import two_paths
+from testbed.routing.label_split.spraying import disjoint_return_split, two_paths
 from tests.helpers.drawn import drawn
 from topologies.errors import NoPathError
 from topologies.network import Link, Network, Node

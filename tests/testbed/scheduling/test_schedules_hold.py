@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
 from testbed.scheduling.checker import check_schedule
-from testbed.scheduling.fast.kernel import compiled
-from testbed.scheduling.fast.portfolio import cp_sat_schedule, liquid_schedule
+from testbed.scheduling.fast.portfolio import SEARCH_TWINS, cp_sat_schedule, liquid_schedule
 from testbed.scheduling.fast.steps import LinkSets, colour_edges
 from tests.helpers.drawn import drawn
 from tests.helpers.paths import SHARED
@@ -97,9 +96,7 @@ def test_classes_found_in_the_links_alone_give_schedules(
             links += [chance.sample(path, len(path)) for _ in range(copies)]
     traffic = Traffic.from_transfers(links)
     bound = traffic.bottleneck_load
-    state, frame_of = compiled().search_twins(
-        LinkSets(traffic.offsets, traffic.indices, len(traffic.links)), bound, 5000, 1
-    )
+    state, frame_of = SEARCH_TWINS(LinkSets(traffic.offsets, traffic.indices, len(traffic.links)), bound, 5000, 1)
     assert state in (-1, 0, 1)
     if state == 1:
         check_schedule(traffic, Schedule.of(frame_of, bound, method="twins"))

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from testbed.errors import InputError
 from testbed.scheduling.baselines import sending_rounds
-from testbed.scheduling.switching_disciplines import run_queues, run_virtual_links
 from testbed.scheduling.traffic.patterns import all_to_all
-from testbed.scheduling.wormhole import run_wormhole
+from testbed.scheduling.wormhole import run_queues, run_virtual_links, run_wormhole
 from topologies import load_network
 
 Paths = list[list[int]]

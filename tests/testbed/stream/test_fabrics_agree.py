@@ -14,8 +14,7 @@ import pytest
 
 from fec.redundancy.block_size import window_share_error
 from testbed.errors import InvalidRunError
-from testbed.faults.fault import Fault
-from testbed.faults.fault_times import FaultTimes
+from testbed.faults.fault import Fault, FaultTimes
 from testbed.model.label_split import LabelPath, LabelSplit
 from testbed.stream.fabric import StreamFabric
 from testbed.stream.judgement.analysis import FaultResult, analyse

@@ -10,7 +10,7 @@ import pytest
 
 import testbed
 from testbed.errors import InputError
-from testbed.faults.fault_times import FaultTimes
+from testbed.faults.fault import FaultTimes
 from testbed.tunnel.figures import trial_figures
 from testbed.tunnel.judgement import judge_trial
 from testbed.tunnel.plan import FRAME_HEADERS_BYTES

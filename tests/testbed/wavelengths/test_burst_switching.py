@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from testbed.errors import InputError
 from testbed.scheduling.fast.packing import pack, solve_packing
-from testbed.wavelengths.burst_strategies import Reservations, fewest_rounds
 from testbed.wavelengths.burst_switching import (
     STRATEGIES,
     BurstCloud,
     BurstTraffic,
+    Reservations,
     dispatcher_of,
+    fewest_rounds,
     optical_cloud_of,
     simulate_bursts,
 )

@@ -5,11 +5,11 @@ Numbers in brackets are the decisions listed in docs/workloads/nac.md.
 
 from __future__ import annotations
 
+from testbed.interconnect.compiled import kernel_records as kr
 from testbed.interconnect.compiled.channel_requests import wake_for_credits
 from testbed.interconnect.compiled.kernel_events import bit, link_of, push, wake
-from testbed.interconnect.compiled.kernel_records import BLOCKED, DETECTION, ID_MASK, RETRY, RING_FULL, WORD
 from testbed.interconnect.compiled.kernel_state import State, Tables
-from testbed.interconnect.compiled.nac.throttle import free_slots_behind, resume_injection, throttle_injection
+from testbed.interconnect.compiled.nac.throttle import free_slots_behind, resume_injection
 from testbed.interconnect.engine_inputs import EngineOptions
 from testbed.interconnect.static_paths import NONE
 from testbed.jit import first_bit, inline
@@ -19,7 +19,8 @@ RECOVERING = -2
 
 
 def log_event(net: Tables, s: State, kind: int, link: int, now: int) -> None:
-    """One line of the timeline: tick, kind, router, its input."""
+    """It is counted, and one line of the timeline: tick, kind, router, its input."""
+    s.counters[kind] += 1
     if s.run[0].logged < len(s.log):
         at = s.run[0].logged
         s.log[at, 0], s.log[at, 1], s.log[at, 2], s.log[at, 3] = now, kind, net.link[link].end, link
@@ -66,21 +67,17 @@ def send_identification(
     """An identification packet (origin input, its output) goes up the link ``at``; ``parent``: the one it repeats (7),
     NONE: none, RECOVERING: none, and a recovery signal has reached its router (22). The run stops where it would take
     the place of one under way, or of the one that it repeats."""
-    if s.run[0].identifications - s.run[0].arrived_identifications >= ID_MASK:
-        s.run[0].status = RING_FULL
+    if s.run[0].identifications - s.run[0].arrived_identifications >= kr.ID_MASK:
+        s.run[0].status = kr.RING_FULL
         return
-    sent = s.identifications[s.run[0].identifications & ID_MASK]
+    sent = s.identifications[s.run[0].identifications & kr.ID_MASK]
     s.run[0].identifications += 1
-    sent.tick = now + o.nac.control
-    sent.origin = origin
-    sent.out = out
-    sent.parent = parent
-    sent.at = at
+    sent.tick, sent.origin, sent.out, sent.parent, sent.at = now + o.nac.control, origin, out, parent, at
     sent.length, sent.recovery, sent.seen = 1, parent == RECOVERING, 1 << (at % 31)
     if parent >= 0:
         known = s.identifications[parent]
         sent.length, sent.recovery, sent.seen = known.length + 1, known.recovery, known.seen | sent.seen
-    s.counters[0].identification_packets += 1
+    s.counters[kr.PACKETS_SENT] += 1
 
 
 def set_requested_output(s: State, link: int, out: int, now: int) -> None:
@@ -116,7 +113,7 @@ def detect_later(s: State, router: int, now: int) -> None:
     blocked."""
     if s.routers[router].watched > 0 and s.routers[router].detection_at != now:
         s.routers[router].detection_at = now
-        push(s, now, DETECTION, router)
+        push(s, now, kr.DETECTION, router)
 
 
 @inline
@@ -127,7 +124,7 @@ def blocking_may_change(net: Tables, s: State, router: int) -> bool:
     Where not, only a credit that is back (``counts_credits``) or a packet read from another lane (``check_on_read``)
     can change which inputs are blocked: a full input's head asks for the same output until it moves.
     """
-    many = net.router[router + 1].input_first - net.router[router].input_first > WORD
+    many = net.router[router + 1].input_first - net.router[router].input_first > kr.WORD
     return bool(many or s.routers[router].full != s.routers[router].blocked)
 
 
@@ -143,7 +140,7 @@ def detect_blocked_inputs(net: Tables, o: EngineOptions, s: State, router: int, 
     """Which inputs of the router are blocked now (1), of those that are full or were blocked: others are not, and were
     not."""
     first, count = net.router[router].input_first, net.router[router + 1].input_first - net.router[router].input_first
-    if count > WORD:
+    if count > kr.WORD:
         for i in range(count):
             check_input(net, o, s, router, net.inputs[first + i], now)
         return
@@ -170,15 +167,14 @@ def change_input(net: Tables, o: EngineOptions, s: State, router: int, link: int
         wake_for_credits(net, o, s, out, now)
     if (known < 0) != (out < 0):
         s.routers[router].watched += 1 if out >= 0 else -1
-        s.routers[router].blocked ^= bit(net.link[link].place % WORD)
+        s.routers[router].blocked ^= bit(net.link[link].place % kr.WORD)
     if known < 0:
-        throttle_injection(s, router)
-        s.counters[0].blocked += 1
-        log_event(net, s, BLOCKED, link, now)
+        s.routers[router].throttled += 1
+        log_event(net, s, kr.BLOCKED, link, now)
         send_identification(net, o, s, link, out, NONE, link, now)
         if s.links[link].retry_pending == 0:
             s.links[link].retry_pending = 1
-            push(s, now + o.nac.retry, RETRY, link)
+            push(s, now + o.nac.retry, kr.RETRY, link)
     elif out < 0:
         resume_injection(net, s, router, now)
     if o.nac.stop_output and known >= 0:
@@ -189,7 +185,7 @@ def retry_identification(net: Tables, o: EngineOptions, s: State, link: int, now
     """The retry timer (8): an input that is still blocked identifies itself once more."""
     s.links[link].retry_pending = 0
     if s.links[link].waits_for >= 0:
-        s.counters[0].retries += 1
+        s.counters[kr.RETRIES] += 1
         send_identification(net, o, s, link, s.links[link].waits_for, NONE, link, now)
         s.links[link].retry_pending = 1
-        push(s, now + o.nac.retry, RETRY, link)
+        push(s, now + o.nac.retry, kr.RETRY, link)

@@ -6,11 +6,11 @@ Numbers in brackets are the decisions listed in docs/workloads/nac.md.
 
 from __future__ import annotations
 
+from testbed.interconnect.compiled import kernel_records as kr
 from testbed.interconnect.compiled.kernel_events import next_identification
-from testbed.interconnect.compiled.kernel_records import ID_MASK, IDENTIFIED, KEY_SHIFT, MOVED, RING_FULL, SIGNALS
 from testbed.interconnect.compiled.kernel_state import Hook, State, Tables
+from testbed.interconnect.compiled.nac import recovery
 from testbed.interconnect.compiled.nac.detection import log_event, send_identification
-from testbed.interconnect.compiled.nac.recovery import may_recover, move_to_avoidance_buffer, recover_input, recovers
 from testbed.interconnect.compiled.nac.throttle import avoidance_buffer_is_free
 from testbed.interconnect.engine_inputs import EngineOptions
 from testbed.interconnect.parameters import MAX_CYCLE
@@ -32,9 +32,9 @@ def pass_identifications(net: Tables, o: EngineOptions, s: State, hook: Hook, li
         s.run[0].arrived_identifications += 1
         ahead = s.run[0].arrived_identifications + AHEAD
         if ahead < s.run[0].identifications:
-            prefetch(s.links, s.identifications[ahead & ID_MASK].at)
-        s.run[0].now = key >> KEY_SHIFT
-        router = receive_identification(net, o, s, hook, key & ID_MASK, key >> KEY_SHIFT)
+            prefetch(s.links, s.identifications[ahead & kr.ID_MASK].at)
+        s.run[0].now = key >> kr.KEY_SHIFT
+        router = receive_identification(net, o, s, hook, key & kr.ID_MASK, key >> kr.KEY_SHIFT)
         if router >= 0:
             return int(router)
 
@@ -50,8 +50,8 @@ def receive_identification(net: Tables, o: EngineOptions, s: State, hook: Hook, 
     origin, out, at = s.identifications[packet].origin, s.identifications[packet].out, s.identifications[packet].at
     if at == out and net.link[origin].end == net.link[at].start:
         if s.identifications[packet].recovery != 0:
-            if may_recover(net, s, origin, out, now):
-                recover_input(net, o, s, hook, origin, out, now)
+            if recovery.may_recover(net, s, origin, out, now):
+                recovery.recover_input(net, o, s, hook, origin, out, now)
         elif s.links[origin].waits_for == out:
             close_cycle(net, o, s, hook, packet, now)
         return int(net.link[at].start)
@@ -73,7 +73,7 @@ def forward_during_recovery(net: Tables, o: EngineOptions, s: State, packet: int
     router = net.link[at].start
     for i in range(net.router[router].input_first, net.router[router + 1].input_first):
         link = net.inputs[i]
-        if s.links[link].waits_for == at or recovers(net, s, link, at, now):
+        if s.links[link].waits_for == at or recovery.recovers(net, s, link, at, now):
             free = o.nac.repeat_when_full or avoidance_buffer_is_free(net, o, s, link, now)
             if free and not visited_input(o, s, packet, link, now):
                 send_identification(net, o, s, origin, out, packet, link, now)
@@ -109,9 +109,9 @@ def repeated_by(s: State, packet: int, number: int) -> tuple[int, int]:
     before = int(s.identifications[packet].parent)
     if before < 0:
         return NONE, number
-    number -= (number - before) & ID_MASK
-    if s.run[0].identifications - number > ID_MASK + 1:
-        s.run[0].status = RING_FULL
+    number -= (number - before) & kr.ID_MASK
+    if s.run[0].identifications - number > kr.ID_MASK + 1:
+        s.run[0].status = kr.RING_FULL
         return NONE, number
     return before, number
 
@@ -122,24 +122,16 @@ def close_cycle(net: Tables, o: EngineOptions, s: State, hook: Hook, packet: int
     A head whose tail is still arriving cannot move (12): the retry timer tries again.
     """
     origin = s.identifications[packet].origin
-    s.counters[0].identified += 1
-    log_event(net, s, IDENTIFIED, origin, now)
+    log_event(net, s, kr.IDENTIFIED, origin, now)
     tail = s.packets[s.queues[origin * net.lanes].head].tail
     if tail > now or not avoidance_buffer_is_free(net, o, s, origin, now):
         return
-    signal = s.run[0].signals % SIGNALS
-    s.run[0].signals += 1
-    length, number = s.identifications[packet].length, s.run[0].arrived_identifications - 1
-    if o.nac.identify_anew:
-        s.path[signal, 0], length, walk = origin, 1, NONE
-    else:
-        walk = packet
-    s.signals[signal].length = length
-    for i in range(length - 1, -1, -1):
+    length = 1 if o.nac.identify_anew else int(s.identifications[packet].length)
+    signal = recovery.new_signal(s, origin, length)
+    walk, number = packet, s.run[0].arrived_identifications - 1
+    for i in range(length - 1, 0, -1):
         if walk >= 0:
             s.path[signal, i] = s.identifications[walk].at
             walk, number = repeated_by(s, walk, number)
-    s.signals[signal].place = 0
-    s.counters[0].moved += 1
-    log_event(net, s, MOVED, origin, now)
-    move_to_avoidance_buffer(net, o, s, hook, signal, origin, now)
+    log_event(net, s, kr.MOVED, origin, now)
+    recovery.move_to_avoidance_buffer(net, o, s, hook, signal, origin, now)

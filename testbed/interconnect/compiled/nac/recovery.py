@@ -7,35 +7,11 @@ Numbers in brackets are the decisions listed in docs/workloads/nac.md.
 
 from __future__ import annotations
 
+from testbed.interconnect.compiled import kernel_records as kr
 from testbed.interconnect.compiled.channel_requests import request_channel, wake_for_credits, withdraw_request
 from testbed.interconnect.compiled.kernel_events import append, leave_slot, pop_head, push, wake
-from testbed.interconnect.compiled.kernel_records import (
-    DATA,
-    ENDED,
-    IDENTIFIED,
-    NEVER,
-    RECOVERED,
-    RECOVERY,
-    RESERVED,
-    RETRY,
-    SIGNALS,
-    THE_CYCLE,
-)
 from testbed.interconnect.compiled.kernel_state import Hook, State, Tables
-from testbed.interconnect.compiled.nac.detection import (
-    RECOVERING,
-    is_full,
-    log_event,
-    requested_output,
-    send_identification,
-)
-from testbed.interconnect.compiled.nac.throttle import (
-    avoidance_buffer_is_free,
-    free_slots_behind,
-    reserve_slot,
-    throttle_injection,
-    watch_if_full,
-)
+from testbed.interconnect.compiled.nac import detection, throttle
 from testbed.interconnect.engine_inputs import EngineOptions
 from testbed.interconnect.static_paths import NONE
 
@@ -51,21 +27,30 @@ def move_to_avoidance_buffer(
     queue = link * net.lanes
     avoidance = net.avoidance_queue + link
     withdraw_request(net, s, queue)
-    watch_if_full(net, s, queue, -1)
+    throttle.watch_if_full(net, s, queue, -1)
     packet = pop_head(s, queue)
     place = leave_slot(s, queue, now)
-    s.release[place] = NEVER
+    s.release[place] = kr.NEVER
     append(s, avoidance, packet)
     s.queues[avoidance].arrived += 1
-    throttle_injection(s, net.link[link].end)
+    s.routers[net.link[link].end].throttled += 1
     for asker in (avoidance, queue):
         if s.queues[asker].arrived > 0:
             request_channel(net, o, s, hook, asker, now)
             wake(s, s.queues[asker].want, now)
     s.signals[signal].slot = place
     s.signals[signal].place += 1
-    s.counters[0].signals += 1
-    push(s, now + o.nac.control, RECOVERY, signal)
+    s.counters[kr.SIGNALS_SENT] += 1
+    push(s, now + o.nac.control, kr.RECOVERY, signal)
+
+
+def new_signal(s: State, link: int, length: int) -> int:
+    """A recovery signal for a cycle of so many inputs, of which this is the first."""
+    signal = s.run[0].signals % kr.SIGNALS
+    s.run[0].signals += 1
+    s.path[signal, 0] = link
+    s.signals[signal].length, s.signals[signal].place = length, 0
+    return int(signal)
 
 
 def receive_recovery_signal(net: Tables, o: EngineOptions, s: State, hook: Hook, signal: int, now: int) -> None:
@@ -84,20 +69,15 @@ def receive_recovery_signal(net: Tables, o: EngineOptions, s: State, hook: Hook,
         wake(s, out, now)
         return
     wants = recovery_conditions_hold(net, s, link, out, now)
-    tail_here = wants and s.packets[s.queues[link * net.lanes].head].tail <= now
-    avoided_wants = avoidance_packet_requests(net, s, link, out)
-    moved = (
-        wants and tail_here and avoidance_buffer_is_free(net, o, s, link, now) and place < length and o.nac.recovery_run
-    )
-    if (moved or wants or avoided_wants) and reserve_slot(net, o, s, out, link, now):
-        s.counters[0].reserved += 1
-        log_event(net, s, RESERVED, link, now)
-    elif not (moved or wants or avoided_wants):
-        s.counters[0].normal += 1
-        log_event(net, s, ENDED, link, now)
+    moved = wants and s.packets[s.queues[link * net.lanes].head].tail <= now and place < length and o.nac.recovery_run
+    moved = moved and throttle.avoidance_buffer_is_free(net, o, s, link, now)
+    requested = wants or avoidance_packet_requests(net, s, link, out)
+    if requested and throttle.reserve_slot(net, o, s, out, link, now):
+        detection.log_event(net, s, kr.RESERVED, link, now)
+    elif not requested:
+        detection.log_event(net, s, kr.ENDED, link, now)
     if moved:
-        s.counters[0].recovery_moved += 1
-        log_event(net, s, RECOVERED, link, now)
+        detection.log_event(net, s, kr.RECOVERED, link, now)
         move_to_avoidance_buffer(net, o, s, hook, signal, link, now)
     wake(s, out, now)
 
@@ -105,9 +85,9 @@ def receive_recovery_signal(net: Tables, o: EngineOptions, s: State, hook: Hook,
 def recovery_conditions_hold(net: Tables, s: State, link: int, out: int, now: int) -> bool:
     """Conditions 4.4 to 4.6 of Zarza 2011: the input asks for the output and is full, and at most the freed slot is
     free behind."""
-    if requested_output(net, s, link) != out or not is_full(net, s, link, now):
+    if detection.requested_output(net, s, link) != out or not detection.is_full(net, s, link, now):
         return False
-    return bool(free_slots_behind(net, s, out, now) <= 1)
+    return bool(throttle.free_slots_behind(net, s, out, now) <= 1)
 
 
 def avoidance_packet_requests(net: Tables, s: State, link: int, out: int) -> bool:
@@ -118,7 +98,7 @@ def avoidance_packet_requests(net: Tables, s: State, link: int, out: int) -> boo
 
 def may_recover(net: Tables, s: State, link: int, out: int, now: int) -> bool:
     """Conditions 4.4 to 4.7 at an input, where the cycle behind the output is being identified again (22)."""
-    if s.links[out].reserved == 0 or s.links[out].reserved_for != THE_CYCLE:
+    if s.links[out].reserved == 0 or s.links[out].reserved_for != kr.THE_CYCLE:
         return False
     return bool(recovery_conditions_hold(net, s, link, out, now))
 
@@ -143,49 +123,39 @@ def reidentify(net: Tables, o: EngineOptions, s: State, out: int, now: int) -> N
             full = link
     holder = waiting if waiting != NONE else full
     if waiting != NONE or (full != NONE and (s.links[out].reserved > 0 or not o.nac.recovery_run)):
-        if reserve_slot(net, o, s, out, holder, now):
-            s.counters[0].reserved += 1
-            log_event(net, s, RESERVED, holder, now)
+        if throttle.reserve_slot(net, o, s, out, holder, now):
+            detection.log_event(net, s, kr.RESERVED, holder, now)
     elif full != NONE:
-        s.links[out].reserved_for = THE_CYCLE
+        s.links[out].reserved_for = kr.THE_CYCLE
         s.links[out].reserved = 1
         wake_for_credits(net, o, s, out, now)
-        push(s, now + o.nac.retry, RETRY, net.links + out)
+        push(s, now + o.nac.retry, kr.RETRY, net.links + out)
         for i in range(net.router[router].input_first, net.router[router + 1].input_first):
             if recovery_conditions_hold(net, s, net.inputs[i], out, now):
-                send_identification(net, o, s, net.inputs[i], out, RECOVERING, net.inputs[i], now)
+                detection.send_identification(net, o, s, net.inputs[i], out, detection.RECOVERING, net.inputs[i], now)
     else:
-        s.counters[0].normal += 1
-        log_event(net, s, ENDED, out, now)
+        detection.log_event(net, s, kr.ENDED, out, now)
 
 
 def recover_input(net: Tables, o: EngineOptions, s: State, hook: Hook, link: int, out: int, now: int) -> None:
     """The input is on the cycle: the slot is its own from now on; its head goes to the avoidance buffer, and the signal
     on (22)."""
-    s.counters[0].identified += 1
-    log_event(net, s, IDENTIFIED, link, now)
+    detection.log_event(net, s, kr.IDENTIFIED, link, now)
     s.links[out].reserved_for = link
     tail = s.packets[s.queues[link * net.lanes].head].tail
-    if tail <= now and avoidance_buffer_is_free(net, o, s, link, now):
-        s.counters[0].recovery_moved += 1
-        log_event(net, s, RECOVERED, link, now)
-        signal = s.run[0].signals % SIGNALS
-        s.run[0].signals += 1
-        s.path[signal, 0] = link
-        s.signals[signal].length = 1
-        s.signals[signal].place = 0
-        move_to_avoidance_buffer(net, o, s, hook, signal, link, now)
+    if tail <= now and throttle.avoidance_buffer_is_free(net, o, s, link, now):
+        detection.log_event(net, s, kr.RECOVERED, link, now)
+        move_to_avoidance_buffer(net, o, s, hook, new_signal(s, link, 1), link, now)
     wake(s, net.link[out].entry, now)
 
 
 def release_reserved_slot(net: Tables, s: State, out: int, now: int) -> int:
     """No identification packet has come back: normal work begins again (22). The router, or NONE where nothing
     changes."""
-    if s.links[out].reserved == 0 or s.links[out].reserved_for != THE_CYCLE:
+    if s.links[out].reserved == 0 or s.links[out].reserved_for != kr.THE_CYCLE:
         return NONE
     s.links[out].reserved = 0
-    s.counters[0].normal += 1
-    log_event(net, s, ENDED, out, now)
+    detection.log_event(net, s, kr.ENDED, out, now)
     wake(s, net.link[out].entry, now)
     return int(net.link[out].start)
 
@@ -202,7 +172,7 @@ def reroute_all_heads(net: Tables, o: EngineOptions, s: State, hook: Hook, now: 
         if s.queues[queue].router < 0 or s.queues[queue].want < 0:
             continue
         head = s.packets[s.queues[queue].head]
-        if head.kind == DATA and head.escapes > 0 and head.header < DIRECT:
+        if head.kind == kr.DATA and head.escapes > 0 and head.header < DIRECT:
             withdraw_request(net, s, queue)
             head.header = DIRECT
             request_channel(net, o, s, hook, queue, now)
@@ -211,7 +181,7 @@ def reroute_all_heads(net: Tables, o: EngineOptions, s: State, hook: Hook, now: 
         holder = s.links[out].reserved_for
         if s.links[out].reserved == 0 or holder < 0:
             continue
-        if requested_output(net, s, holder) != out and not avoidance_packet_requests(net, s, holder, out):
+        if detection.requested_output(net, s, holder) != out and not avoidance_packet_requests(net, s, holder, out):
             s.links[out].reserved = 0
             wake(s, out, now)
             wake(s, net.link[out].entry, now)

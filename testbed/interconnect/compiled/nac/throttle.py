@@ -1,7 +1,7 @@
 """NAC's throttle (Zarza 2011, 4.2.1): what keeps packets out of a cycle that is about to lock, until it moves again.
 
 Two stops belong to it. ``stop_fw`` on the inputs from a router's own hosts: while any of its inputs is blocked, or has
-a packet in its avoidance buffer, none of their packets is forwarded (``throttle_injection``, ``resume_injection``).
+a packet in its avoidance buffer, none of their packets is forwarded (``Router.throttled``, ``resume_injection``).
 ``stop_st`` on an output: the slot that a move has freed is reserved for the cycle, and every other input needs a slot
 more (``reserve_slot``, ``use_reserved_slot``). ``may_request`` is where arbitration asks for both.
 """
@@ -52,8 +52,8 @@ def may_request(net: Tables, o: EngineOptions, s: State, channel: int, queue: in
     behind_avoided = not o.nac.own_request and queue < net.links * net.lanes
     if behind_avoided and s.queues[net.avoidance_queue + link_of(net, queue)].occupied > 0:
         return False
-    if o.nac.stop_output and queue < net.avoidance_queue and is_output_stopped(s, link):
-        return False
+    if o.nac.stop_output and queue < net.avoidance_queue and s.links[link].first_asker >= 0:
+        return False  # stop_st: an input of the router was blocked for this output when last looked at (21)
     if s.links[link].reserved > 0 and net.link[link].end >= 0 and not slot_reserved_for(net, s, link, queue):
         return bool(free_slots_behind(net, s, link, now) > s.links[link].reserved)
     return True
@@ -65,12 +65,6 @@ def is_injection_queue(net: Tables, queue: int) -> bool:
     if queue < net.links * net.lanes:
         return bool(net.link[link_of(net, queue)].start < 0)
     return bool(net.lanes == net.data_lanes and net.notice_queue <= queue < net.avoidance_queue)
-
-
-@inline
-def is_output_stopped(s: State, out: int) -> bool:
-    """stop_st: an input of the router was blocked for this output when last looked at (21)."""
-    return bool(s.links[out].first_asker >= 0)
 
 
 @inline
@@ -98,12 +92,6 @@ def avoidance_buffer_is_free(net: Tables, o: EngineOptions, s: State, link: int,
     if s.queues[avoidance].occupied > 0:
         return False
     return not o.nac.strict_slot or bool(s.queues[avoidance].read_until <= now)
-
-
-@inline
-def throttle_injection(s: State, router: int) -> None:
-    """One reason more not to forward packets of the router's own hosts: an input is blocked, or recovers."""
-    s.routers[router].throttled += 1
 
 
 def resume_injection(net: Tables, s: State, router: int, now: int) -> None:

@@ -5,8 +5,6 @@ The row of the empty network is 0 throughout: a row is the string of bytes of ``
 ``MOST_SIGNALS`` signals, those that are not there being 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

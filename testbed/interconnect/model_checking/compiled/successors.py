@@ -9,29 +9,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from testbed.arrays import BoolArray, IntArray
+from testbed.interconnect.model_checking.compiled import state_access as access
 from testbed.interconnect.model_checking.compiled.model_tables import MOST_SIGNALS, ModelTables
-from testbed.interconnect.model_checking.compiled.state_access import (
-    AVOIDANCE,
-    INPUT,
-    OUTPUT,
-    ask,
-    asks_of,
-    copy,
-    drop_signal,
-    enter,
-    goes_first,
-    is_blocked,
-    is_full,
-    is_throttled,
-    leave,
-    may_enter,
-    move,
-    put,
-    required,
-    room,
-    room_behind,
-    take,
-)
 from testbed.interconnect.model_checking.transition_system import HERE, NacTransitionSystem
 from testbed.interconnect.static_paths import NONE
 
@@ -54,7 +33,7 @@ whether the slot is kept (1) and a packet moves (2); the number of the cable."""
 
 def reset(s: IntArray, found: SuccessorBuffer, n: int, what: tuple[bool, int, int, int]) -> None:
     """The n-th row found becomes a copy of ``s``, to be changed; ``what``: (whether it is sure, kind, link, detail)."""
-    copy(s, found.rows[n])
+    access.copy(s, found.rows[n])
     found.sure[n], found.what[n, 0], found.what[n, 1], found.what[n, 2] = what
 
 
@@ -62,8 +41,8 @@ def successors(t: ModelTables, s: IntArray, found: SuccessorBuffer) -> int:
     """All that may happen next; how many."""
     n = injections(t, s, found, 0)
     for link in range(t.links):
-        n = from_buffer(t, s, found, n, link, INPUT)
-        n = from_buffer(t, s, found, n, link, AVOIDANCE)
+        n = from_buffer(t, s, found, n, link, access.INPUT)
+        n = from_buffer(t, s, found, n, link, access.AVOIDANCE)
         if t.o:
             n = over_link(t, s, found, n, link)
     if t.nac:
@@ -85,30 +64,30 @@ def injections(t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int) -> i
     for f in range(len(t.flows)):
         source, goal = int(t.flows[f, 0]), int(t.flows[f, 1])
         out = int(t.table[s[t.down_at], source, goal])
-        if out == NONE or not may_enter(t, s, out, NONE):
+        if out == NONE or not access.may_enter(t, s, out, NONE):
             continue
-        if t.nac and (is_throttled(t, s, source) or (not t.late_priority and goes_first(t, s, out))):
+        if t.nac and (access.is_throttled(t, s, source) or (not t.late_priority and access.goes_first(t, s, out))):
             continue
         reset(s, found, n, (False, SENT, out, goal))
-        enter(t, found.rows[n], out, goal + 1, NONE)
+        access.enter(t, found.rows[n], out, goal + 1, NONE)
         n += 1
     return n
 
 
 def from_buffer(t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int, link: int, which: int) -> int:
     """The head of an input or avoidance buffer goes into its output, or to its host."""
-    requested = int(s[asks_of(t, which) + link])
-    if requested == 0 or (which == INPUT and not t.own_request and s[t.avoidance_at + link] != 0):
+    requested = int(s[access.asks_of(t, which) + link])
+    if requested == 0 or (which == access.INPUT and not t.own_request and s[t.avoidance_at + link] != 0):
         return n
-    if requested != HERE and not may_enter(t, s, requested - 1, link):
+    if requested != HERE and not access.may_enter(t, s, requested - 1, link):
         return n
-    if requested != HERE and which == INPUT and not t.late_priority and goes_first(t, s, requested - 1):
+    if requested != HERE and which == access.INPUT and not t.late_priority and access.goes_first(t, s, requested - 1):
         return n
-    reset(s, found, n, (True, INPUT_LEFT if which == INPUT else AVOIDANCE_LEFT, link, requested))
+    reset(s, found, n, (True, INPUT_LEFT if which == access.INPUT else AVOIDANCE_LEFT, link, requested))
     row = found.rows[n]
-    packet = take(t, row, link, which)
+    packet = access.take(t, row, link, which)
     if requested != HERE:
-        enter(t, row, requested - 1, packet, link)
+        access.enter(t, row, requested - 1, packet, link)
     return n + 1
 
 
@@ -118,33 +97,33 @@ def over_link(t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int, link:
     if requested == 0:
         return n
     own = requested - 1 == link
-    if own and (t.dead[s[t.down_at], link] or room(t, s, link) < 1):
+    if own and (t.dead[s[t.down_at], link] or access.room(t, s, link) < 1):
         return n
-    if not own and requested != HERE and not may_enter(t, s, requested - 1, NONE):
+    if not own and requested != HERE and not access.may_enter(t, s, requested - 1, NONE):
         return n
     reset(s, found, n, (True, OVER_LINK, link, requested))
     row = found.rows[n]
-    packet = take(t, row, link, OUTPUT)
+    packet = access.take(t, row, link, access.OUTPUT)
     if own:
-        put(t, row, link, packet, INPUT)
+        access.put(t, row, link, packet, access.INPUT)
     elif requested != HERE:
-        enter(t, row, requested - 1, packet, NONE)
+        access.enter(t, row, requested - 1, packet, NONE)
     return n + 1
 
 
 def closings(t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int, link: int) -> int:
     """An input finds itself on a cycle: move(a, d), and the signal sets off against the traffic."""
-    out = required(t, s, link)
-    if out == NONE or not is_full(t, s, link) or s[t.avoidance_at + link] != 0:
+    out = access.required(t, s, link)
+    if out == NONE or not access.is_full(t, s, link) or s[t.avoidance_at + link] != 0:
         return n
-    blocked = is_blocked(t, s, link)
+    blocked = access.is_blocked(t, s, link)
     pair = link * t.links + out
     for k in range(t.paired_first[pair], t.paired_first[pair + 1]):
         number = int(t.paired[k])
         real = blocked and is_closed(t, s, number)
         if real or t.late_identification:
             reset(s, found, n, (real, IDENTIFIED, link, number))
-            if not move(t, found.rows[n], number, 0):
+            if not access.move(t, found.rows[n], number, 0):
                 found.overflow[0] = True
             n += 1
     return n
@@ -155,7 +134,7 @@ def is_closed(t: ModelTables, s: IntArray, number: int) -> bool:
     first = t.cycle_first[number]
     for k in range(first + 1, t.cycle_first[number + 1]):
         other = int(t.cycle[k])
-        if required(t, s, other) != int(t.cycle[k - 1]) or not is_blocked(t, s, other):
+        if access.required(t, s, other) != int(t.cycle[k - 1]) or not access.is_blocked(t, s, other):
             return False
         if not t.repeat_when_full and s[t.avoidance_at + other] != 0:
             return False
@@ -176,10 +155,10 @@ def signal(t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int, k: int) 
     _, place, length, out, link = signal_place(t, s, k)
     reset(s, found, n, (False, SIGNALLED, link, 0))
     left = found.rows[n]  # the row of the last outcome, made again below
-    drop_signal(t, left, k)
-    asks = required(t, left, link) == out or (not t.check_output and left[t.input_asks_at + link] != 0)
-    full = asks and is_full(t, left, link)
-    wants = full and room_behind(t, left, out) <= 1
+    access.drop_signal(t, left, k)
+    asks = access.required(t, left, link) == out or (not t.check_output and left[t.input_asks_at + link] != 0)
+    full = asks and access.is_full(t, left, link)
+    wants = full and access.room_behind(t, left, out) <= 1
     goes_on = place < length and t.recovery_run and left[t.avoidance_at + link] == 0
     n = outcome(t, s, found, n, (k, wants, wants and goes_on, True))
     if t.late_signal and full:  # credits under way, a head or tail that is still arriving
@@ -198,13 +177,13 @@ def outcome(t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int, what: t
     number, place, _, out, link = signal_place(t, s, k)
     reset(s, found, n, (sure, SIGNALLED, link, 0))
     row = found.rows[n]
-    drop_signal(t, row, k)
+    access.drop_signal(t, row, k)
     retained = int(row[t.reserved_at + out])
     avoided = int(row[t.avoidance_asks_at + link]) == out + 1
     if t.reserve and (wanting or avoided) and retained in (0, link + 1):
         row[t.reserved_at + out] = link + 1
     found.what[n, 2] = 2 if moving else int(wanting or avoided)
-    if moving and not move(t, row, number, place):
+    if moving and not access.move(t, row, number, place):
         found.overflow[0] = True
     return n + 1
 
@@ -222,10 +201,10 @@ def cable_change(t: ModelTables, s: IntArray, found: SuccessorBuffer, n: int, ca
     for k in range(t.cable_first[cable], t.cable_first[cable + 1]):
         row[t.reserved_at + int(t.cable[k])] = 0
     if not down & bit:
-        leave(t, row, cable)
+        access.leave(t, row, cable)
     elif t.recall and t.o:
         for k in range(t.cable_first[cable], t.cable_first[cable + 1]):
-            ask(t, row, int(t.cable[k]), OUTPUT)
+            access.ask(t, row, int(t.cable[k]), access.OUTPUT)
     if t.ask_anew:
         reroute_all_heads(t, row)
     return n + 1
@@ -235,7 +214,7 @@ def reroute_all_heads(t: ModelTables, s: IntArray) -> None:
     """Heads of inputs ask for what is routed now, and slots kept for heads that ask for another output are kept no
     more."""
     for link in range(t.links):
-        ask(t, s, link, INPUT)
+        access.ask(t, s, link, access.INPUT)
     for out in range(t.links):
         holder = int(s[t.reserved_at + out]) - 1
         if (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from testbed.cli import main
-from testbed.routing.demands import checker, routed_demands
+from testbed.routing.demands import checker, matrix
 
 
 def asked(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Any, str]:
@@ -34,7 +34,7 @@ def test_a_routing_that_the_checker_refuses_ends_with_exit_code_1(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong = checker.DemandCheck(utilisation=1, bound=0, unmet_bps=1, violations=("demand is lost",))
-    monkeypatch.setattr(routed_demands, "check_demands", lambda *_, **__: wrong)
+    monkeypatch.setattr(matrix, "check_demands", lambda *_, **__: wrong)
     code, text, _ = asked(capsys, "swiss-t1", "--routing", "single")
     assert code == 1
     assert "WRONG single: demand is lost" in text and "NOT proved" in text

@@ -168,7 +168,7 @@ def changes_under_traffic() -> dict[str, Any]:
     import threading
 
     from testbed.emulation.network.open_vswitch.switches import flush_flow_cache
-    from testbed.openflow.versioned_rules import versioned_rules
+    from testbed.openflow.rules import versioned_rules
 
     wiring = three_ways()
     half = Fraction(1, 2)

@@ -12,9 +12,10 @@ import pytest
 
 from testbed.errors import InputError
 from testbed.routing import capillary_route
-from testbed.routing.capillary import recursion as capillary_recursion
+from testbed.routing.capillary import route as capillary_recursion
 from testbed.routing.capillary.pieces import Piece, Split
-from testbed.routing.capillary.recursion import LinkArrays, settle
+from testbed.routing.capillary.route import settle
+from testbed.routing.flows.end_points import LinkArrays
 from topologies.network import Link, Network, Node
 
 

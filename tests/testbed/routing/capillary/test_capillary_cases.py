@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from testbed.routing import capillary_route
-from testbed.routing.capillary import recursion as capillary_recursion
+from testbed.routing.capillary import route as capillary_recursion
 from tests.helpers.paths import SHARED
 from topologies.errors import NoPathError
 from topologies.network import Link, Network, Node

@@ -16,10 +16,11 @@ from scipy.optimize import linprog
 from testbed.model.routes import SplitRoute
 from testbed.routing import capillary_route, route_by_name
 from testbed.routing.capillary import kernel
-from testbed.routing.capillary import recursion as capillary_recursion
+from testbed.routing.capillary import route as capillary_recursion
 from testbed.routing.capillary.certificate import check_certificate
 from testbed.routing.capillary.pieces import Piece, Split
-from testbed.routing.capillary.recursion import LinkArrays, final_loads
+from testbed.routing.capillary.route import final_loads
+from testbed.routing.flows.end_points import LinkArrays
 from testbed.routing.flows.min_cost import fewest_links_flow
 from tests.helpers.drawn import drawn
 from topologies.errors import NoPathError

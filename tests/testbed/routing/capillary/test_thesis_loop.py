@@ -11,8 +11,7 @@ from testbed.errors import InputError
 from testbed.routing import capillary_route, route_by_name
 from testbed.routing.capillary import thesis_loop
 from testbed.routing.capillary.thesis_loop import hunt_layers
-from testbed.routing.flows.end_points import flow_problem
-from testbed.routing.flows.exact_flow import exact_route
+from testbed.routing.flows.end_points import exact_route, flow_problem
 from testbed.routing.flows.linear_programs import UnsolvedError, solve_lp
 from topologies import load_network
 from topologies.errors import NoPathError

@@ -8,8 +8,7 @@ import pytest
 from testbed.errors import InputError
 from testbed.routing.demands.matrix import DemandMatrix, uniform_matrix
 from testbed.routing.demands.methods import route_demands
-from testbed.routing.demands.path_sets import PathSet, shortest_path_set
-from testbed.routing.demands.routing_trees import tree_path_set
+from testbed.routing.demands.path_sets import PathSet, shortest_path_set, tree_path_set
 from tests.testbed.routing.demands.random_demands import random_matrix
 from topologies import load_network
 from topologies.network import Link, Network, Node

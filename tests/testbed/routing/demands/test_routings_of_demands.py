@@ -14,10 +14,16 @@ from testbed.errors import InputError
 from testbed.routing.capillary.kernel import FloatRouter
 from testbed.routing.demands import optimum
 from testbed.routing.demands.checker import DemandCheck, check_demands
-from testbed.routing.demands.matrix import DemandMatrix, given_matrix, gravity_matrix, uniform_matrix
+from testbed.routing.demands.matrix import (
+    DemandMatrix,
+    RoutedDemands,
+    fair_rates,
+    given_matrix,
+    gravity_matrix,
+    uniform_matrix,
+)
 from testbed.routing.demands.methods import demand_routing, route_demands
 from testbed.routing.demands.per_pair import mirror_links
-from testbed.routing.demands.routed_demands import RoutedDemands, fair_rates
 from tests.helpers.drawn import drawn
 from tests.testbed.routing.demands.random_demands import random_matrix
 from topologies import load_network

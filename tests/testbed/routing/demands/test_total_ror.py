@@ -9,11 +9,10 @@ import pytest
 
 from fec.redundancy.ror import ror
 from testbed.routing import route_by_name
-from testbed.routing.demands.least_ror import least_ror_demands, segments
 from testbed.routing.demands.matrix import DemandMatrix, gravity_matrix, uniform_matrix
 from testbed.routing.demands.methods import route_demands
 from testbed.routing.demands.per_pair import capillary_demands
-from testbed.routing.demands.redundancy import total_ror, unavoidable_links
+from testbed.routing.demands.redundancy import least_ror_demands, segments, total_ror, unavoidable_links
 from testbed.routing.redundancy.coding import Coding
 from testbed.routing.redundancy.least_fec import overhead
 from testbed.routing.redundancy.route_ror import route_breakdown

@@ -10,11 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from testbed.routing.demands.fair_rates.certificate import check_fair_rates
-from testbed.routing.demands.fair_rates.water_filling import FairRates, water_filling
-from testbed.routing.demands.matrix import given_matrix
-from testbed.routing.demands.optimum import optimal_demands
-from testbed.routing.demands.routed_demands import checked
+from testbed.routing.demands.checker import check_fair_rates
+from testbed.routing.demands.matrix import checked, given_matrix
+from testbed.routing.demands.optimum import FairRates, optimal_demands, water_filling
 from tests.helpers.drawn import drawn
 from tests.testbed.routing.demands.random_demands import random_matrix
 from topologies.network import Link, Network, Node

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -35,7 +34,7 @@ class Tried(Exception):
     """The step was tried."""
 
 
-def notice() -> object:
+def notice(*_: object) -> object:
     raise Tried
 
 
@@ -46,7 +45,8 @@ def test_links_times_frames_beyond_memory_are_left_out(monkeypatch, most: int, t
     monkeypatch.setattr(portfolio, "MAX_STORED", most)
     budget = portfolio._Budget(1.0, None)
     fitted = portfolio._fitted(traffic, np.arange(3), 3)
-    monkeypatch.setattr(portfolio, "compiled", notice)
+    for entry in ("SEARCH_TWINS", "ENTER", "EJECT"):
+        monkeypatch.setattr(portfolio, entry, notice)
     monkeypatch.setattr(portfolio, "_fitted", lambda *_: fitted)
     for step in (
         lambda: list(portfolio._by_twins(traffic, 1, budget)),
@@ -58,8 +58,8 @@ def test_links_times_frames_beyond_memory_are_left_out(monkeypatch, most: int, t
 
 
 def test_one_frame_more_is_enough_where_no_schedule_is_liquid(monkeypatch) -> None:
-    plain = SimpleNamespace(first_fit=first_fit, enter_positions=enter_positions, eject=eject)
-    monkeypatch.setattr(portfolio, "compiled", lambda: plain)
+    for entry, step in (("FIRST_FIT", first_fit), ("ENTER", enter_positions), ("EJECT", eject)):
+        monkeypatch.setattr(portfolio, entry, step)
     paths = [["t1", "ab", "bc", "r1"], ["t2", "bc", "ca", "r2"], ["t3", "ca", "ab", "r3"]]
     traffic = Traffic.from_transfers(paths)
     (longer,) = portfolio._lengthened(traffic, 1, portfolio._Budget(1.0, None))

@@ -20,8 +20,7 @@ from testbed.scheduling.fast.symmetry import MAX_WASTE, subgroups
 from testbed.scheduling.fast.twin_links import search_twins, twin_pools
 from testbed.scheduling.fast.unit_ejection import eject, place, place_greedily, remove, unit_table
 from testbed.scheduling.methods import SCHEDULING_METHODS, schedule_by_name
-from testbed.scheduling.traffic.fat_tree_traffic import clos_traffic
-from testbed.scheduling.traffic.patterns import all_to_all, processors, traffic_of
+from testbed.scheduling.traffic.patterns import all_to_all, clos_traffic, processors, traffic_of
 from tests.helpers.swiss_t1_sweep import sweep
 from topologies.catalog import load_network
 from topologies.network import label_of

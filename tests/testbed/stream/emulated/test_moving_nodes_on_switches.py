@@ -15,7 +15,7 @@ pytestmark = pytest.mark.emulation
 def streamed(handover: str, rate: float) -> dict[str, Any]:
     """One short valid run of a small mobile network on switches; what the verdict says, in JSON-ready values."""
     from testbed.errors import InvalidRunError
-    from testbed.faults.schedules import PoissonFaults
+    from testbed.faults.fault import PoissonFaults
     from testbed.stream.emulated.fabric import EmulatedStreamFabric
     from testbed.stream.judgement.streams import judge_stream
     from testbed.stream.workload import mobility_plan

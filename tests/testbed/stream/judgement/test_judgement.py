@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from fec import fec_block_size
-from testbed.faults.fault import Fault
-from testbed.faults.fault_times import FaultTimes
+from testbed.faults.fault import Fault, FaultTimes
 from testbed.model.label_split import LabelPath, LabelSplit
 from testbed.stream.judgement.analysis import analyse, timeline, whole_route_rors
 from testbed.stream.judgement.streams import judge_stream, judge_together

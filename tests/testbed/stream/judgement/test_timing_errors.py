@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from testbed.faults.fault import Fault
-from testbed.faults.fault_times import FaultTimes
+from testbed.faults.fault import Fault, FaultTimes
 from testbed.model.machine.load import TimingError, as_figures, first_exceeded
 from testbed.stream.judgement.analysis import analyse
 from testbed.stream.judgement.packet_logs import LossReportRecorder, block_outcomes

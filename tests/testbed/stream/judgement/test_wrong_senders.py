@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from testbed.faults.schedules import PoissonFaults
+from testbed.faults.fault import PoissonFaults
 from testbed.stream.endpoints import build_sender
 from testbed.stream.judgement.analysis import analyse
 from testbed.stream.judgement.verdict import judge

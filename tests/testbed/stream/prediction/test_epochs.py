@@ -9,9 +9,7 @@ import pytest
 
 from fec.redundancy.block_size import fec_block_size, stratified_block_size
 from testbed.errors import InputError
-from testbed.faults.fault import Fault
-from testbed.faults.fault_times import ChangeTimes, FaultTimes
-from testbed.faults.schedules import PoissonFaults
+from testbed.faults.fault import ChangeTimes, Fault, FaultTimes, PoissonFaults
 from testbed.model.label_split import LABELS, LabelPath, LabelSplit
 from testbed.stream.judgement.analysis import analyse
 from testbed.stream.judgement.verdict import judge

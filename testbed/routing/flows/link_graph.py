@@ -1,17 +1,14 @@
-"""A network as arrays and as a graph of least weights, in which hosts are ends unless they forward: what all routings
-of demands search in."""
+"""A network as arrays and as a graph of least weights, in which hosts are ends unless they forward: what routings in
+floats search in."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import dijkstra
 
-from testbed.arrays import FloatArray
-from topologies.errors import NoPathError
-from topologies.network import Network
+from testbed.arrays import BoolArray, FloatArray
+from topologies import Network, NoPathError
 
 Ints = NDArray[np.int64]
 
@@ -47,11 +44,16 @@ class LinkGraph:
         self.capacity: FloatArray = np.array([link.capacity_bps for link in network.links], dtype=np.float64)
         self.silent = np.array([not node.forwards for node in network.nodes], dtype=bool)
 
-    def usable_from(self, source: int) -> NDArray[np.bool_]:
+    def usable_from(self, source: int) -> BoolArray:
         """Links that a flow from ``source`` may take, shape (links,): none out of another host that does not
         forward, none back into the source."""
         forwards = ~self.silent[self.tail] | (self.tail == source)
         return np.asarray(forwards & (self.head != source))
+
+    def usable(self, source: int, sink: int) -> BoolArray:
+        """Links that a flow from ``source`` to ``sink`` may take, shape (links,)."""
+        ends_there = ~self.silent[self.head] | (self.head == sink)
+        return np.asarray(self.usable_from(source) & ends_there & (self.tail != sink))
 
     def shortest_paths(self, weights: FloatArray) -> ShortestPaths:
         """From every node to every other; ``weights`` above 0, one a link. Of parallel links the lightest counts.
@@ -59,6 +61,9 @@ class LinkGraph:
         A way out of a host that does not forward costs so much that no path leads through one: only its own, which is
         then taken off again.
         """
+        from scipy.sparse import csr_array  # what needs the arrays alone does not wait for scipy
+        from scipy.sparse.csgraph import dijkstra
+
         barrier = 1e3 * float(weights.sum()) + 1.0
         cost = weights + barrier * self.silent[self.tail]
         order = np.argsort(cost, kind="stable")[::-1]  # of parallel links the lightest is written last
