@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from testbed.errors import InputError
 from testbed.model.code_description import describe_code
 from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid
-from testbed.report.drawing.charts import panels
+from testbed.report.drawing.charts import draw_bars
 from testbed.routing.demands.checker import Demand
 from testbed.routing.demands.matrix import DemandMatrix
 from testbed.routing.demands.routed_demands import RoutedDemands, checked
@@ -291,18 +291,13 @@ def _notes(rows: Rows) -> list[str]:
 
 
 def figures(rows: Rows) -> Figures:
-    """MLU over the optimum's against processor seconds: a dot a matrix."""
-    figure, (left, right) = panels(9, 4.6, columns=2, sharey=True)
-    for place, method in enumerate(METHODS):
-        own = [row["methods"][method] for row in rows]
-        for axes, key in ((left, "over_optimum"), (right, "seconds")):
-            values = [max(one[key], 1e-4) for one in own]
-            axes.plot(values, [place] * len(values), "o", markersize=4, color="#0072b2", alpha=0.6)
-            axes.plot([statistics.median(values)], [place], "|", markersize=18, color="#d55e00")
-    left.set(yticks=range(len(METHODS)), yticklabels=METHODS, xlabel="MLU over the optimum's")
-    left.set_title(f"{len(rows)} demand matrices")
-    right.set(xscale="log", xlabel="processor time (s)", title="a bar is the median")
-    return {"routings": figure}
+    """MLU over the optimum's, and processor seconds."""
+    drawn = {}
+    for name, key, y in (("routings", "over_optimum", "MLU over the optimum's"), ("seconds", "seconds", "processor s")):
+        samples = {("mean of the matrices", method): _ratios(rows, method, key) for method in METHODS}
+        drawn[name] = draw_bars(f"{len(rows)} demand matrices", samples, y=y)
+    drawn["seconds"].axes[0].set_yscale("log")
+    return drawn
 
 
 def _ratios(rows: Rows, method: str, key: str = "over_optimum") -> list[float]:
