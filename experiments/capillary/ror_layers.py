@@ -21,7 +21,7 @@ from testbed.campaigns.rows import drawn_pair
 from testbed.model.code_description import SHORT_AND_LARGE
 from testbed.model.routes import SplitRoute
 from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, half_width, sum_of, where
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.verdict import Check, Claim, Measured, Verdict
 from testbed.report.drawing.charts import INK, Figure, panels
 from testbed.routing import capillary_route
 from testbed.routing.redundancy.route_ror import ror_by_tolerance
@@ -39,9 +39,6 @@ EQUATIONS = {"short": "blocks of M = 20 (eq. 23)", "large": "large blocks (eq. 2
 MIN_FALL = 0.25
 MOST_CASES = 0.75
 """Share of the frames that counts as "most cases" (page 79)."""
-
-
-Decide = Callable[[Claim, float], Check]
 
 
 def points(quick: bool, seed: int) -> Points:
@@ -129,46 +126,30 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _checks(name: str, rows: Rows) -> list[Check]:
-    def check(
-        words: str, figure: Callable[[Rows], float], decide: Decide, stated: str, rival: tuple[float, str]
-    ) -> Check:
-        """Of a figure of all frames together; its uncertainty is that of the sets' own figures."""
-        width = half_width([figure([row]) for row in rows])
-        return decide(Claim(f"{name}{words}"), figure(rows)).cites(stated).against(*rival).plus_minus(width)
+    def of_sets(figure: Callable[[Rows], float]) -> Measured:
+        """A figure of all frames together; its uncertainty is that of the sets' own figures."""
+        return figure(rows), half_width([figure([row]) for row in rows])
 
-    falls = [
-        check(
-            f", {title}: fall of the mean ROR from layer 1 to full",
-            partial(fall, equation=equation),
-            lambda claim, value: claim.at_least(MIN_FALL, value),
-            "decreases substantially (page 80)",
-            (0.0, "no fall"),
-        )
-        for equation, title in EQUATIONS.items()
-    ]
     return [
-        *falls,
-        check(
-            ": share of frames whose ROR (eq. 23) is less at layer 10 than at layer 1",
-            falling_share,
-            lambda claim, value: claim.at_least(MOST_CASES, value),
-            "in most cases (page 79)",
-            (0.5, "as often as not"),
+        *(
+            Claim(f"{name}, {title}: fall of the mean ROR from layer 1 to full")
+            .at_least(MIN_FALL, of_sets(partial(fall, equation=equation)))
+            .cites("decreases substantially (page 80)")
+            .against(0.0, "no fall")
+            for equation, title in EQUATIONS.items()
         ),
-        check(
-            ": ROR of short blocks over that of large ones at layer 10",
-            lambda part: _at_layer(part, "short", 9) / _at_layer(part, "large", 9),
-            lambda claim, value: claim.equal(2.0, value, 0.6),
-            "twice as low (page 78)",
-            (1.0, "large blocks save nothing"),
-        ),
-        check(
-            ": ROR of the full route over layer 1's (eq. 23), at 7.8 % over the same at 3.6 %",
-            _gain_of_tolerance,
-            lambda claim, value: claim.at_most(0.95, value),
-            "tolerance emphasises the gain (page 79)",
-            (1.0, "the same gain at every tolerance"),
-        ),
+        Claim(f"{name}: share of frames whose ROR (eq. 23) is less at layer 10 than at layer 1")
+        .at_least(MOST_CASES, of_sets(falling_share))
+        .cites("in most cases (page 79)")
+        .against(0.5, "as often as not"),
+        Claim(f"{name}: ROR of short blocks over that of large ones at layer 10")
+        .equal(2.0, of_sets(lambda part: _at_layer(part, "short", 9) / _at_layer(part, "large", 9)), 0.6)
+        .cites("twice as low (page 78)")
+        .against(1.0, "large blocks save nothing"),
+        Claim(f"{name}: ROR of the full route over layer 1's (eq. 23), at 7.8 % over the same at 3.6 %")
+        .at_most(0.95, of_sets(_gain_of_tolerance))
+        .cites("tolerance emphasises the gain (page 79)")
+        .against(1.0, "the same gain at every tolerance"),
     ]
 
 

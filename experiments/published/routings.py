@@ -297,6 +297,7 @@ def figures(rows: Rows) -> Figures:
         samples = {("mean of the matrices", method): _ratios(rows, method, key) for method in METHODS}
         drawn[name] = draw_bars(f"{len(rows)} demand matrices", samples, y=y)
     drawn["seconds"].axes[0].set_yscale("log")
+    drawn["seconds"].axes[0].autoscale(axis="y")
     return drawn
 
 
