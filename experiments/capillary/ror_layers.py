@@ -199,10 +199,8 @@ def _figure(rows: Rows, equations: Sequence[str]) -> Figure:
     for axes, (title, part) in zip(all_axes, [*panes, ("all sets", list(rows))], strict=False):
         for equation, line in zip(equations, ("-", "--"), strict=False):
             means = mean_ror(part, equation)
-            for t, tolerance in enumerate(TOLERANCES):
-                axes.plot(
-                    places, [layer[t] for layer in means], line, color=colours(shade(tolerance * 100)), linewidth=1.1
-                )
+            axes.set_prop_cycle(color=[colours(shade(tolerance * 100)) for tolerance in TOLERANCES])
+            axes.plot(places, means, line, linewidth=1.1)
             overall = [statistics.fmean(layer) for layer in means]
             axes.plot(places, overall, line, color=INK, linewidth=2.2, label=f"mean, {EQUATIONS[equation]}")
         axes.set_title(title, fontsize=9)
