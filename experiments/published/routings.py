@@ -271,21 +271,17 @@ def _quality(rows: Rows) -> list[Check]:
 
 def _notes(rows: Rows) -> list[str]:
     """The table: medians over the matrices; seconds over those of capillary routing."""
-    found = []
+    found, capillary = [], _ratios(rows, "capillary", "seconds")
+    keys = ("over_optimum", "least_rate", "throughput", "seconds")
     for method in METHODS:
-        own = [row["methods"][method] for row in rows]
-        against = statistics.median(
-            one["seconds"] / max(row["methods"]["capillary"]["seconds"], 1e-9)
-            for one, row in zip(own, rows, strict=True)
-        )
-        ror = [one["ror"] for one in own if not one["exposed"]]
+        over, least, carried, seconds = (statistics.median(_ratios(rows, method, key)) for key in keys)
+        times = zip(_ratios(rows, method, "seconds"), capillary, strict=True)
+        against = statistics.median(own / max(other, 1e-9) for own, other in times)
         found.append(
-            f"{method}: MLU over optimum {statistics.median(one['over_optimum'] for one in own):.2f}, "
-            f"worst {max(one['over_optimum'] for one in own):.2f}; "
-            f"least rate {statistics.median(one['least_rate'] for one in own):.2f}, "
-            f"sum of rates {statistics.median(one['throughput'] for one in own):.2f}; "
-            f"no pair exposed in {len(ror)} of {len(own)}; "
-            f"{statistics.median(one['seconds'] for one in own):.3f} s, {against:.2f} times capillary's"
+            f"{method}: MLU over optimum {over:.2f}, worst {max(_ratios(rows, method)):.2f}; "
+            f"least rate {least:.2f}, sum of rates {carried:.2f}; "
+            f"no pair exposed in {sum(not count for count in _ratios(rows, method, 'exposed'))} of {len(rows)}; "
+            f"{seconds:.3f} s, {against:.2f} times capillary's"
         )
     return found
 
