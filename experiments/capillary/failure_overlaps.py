@@ -6,6 +6,8 @@ import random
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+import numpy as np
+
 from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict
 from testbed.report.drawing.charts import Figure, Mark, draw_lines
 from testbed.routing.redundancy.failures import (
@@ -54,20 +56,14 @@ def measure(point: Row) -> Results:
 def _share_of_one(begins: Sequence[float], failure_s: float) -> tuple[float, float]:
     """Of the time with any link down, the share with exactly one, and its standard deviation: a ratio of sums over the
     spells without a moment at which all links are up, which are independent of each other."""
-    changes = sorted([(at, 1) for at in begins] + [(at + failure_s, -1) for at in begins])
-    spells: list[tuple[float, float]] = []
-    down, before, alone, busy = 0, 0.0, 0.0, 0.0
-    for at, change in changes:
-        if down:
-            busy += at - before
-            alone += (at - before) * (down == 1)
-        down, before = down + change, at
-        if down == 0:
-            spells.append((alone, busy))
-            alone = busy = 0.0
-    total = sum(busy for _, busy in spells)
-    share = sum(alone for alone, _ in spells) / total
-    return share, math.sqrt(sum((alone - share * busy) ** 2 for alone, busy in spells)) / total
+    at_s = np.concatenate([begins, np.add(begins, failure_s)])
+    change = np.repeat([1, -1], len(begins))
+    order = np.lexsort((change, at_s))
+    down, lasts_s = np.cumsum(change[order])[:-1], np.diff(at_s[order])
+    spell = np.cumsum(down == 0)
+    alone, busy = (np.bincount(spell, lasts_s * chosen) for chosen in (down == 1, down > 0))
+    share = alone.sum() / busy.sum()
+    return float(share), float(np.linalg.norm(alone - share * busy) / busy.sum())
 
 
 def judge(rows: Rows) -> Verdict:
