@@ -16,6 +16,8 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+import numpy as np
+
 from experiments.capillary.mobile_pairs import TOLERANCES, joined
 from testbed.campaigns.rows import drawn_pair
 from testbed.model.code_description import SHORT_AND_LARGE
@@ -29,8 +31,6 @@ from topologies import Network, load_network
 from topologies.errors import NoPathError
 
 LAYERS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
-ROUTES = len(LAYERS) + 1
-"""Those of the layers, and the full one."""
 FULL = "full"
 SETS = {115: (300, 7), 120: (150, 4)}
 """Nodes -> frames, and sets that they are divided into (page 77)."""
@@ -72,8 +72,8 @@ def measure(point: Row) -> Results:
             )
     found: Results = {"without_path": without_path}
     for equation, frames in each.items():
-        found[equation] = _mean_tables(frames)
-        found[f"{equation}_frames"] = [[round(statistics.fmean(layer), 4) for layer in frame] for frame in frames]
+        found[equation] = np.mean(frames, axis=0).round(6).tolist()
+        found[f"{equation}_frames"] = np.mean(frames, axis=2).round(4).tolist()
     return found
 
 
@@ -94,23 +94,11 @@ def _frames(point: Row) -> Iterator[tuple[Network, tuple[str, str]]]:
         yield network, pair
 
 
-def _mean_tables(frames: Sequence[Sequence[Sequence[float]]]) -> list[list[float]]:
-    return [
-        [round(statistics.fmean(frame[layer][t] for frame in frames), 6) for t in range(len(TOLERANCES))]
-        for layer in range(ROUTES)
-    ]
-
-
 def mean_ror(rows: Rows, equation: str) -> list[list[float]]:
     """Mean over the sets' frames: one list a layer, one value a tolerance."""
     counts = [row["frames"] - row["without_path"] for row in rows]
-    return [
-        [
-            sum(row[equation][layer][t] * n for row, n in zip(rows, counts, strict=True)) / sum(counts)
-            for t in range(len(TOLERANCES))
-        ]
-        for layer in range(ROUTES)
-    ]
+    means: list[list[float]] = np.average([row[equation] for row in rows], axis=0, weights=counts).tolist()
+    return means
 
 
 def judge(rows: Rows) -> Verdict:
@@ -194,7 +182,7 @@ def _figure(rows: Rows, equations: Sequence[str]) -> Figure:
     figure, all_axes = panels(3.1 * columns + 1, 7, rows=2, columns=columns, sharex=True, sharey=True)
     shade = Normalize(TOLERANCES[0] * 100, TOLERANCES[-1] * 100)
     colours = colormaps["viridis"]
-    places = list(range(ROUTES))
+    places = list(range(len(LAYERS) + 1))
     panes = [(f"set {row['set']}: frames {row['first']} to {row['first'] + row['frames'] - 1}", [row]) for row in rows]
     for axes, (title, part) in zip(all_axes, [*panes, ("all sets", list(rows))], strict=False):
         for equation, line in zip(equations, ("-", "--"), strict=False):
