@@ -19,15 +19,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from experiments.sfio.ior_patterns import LISTENERS, listener_processes
-
-RANKS = 4
+RANKS, LISTENERS = 4, 3
 BLOCKS_BYTES = (75, 200, 1005)
 HINTS = {
     "collective": {"romio_cb_write": "enable", "romio_cb_read": "enable"},
@@ -123,10 +122,26 @@ def romio_rank(args: argparse.Namespace) -> None:
                 file.Close()
 
 
+@contextmanager
+def listener_processes(root: Path) -> Iterator[str]:
+    """Listener processes: their addresses as SFIO_LISTENERS has them."""
+    with ExitStack() as stack:
+        addresses = []
+        for number in range(1, LISTENERS + 1):
+            (root / f"p{number}").mkdir()
+            listener = [sys.executable, "-m", "sfio_emu.adapters.listener"]
+            words = [*listener, "--root", str(root), "--listen", f"p{number}@127.0.0.1:0"]
+            process = stack.enter_context(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
+            stack.callback(process.kill)
+            assert process.stdout is not None
+            addresses.append(process.stdout.readline().split()[-1].replace("@", "="))
+        yield ",".join(addresses)
+
+
 def run_sfio(root: Path, args: argparse.Namespace) -> list[dict[str, Any]]:
     from sfio_emu.adapters.peers.group_server import GroupServer
 
-    with listener_processes(root) as (addresses, _), GroupServer(f"unix:{root}/group", RANKS) as server:
+    with listener_processes(root) as addresses, GroupServer(f"unix:{root}/group", RANKS) as server:
         common = {
             "SFIO_SIZE": str(RANKS),
             "SFIO_GROUP": server.address,

@@ -12,9 +12,9 @@ import statistics
 
 from experiments.capillary.mobile_pairs import joined, outermost_pair
 from testbed.campaigns.rows import drawn_pair
-from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, half_width, sum_of, where
+from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, spread, sum_of, where
 from testbed.model.verdict import Check, Claim, Verdict
-from testbed.report.drawing.charts import ORANGE, panels
+from testbed.report.drawing.charts import Figure, draw_lines
 from testbed.routing import capillary_route
 from testbed.routing.capillary.thesis_loop import hunt_layers
 from topologies import Network, load_network
@@ -80,10 +80,9 @@ def _loop_checks(kind: str, own: Rows) -> list[Check]:
         .equal(layers, same)
         .against(_unhunted(own), "layers of which the full links of the first solution are the bottlenecks: no hunt"),
         Claim(f"{kind}: bottlenecks of a layer, mean of the ten layers")
-        .equal(statistics.fmean(BOTTLENECKS), statistics.fmean(each), (BOTTLENECKS[1] - BOTTLENECKS[0]) / 2)
+        .equal(statistics.fmean(BOTTLENECKS), spread(each), (BOTTLENECKS[1] - BOTTLENECKS[0]) / 2)
         .cites("5.9 to 9.9 (page 72)")
-        .against(unhunted, "suspects without the hunt")
-        .plus_minus(half_width(each)),
+        .against(unhunted, "suspects without the hunt"),
         Claim(f"{kind}: layers of which the mean number of bottlenecks lies in 5.9 to 9.9 within its 95 % interval")
         .equal(LAYERS, inside)
         .cites("all ten (page 72)")
@@ -109,7 +108,7 @@ def _unhunted(rows: Rows) -> int:
 def _mean_bottlenecks(rows: Rows) -> list[tuple[float, float]]:
     """(mean, half width of its interval), a layer each."""
     ends = [[row["suspects"][k][-1] for row in rows if len(row["suspects"]) > k] for k in range(LAYERS)]
-    return [(statistics.fmean(values), half_width(values)) for values in ends if values]
+    return [spread(values) for values in ends if values]
 
 
 def _longest_hunts(rows: Rows) -> list[int]:
@@ -120,27 +119,23 @@ def _longest_hunts(rows: Rows) -> list[int]:
 
 
 def figures(rows: Rows) -> Figures:
-    """Mean number of suspected links against the iteration, a curve a layer, a panel a reading."""
-    from matplotlib import colormaps
+    """Mean number of suspected links against the iteration, a curve a layer, a figure a reading."""
+    return {
+        f"figure-58-{kind.replace(' ', '-')}": _figure(where(rows, kind=kind), title) for kind, title in KINDS.items()
+    }
 
-    figure, all_axes = panels(15, 5.2, columns=3, sharey=True)
-    colours = colormaps["viridis"]
-    for axes, (kind, title) in zip(all_axes, KINDS.items(), strict=True):
-        own = where(rows, kind=kind)
-        for k in range(LAYERS):
-            hunts = [row["suspects"][k] for row in own if len(row["suspects"]) > k]
-            if not hunts:
-                continue
-            longest = max(map(len, hunts))
-            means = [statistics.fmean(hunt[min(step, len(hunt) - 1)] for hunt in hunts) for step in range(longest)]
-            axes.plot(range(longest), means, marker=".", color=colours(k / LAYERS), label=f"layer {k + 1}")
-        axes.axhspan(*BOTTLENECKS, color=ORANGE, alpha=0.15, label="5.9 to 9.9: the document's end")
-        axes.xaxis.get_major_locator().set_params(integer=True)
-        axes.set(yscale="log", title=f"{title}: {len(own)} networks of {NODES} nodes")
-        axes.set_xlabel("iterations of the bottleneck hunting loop")
-    all_axes[0].set_ylabel("suspected links, mean over the networks")
-    all_axes[0].legend(ncol=2)
-    return {"figure-58": figure}
+
+def _figure(rows: Rows, title: str) -> Figure:
+    samples = {}
+    for k in range(LAYERS):
+        hunts = [row["suspects"][k] for row in rows if len(row["suspects"]) > k]
+        for step in range(max(map(len, hunts), default=0)):
+            samples[f"layer {k + 1}", step] = [float(hunt[min(step, len(hunt) - 1)]) for hunt in hunts]
+    x, claim = "iterations of the bottleneck hunting loop", (BOTTLENECKS[1], "the document's end: 5.9 to 9.9")
+    title = f"{title}: {len(rows)} networks of {NODES} nodes"
+    figure = draw_lines(title, samples, x=x, y="suspected links, mean over the networks", claim=claim)
+    figure.axes[0].set_yscale("log")
+    return figure
 
 
 def _row(network: Network, pair: tuple[str, str]) -> Results:

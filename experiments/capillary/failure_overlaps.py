@@ -3,11 +3,13 @@
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+import numpy as np
+
 from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict
-from testbed.report.drawing.charts import BLUE, GREEN, GREY, ORANGE, panels
+from testbed.report.drawing.charts import Figure, Mark, draw_lines
 from testbed.routing.redundancy.failures import (
     most_links,
     overlap_probability,
@@ -54,20 +56,14 @@ def measure(point: Row) -> Results:
 def _share_of_one(begins: Sequence[float], failure_s: float) -> tuple[float, float]:
     """Of the time with any link down, the share with exactly one, and its standard deviation: a ratio of sums over the
     spells without a moment at which all links are up, which are independent of each other."""
-    changes = sorted([(at, 1) for at in begins] + [(at + failure_s, -1) for at in begins])
-    spells: list[tuple[float, float]] = []
-    down, before, alone, busy = 0, 0.0, 0.0, 0.0
-    for at, change in changes:
-        if down:
-            busy += at - before
-            alone += (at - before) * (down == 1)
-        down, before = down + change, at
-        if down == 0:
-            spells.append((alone, busy))
-            alone = busy = 0.0
-    total = sum(busy for _, busy in spells)
-    share = sum(alone for alone, _ in spells) / total
-    return share, math.sqrt(sum((alone - share * busy) ** 2 for alone, busy in spells)) / total
+    at_s = np.concatenate([begins, np.add(begins, failure_s)])
+    change = np.repeat([1, -1], len(begins))
+    order = np.lexsort((change, at_s))
+    down, lasts_s = np.cumsum(change[order])[:-1], np.diff(at_s[order])
+    spell = np.cumsum(down == 0)
+    alone, busy = (np.bincount(spell, lasts_s * chosen) for chosen in (down == 1, down > 0))
+    share = alone.sum() / busy.sum()
+    return float(share), float(np.linalg.norm(alone - share * busy) / busy.sum())
 
 
 def judge(rows: Rows) -> Verdict:
@@ -101,25 +97,24 @@ def judge(rows: Rows) -> Verdict:
 
 
 def figures(rows: Rows) -> Figures:
-    """Overlap probability against the duration of a failure, and k1 next to it; dots are simulated."""
-    figure, (left, right) = panels(10, 4.6, columns=2)
-    fine = [0.25 * k for k in range(1, 241)]
-    times = [row["failure_s"] for row in rows]
-    left.plot(fine, [100 * overlap_probability(LINKS, s, BETWEEN_S) for s in fine], color=BLUE, label="equation 39")
-    left.plot(times, [100 * row["overlaps"] for row in rows], "o", color=ORANGE, label="simulated")
-    left.axhline(2.74, color=GREY, linestyle=":", linewidth=1)
-    left.annotate("2.74 %: reached at 2 s, printed for 1 s", (14, 2.74), (0, 4), textcoords="offset points", fontsize=8)
-    left.set_ylabel("probability that two consecutive failures overlap (%)")
-    right.plot(fine, [single_share(LINKS, s, BETWEEN_S) for s in fine], color=BLUE, label="k1, all overlaps")
-    two = [single_share_of_two(LINKS, s, BETWEEN_S) for s in fine]
-    right.plot(fine, two, "--", color=GREEN, label="k1, two at most")
-    right.plot(times, [row["one"] for row in rows], "o", color=ORANGE, label="simulated")
-    right.set_ylabel("k1: share of the time with a link down in which one is")
-    for axes in (left, right):
-        axes.set(xlabel="duration of one failure (s)", ylim=(0, None))
-        axes.legend()
-    figure.suptitle(f"Overlapping failures: {LINKS} links, each failing once an hour on average")
-    return {"figure-67": figure}
+    """Overlap probability against the duration of a failure, and k1: by the formulas, and simulated."""
+
+    def drawn(y: str, names: Mapping[str, str], claim: Mark | None = None) -> Figure:
+        samples = {
+            (words, row["failure_s"]): (row[field], 1.96 * row.get(f"{field}_deviation", 0.0))
+            for field, words in names.items()
+            for row in rows
+        }
+        title = f"{LINKS} links, each failing once an hour on average"
+        return draw_lines(title, samples, x="duration of one failure (s)", y=y, claim=claim)
+
+    simulated, printed = "simulated, 95 % of chance", (0.0274, "2.74 %: reached at 2 s, printed for 1 s")
+    k1 = {"predicted_one": "all overlaps", "one_of_two": "two at most", "one": simulated}
+    overlaps = {"predicted_overlaps": "equation 39", "overlaps": simulated}
+    return {
+        "figure-67": drawn("probability that two consecutive failures overlap", overlaps, printed),
+        "k1": drawn("k1: share of the time with a link down in which one is", k1),
+    }
 
 
 STUDY = Study.of_module(

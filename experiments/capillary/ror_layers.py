@@ -16,12 +16,14 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+import numpy as np
+
 from experiments.capillary.mobile_pairs import TOLERANCES, joined
 from testbed.campaigns.rows import drawn_pair
 from testbed.model.code_description import SHORT_AND_LARGE
 from testbed.model.routes import SplitRoute
 from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, half_width, sum_of, where
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.verdict import Check, Claim, Measured, Verdict
 from testbed.report.drawing.charts import INK, Figure, panels
 from testbed.routing import capillary_route
 from testbed.routing.redundancy.route_ror import ror_by_tolerance
@@ -29,8 +31,6 @@ from topologies import Network, load_network
 from topologies.errors import NoPathError
 
 LAYERS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
-ROUTES = len(LAYERS) + 1
-"""Those of the layers, and the full one."""
 FULL = "full"
 SETS = {115: (300, 7), 120: (150, 4)}
 """Nodes -> frames, and sets that they are divided into (page 77)."""
@@ -39,9 +39,6 @@ EQUATIONS = {"short": "blocks of M = 20 (eq. 23)", "large": "large blocks (eq. 2
 MIN_FALL = 0.25
 MOST_CASES = 0.75
 """Share of the frames that counts as "most cases" (page 79)."""
-
-
-Decide = Callable[[Claim, float], Check]
 
 
 def points(quick: bool, seed: int) -> Points:
@@ -75,8 +72,8 @@ def measure(point: Row) -> Results:
             )
     found: Results = {"without_path": without_path}
     for equation, frames in each.items():
-        found[equation] = _mean_tables(frames)
-        found[f"{equation}_frames"] = [[round(statistics.fmean(layer), 4) for layer in frame] for frame in frames]
+        found[equation] = np.mean(frames, axis=0).round(6).tolist()
+        found[f"{equation}_frames"] = np.mean(frames, axis=2).round(4).tolist()
     return found
 
 
@@ -97,23 +94,11 @@ def _frames(point: Row) -> Iterator[tuple[Network, tuple[str, str]]]:
         yield network, pair
 
 
-def _mean_tables(frames: Sequence[Sequence[Sequence[float]]]) -> list[list[float]]:
-    return [
-        [round(statistics.fmean(frame[layer][t] for frame in frames), 6) for t in range(len(TOLERANCES))]
-        for layer in range(ROUTES)
-    ]
-
-
 def mean_ror(rows: Rows, equation: str) -> list[list[float]]:
     """Mean over the sets' frames: one list a layer, one value a tolerance."""
     counts = [row["frames"] - row["without_path"] for row in rows]
-    return [
-        [
-            sum(row[equation][layer][t] * n for row, n in zip(rows, counts, strict=True)) / sum(counts)
-            for t in range(len(TOLERANCES))
-        ]
-        for layer in range(ROUTES)
-    ]
+    means: list[list[float]] = np.average([row[equation] for row in rows], axis=0, weights=counts).tolist()
+    return means
 
 
 def judge(rows: Rows) -> Verdict:
@@ -129,46 +114,30 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _checks(name: str, rows: Rows) -> list[Check]:
-    def check(
-        words: str, figure: Callable[[Rows], float], decide: Decide, stated: str, rival: tuple[float, str]
-    ) -> Check:
-        """Of a figure of all frames together; its uncertainty is that of the sets' own figures."""
-        width = half_width([figure([row]) for row in rows])
-        return decide(Claim(f"{name}{words}"), figure(rows)).cites(stated).against(*rival).plus_minus(width)
+    def of_sets(figure: Callable[[Rows], float]) -> Measured:
+        """A figure of all frames together; its uncertainty is that of the sets' own figures."""
+        return figure(rows), half_width([figure([row]) for row in rows])
 
-    falls = [
-        check(
-            f", {title}: fall of the mean ROR from layer 1 to full",
-            partial(fall, equation=equation),
-            lambda claim, value: claim.at_least(MIN_FALL, value),
-            "decreases substantially (page 80)",
-            (0.0, "no fall"),
-        )
-        for equation, title in EQUATIONS.items()
-    ]
     return [
-        *falls,
-        check(
-            ": share of frames whose ROR (eq. 23) is less at layer 10 than at layer 1",
-            falling_share,
-            lambda claim, value: claim.at_least(MOST_CASES, value),
-            "in most cases (page 79)",
-            (0.5, "as often as not"),
+        *(
+            Claim(f"{name}, {title}: fall of the mean ROR from layer 1 to full")
+            .at_least(MIN_FALL, of_sets(partial(fall, equation=equation)))
+            .cites("decreases substantially (page 80)")
+            .against(0.0, "no fall")
+            for equation, title in EQUATIONS.items()
         ),
-        check(
-            ": ROR of short blocks over that of large ones at layer 10",
-            lambda part: _at_layer(part, "short", 9) / _at_layer(part, "large", 9),
-            lambda claim, value: claim.equal(2.0, value, 0.6),
-            "twice as low (page 78)",
-            (1.0, "large blocks save nothing"),
-        ),
-        check(
-            ": ROR of the full route over layer 1's (eq. 23), at 7.8 % over the same at 3.6 %",
-            _gain_of_tolerance,
-            lambda claim, value: claim.at_most(0.95, value),
-            "tolerance emphasises the gain (page 79)",
-            (1.0, "the same gain at every tolerance"),
-        ),
+        Claim(f"{name}: share of frames whose ROR (eq. 23) is less at layer 10 than at layer 1")
+        .at_least(MOST_CASES, of_sets(falling_share))
+        .cites("in most cases (page 79)")
+        .against(0.5, "as often as not"),
+        Claim(f"{name}: ROR of short blocks over that of large ones at layer 10")
+        .equal(2.0, of_sets(lambda part: _at_layer(part, "short", 9) / _at_layer(part, "large", 9)), 0.6)
+        .cites("twice as low (page 78)")
+        .against(1.0, "large blocks save nothing"),
+        Claim(f"{name}: ROR of the full route over layer 1's (eq. 23), at 7.8 % over the same at 3.6 %")
+        .at_most(0.95, of_sets(_gain_of_tolerance))
+        .cites("tolerance emphasises the gain (page 79)")
+        .against(1.0, "the same gain at every tolerance"),
     ]
 
 
@@ -213,15 +182,13 @@ def _figure(rows: Rows, equations: Sequence[str]) -> Figure:
     figure, all_axes = panels(3.1 * columns + 1, 7, rows=2, columns=columns, sharex=True, sharey=True)
     shade = Normalize(TOLERANCES[0] * 100, TOLERANCES[-1] * 100)
     colours = colormaps["viridis"]
-    places = list(range(ROUTES))
+    places = list(range(len(LAYERS) + 1))
     panes = [(f"set {row['set']}: frames {row['first']} to {row['first'] + row['frames'] - 1}", [row]) for row in rows]
     for axes, (title, part) in zip(all_axes, [*panes, ("all sets", list(rows))], strict=False):
         for equation, line in zip(equations, ("-", "--"), strict=False):
             means = mean_ror(part, equation)
-            for t, tolerance in enumerate(TOLERANCES):
-                axes.plot(
-                    places, [layer[t] for layer in means], line, color=colours(shade(tolerance * 100)), linewidth=1.1
-                )
+            axes.set_prop_cycle(color=[colours(shade(tolerance * 100)) for tolerance in TOLERANCES])
+            axes.plot(places, means, line, linewidth=1.1)
             overall = [statistics.fmean(layer) for layer in means]
             axes.plot(places, overall, line, color=INK, linewidth=2.2, label=f"mean, {EQUATIONS[equation]}")
         axes.set_title(title, fontsize=9)

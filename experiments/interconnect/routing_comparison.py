@@ -7,7 +7,6 @@ messages a node at every load as the studies of failures have; what is judged in
 """
 
 from itertools import product
-from typing import Any
 
 from experiments.interconnect.figures import LATENCY, named
 from experiments.interconnect.runs import model_of, parameters_of
@@ -54,13 +53,13 @@ def points(quick: bool, seed: int) -> Points:
     return found
 
 
-def _rate(load: float, size: int) -> float:
+def _rate(load: float, size: float) -> float:
     """Packets a second of a host that offers so much of its link."""
     return load * LINK_BPS / (8 * size)
 
 
 def rival_point(
-    part: str, network: str, rival: tuple[str, str], *, share: float, seconds: float, **point: Any
+    part: str, network: str, rival: tuple[str, str], *, share: float, seconds: float, **point: float
 ) -> Results:
     """A run of ``share`` of the seconds, for ``measure``; ``faults`` dead cables, ``load``, ``seed`` and ``bytes`` of a
     packet."""

@@ -102,23 +102,16 @@ def _around_burst(run: SimulationResult, seconds: float) -> Results:
 
 def _running_means_us(run: SimulationResult, slots: int) -> list[float]:
     """Equations 5.1 and 5.2 at the end of every slot: the mean of each destination so far, then over destinations."""
-    done = np.nonzero(run.delivered >= 0)[0]
-    order = done[np.argsort(run.delivered[done], kind="stable")]
-    slot = (run.delivered[order] / run.ticks_per_s / SLOT_S).astype(int)
-    latency = (run.delivered[order] - run.born[order]) / run.ticks_per_s * 1e6
-    nodes = int(run.destination.max()) + 1
-    sums: NDArray[np.float64] = np.zeros(nodes)
-    counts: NDArray[np.int64] = np.zeros(nodes, dtype=np.int64)
-    edges = np.searchsorted(slot, np.arange(slots + 1))
-    means, last = [], 0.0
-    for k in range(slots):
-        part = order[edges[k] : edges[k + 1]]
-        np.add.at(sums, run.destination[part], latency[edges[k] : edges[k + 1]])
-        np.add.at(counts, run.destination[part], 1)
-        seen = counts > 0
-        last = float((sums[seen] / counts[seen]).mean()) if seen.any() else last
-        means.append(last)
-    return means
+    done = run.delivered >= 0
+    slot = (run.delivered[done] / run.ticks_per_s / SLOT_S).astype(int)
+    shape, places = (slots, int(run.destination.max()) + 1), (slot[slot < slots], run.destination[done][slot < slots])
+    latency_us = (run.delivered[done] - run.born[done]) / run.ticks_per_s * 1e6
+    sums, counts = np.zeros(shape), np.zeros(shape)
+    np.add.at(sums, places, latency_us[slot < slots])
+    np.add.at(counts, places, 1)
+    means = sums.cumsum(axis=0) / np.maximum(counts.cumsum(axis=0), 1)
+    reached = np.count_nonzero(counts.cumsum(axis=0), axis=1)
+    return list(means.sum(axis=1) / np.maximum(reached, 1))
 
 
 def _mean_us(run: SimulationResult, start_s: float, end_s: float) -> float:

@@ -46,23 +46,26 @@ def delivery_check(rows: Rows) -> Check:
 def at_least(name: str, claimed: float, values: Sequence[float], detail: str = "") -> Check:
     """A check that the mean is not below what is claimed, with its interval; the detail tells the number of runs,
     too."""
-    return _of_mean(Claim(name).at_least(claimed, spread(values)[0]), values, detail)
+    return Claim(name).at_least(claimed, _mean(values)).noting(_runs(values, detail))
 
 
 def at_most(name: str, claimed: float, values: Sequence[float], detail: str = "") -> Check:
     """A check that the mean is not above what is claimed, as ``at_least``."""
-    return _of_mean(Claim(name).at_most(claimed, spread(values)[0]), values, detail)
+    return Claim(name).at_most(claimed, _mean(values)).noting(_runs(values, detail))
 
 
 def equal(name: str, claimed: float, values: Sequence[float], tolerance: float, detail: str = "") -> Check:
     """A check that the mean is what is claimed, within the tolerance, as ``at_least``."""
-    return _of_mean(Claim(name).equal(claimed, spread(values)[0], tolerance), values, detail)
+    return Claim(name).equal(claimed, _mean(values), tolerance).noting(_runs(values, detail))
 
 
-def _of_mean(check: Check, values: Sequence[float], detail: str) -> Check:
-    """The check of a mean with its uncertainty (none of a single value) and how many values there are."""
-    runs = ", ".join(filter(None, (f"{len(values)} runs", detail)))
-    return check.plus_minus(interval(values)).noting(runs)
+def _mean(values: Sequence[float]) -> tuple[float, float | None]:
+    """With its uncertainty (none of a single value)."""
+    return spread(values)[0], interval(values)
+
+
+def _runs(values: Sequence[float], detail: str) -> str:
+    return ", ".join(filter(None, (f"{len(values)} runs", detail)))
 
 
 def stands_still(

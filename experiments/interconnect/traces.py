@@ -80,20 +80,17 @@ def judge(rows: Rows) -> Verdict:
     checks = (
         delivery_check(rows),
         Claim(f"loss averaged over the four machines as they were {origin}")
-        .at_most(2.0, sum(real.values()) / len(real))
-        .plus_minus(_together([found["uniform", *key] for key in real]))
+        .at_most(2.0, (sum(real.values()) / len(real), _together([found["uniform", *key] for key in real])))
         .cites("less than 2 % (5.6.5)")
         .against(losses[worst], "as with all failures permanent, the worst machine")
         .noting(_each(real)),
         Claim(f"loss with all failures permanent, the worst machine {origin}")
-        .equal(3.0, losses[worst], 0.5)
-        .plus_minus(_together([found["uniform", *worst]]))
+        .equal(3.0, (losses[worst], _together([found["uniform", *worst]])), 0.5)
         .cites("about 3 % (5.6.5)")
         .against(losses[longest], "as with repairs, the worst machine")
         .noting(_each(lasting)),
         Claim(f"largest loss of a LANL machine with its repairs {origin}")
-        .at_most(1.0, losses[longest])
-        .plus_minus(_together([found["uniform", *longest]]))
+        .at_most(1.0, (losses[longest], _together([found["uniform", *longest]])))
         .cites("below 1 % (5.6.5)")
         .against(losses[worst], "as with all failures permanent, the worst machine")
         .noting(_each(repaired)),

@@ -135,8 +135,7 @@ def _share_of_permanent(found: Found, network: str, kind: str) -> Check:
     runs = len(found[network, pattern, kind, TEN_PERCENT[network]])
     return (
         Claim(f"{network}: loss under {kind} failures over that under permanent ones, the worst pattern")
-        .at_most(0.5, shares[pattern][0])
-        .plus_minus(shares[pattern][1] if runs > 1 else None)
+        .at_most(0.5, (shares[pattern][0], shares[pattern][1] if runs > 1 else None))
         .cites("transient ones cost less (5.6.4)")
         .against(1.0, "as much")
         .noting(f"{pattern}, {runs} runs; a {'twentieth' if kind == 'transient' else 'tenth'} where nothing queues")

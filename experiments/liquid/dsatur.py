@@ -1,8 +1,8 @@
 """Figure 64: what the greedy colouring of the congestion graph (DSATUR) loses against liquid schedules."""
 
-from experiments.liquid.swiss_t1_traffic import SIZE, points, traffic_of
+from experiments.liquid.swiss_t1_traffic import points, traffic_of
 from testbed.model.studies import Claim, Figures, Results, Row, Rows, Study, Verdict
-from testbed.report.drawing.charts import GREY, chart
+from testbed.report.drawing.charts import draw_lines
 from testbed.scheduling.baselines import dsatur_frames
 from testbed.scheduling.methods import schedule_by_name
 
@@ -57,16 +57,12 @@ def _losses(rows: Rows) -> list[float]:
 
 def figures(rows: Rows) -> Figures:
     """Losses of the patterns affected, largest first."""
-    title = "Loss by greedy colouring against liquid schedules (Figure 64)"
-    x = "patterns affected, from the largest loss on"
-    figure, axes = chart(title, size=SIZE, xlabel=x, ylabel="loss of throughput (%)")
     losses = _losses(rows)
-    of = f"{len(losses)} of {len(rows)} patterns ({100 * len(losses) / len(rows):.0f} %)"
-    axes.plot(range(1, len(losses) + 1), losses, "o-", linewidth=0.6, label=f"DSATUR: {of}")
-    axes.axhline(THESIS_WORST, color=GREY, linestyle="--", label="thesis: 26 % of patterns, at most 19 %")
-    axes.set(ylim=(0, None))
-    axes.legend()
-    return {"dsatur-loss": figure}
+    name = f"DSATUR: {len(losses)} of {len(rows)} patterns ({100 * len(losses) / len(rows):.0f} %)"
+    samples = {(name, number): (loss, 0.0) for number, loss in enumerate(losses, start=1)}
+    title, thesis = "Loss by greedy colouring (Figure 64)", (THESIS_WORST, "thesis: 26 % of patterns, at most 19 %")
+    x = "patterns affected, from the largest loss on"
+    return {"dsatur-loss": draw_lines(title, samples, x=x, y="loss of throughput (%)", claim=thesis)}
 
 
 STUDY = Study.of_module(

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from experiments.liquid.swiss_t1_traffic import (
     LARGE,
     LEAST_GAIN,
-    pattern_chart,
+    draw_patterns,
     points,
     traffic_of,
     usual_gain_check,
 )
 from testbed.model.studies import Check, Claim, Figures, Results, Row, Rows, Study, Verdict, sum_of
-from testbed.report.drawing.charts import BLUE, GREEN, GREY, INK, ORANGE
 from testbed.scheduling.baselines import Order, sending_rounds
 from testbed.scheduling.methods import schedule_by_name
 from testbed.scheduling.wormhole import run_wormhole
@@ -21,15 +20,15 @@ from testbed.scheduling.wormhole import run_wormhole
 ORDERS: tuple[Order, ...] = ("round-robin", "random", "identical")
 RANDOM_ORDERS = 7
 """Random orders of each pattern; their median counts."""
-LOOKS = {
-    "liquid": (BLUE, "o", "liquid schedule, a barrier between frames"),
-    "round-robin": (ORANGE, "^", "round robin"),
-    "random": (GREEN, "x", "random order"),
-    "identical": (GREY, "v", "the same order for all"),
-    "round-robin-phases": ("#f0a36b", "2", "round robin, phase by phase"),
-    "round-robin-blocks": ("#c2571a", "1", "round robin, a quarter of each message a turn"),
-    "random-phases": ("#7fc9b0", "+", "random order, phase by phase"),
-    "identical-phases": ("#a9b0b8", "1", "the same order for all, phase by phase"),
+NAMES = {
+    "liquid": "liquid schedule, a barrier between frames",
+    "round-robin": "round robin",
+    "random": "random order",
+    "identical": "the same order for all",
+    "round-robin-phases": "round robin, phase by phase",
+    "round-robin-blocks": "round robin, a quarter of each message a turn",
+    "random-phases": "random order, phase by phase",
+    "identical-phases": "the same order for all, phase by phase",
 }
 PHASES, BLOCKS = "-phases", 4
 """2 MB from processor to processor go in blocks of 520 KB (Gabrielyan and Hersch 2002, section 4)."""
@@ -62,7 +61,7 @@ def measure(point: Row) -> Results:
 def judge(rows: Rows) -> Verdict:
     """Liquid schedules reach the liquid throughput and gain over orders that know nothing of the network, as the thesis
     says."""
-    shares = {name: statistics.median(row[name] / row["predicted"] for row in rows) for name in LOOKS}
+    shares = {name: statistics.median(row[name] / row["predicted"] for row in rows) for name in NAMES}
     large = [row["liquid"] / row["round-robin"] for row in rows if row["nodes"] >= LARGE]
     in_turns = [row["liquid"] / row["round-robin-blocks"] for row in rows if row["nodes"] >= LARGE]
     checks = (
@@ -87,9 +86,9 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _no_better(shares: Mapping[str, float], order: str, robin: str, words: str) -> Check:
-    name, other = LOOKS[order][2], LOOKS[robin][2]
+    medians = "medians of their shares of the liquid throughput"
     return (
-        Claim(f"throughput of {name} over that of {other}, medians of their shares of the liquid throughput")
+        Claim(f"throughput of {NAMES[order]} over that of {NAMES[robin]}, {medians}")
         .at_most(1.0, shares[order] / shares[robin])
         .cites(f"{words} order yields no better throughput, section 3.8.2")
         .against(shares["liquid"] / shares[robin], "as good as a liquid schedule")
@@ -98,17 +97,12 @@ def _no_better(shares: Mapping[str, float], order: str, robin: str, words: str) 
 
 def figures(rows: Rows) -> Figures:
     """Throughput of every pattern, and the median share of the liquid throughput."""
-    title = "Throughput by liquid schedules and other orders, wormhole model (Figure 66)"
-    figure, axes = pattern_chart(rows, title, ylabel="throughput (links)")
-    predicted = [row["predicted"] for row in rows]
-    axes.plot(predicted, drawstyle="steps-mid", color=INK, linewidth=0.8, label="liquid throughput, predicted")
+    series = {"liquid throughput, predicted": [row["predicted"] for row in rows]}
     for name in ("liquid", *ORDERS, "round-robin-blocks"):
-        colour, mark, label = LOOKS[name]
         share = statistics.median(row[name] / row["predicted"] for row in rows)
-        axes.plot([row[name] for row in rows], mark, markersize=2.8, color=colour, label=f"{label}: {share:.2f} of it")
-    axes.set_ylim(bottom=0)
-    axes.legend()
-    return {"throughput": figure}
+        series[f"{NAMES[name]}: {share:.2f} of it"] = [row[name] for row in rows]
+    title = "Throughput by liquid schedules and other orders, wormhole model (Figure 66)"
+    return {"throughput": draw_patterns(rows, title, series, ylabel="throughput (links)")}
 
 
 STUDY = Study.of_module(

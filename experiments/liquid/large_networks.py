@@ -3,16 +3,15 @@ transfers."""
 
 import time
 
-from experiments.liquid.swiss_t1_traffic import SIZE
 from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid
 from testbed.model.traffic import Traffic
-from testbed.report.drawing.charts import BLUE, GREEN, GREY, chart
+from testbed.report.drawing.charts import draw_lines
 from testbed.scheduling.methods import schedule_by_name
 from testbed.scheduling.traffic.patterns import all_to_all
 from topologies import load_network
 
 NETWORKS = ("swiss-t1", "crossbar:100", "torus:8x8", "fat-tree:10,2")
-METHODS = {"liquid": ("fast method", BLUE), "exact": ("the thesis' search, on sets of bits", GREEN)}
+METHODS = {"liquid": "fast method", "exact": "the thesis' search, on sets of bits"}
 LIMIT_S, FRACTION_S = 5.0, 1.0
 """Processor seconds after which a search is stopped; and what "a fraction of a second" is less than."""
 
@@ -37,7 +36,7 @@ def measure(point: Row) -> Results:
 def judge(rows: Rows) -> Verdict:
     """Each method within a second on every network, and liquid."""
     checks = []
-    for method, (words, _) in METHODS.items():
+    for method, words in METHODS.items():
         worst = max(rows, key=lambda row, m=method: row[f"{m}_s"])  # type: ignore[misc]
         liquid = sum(row[f"{method}_liquid"] for row in rows)
         checks += [
@@ -54,20 +53,15 @@ def judge(rows: Rows) -> Verdict:
 
 
 def figures(rows: Rows) -> Figures:
-    """Time against the number of transfers; hollow where the schedule is not liquid."""
-    title, time_axis = "Computing time on networks of about a hundred nodes", "processor time (s); hollow: not liquid"
-    figure, axes = chart(title, size=SIZE, xscale="log", yscale="log", xlabel="transfers", ylabel=time_axis)
-    for method, (words, colour) in METHODS.items():
-        for liquid in (True, False):
-            own = [row for row in rows if row[f"{method}_liquid"] is liquid]
-            x, y = ([row[name] for row in own] for name in ("transfers", f"{method}_s"))
-            style = {"color": colour, "fillstyle": "full" if liquid else "none"}
-            axes.plot(x, y, "o", label=words if liquid else None, **style)
-    for row in rows:
-        place = (row["transfers"], row["liquid_s"])
-        axes.annotate(row["network"], place, (4, -10), textcoords="offset points", fontsize=8)
-    axes.axhline(FRACTION_S, color=GREY, linestyle=":", label="one second")
-    axes.legend()
+    """Time against the number of transfers; apart where the schedule is not liquid."""
+    samples = {
+        (words if row[f"{method}_liquid"] else f"{words}: not liquid", row["transfers"]): (row[f"{method}_s"], 0.0)
+        for method, words in METHODS.items()
+        for row in rows
+    }
+    title, second = "Computing time on networks of about a hundred nodes", (FRACTION_S, "one second")
+    figure = draw_lines(title, samples, x="transfers", y="processor time (s)", claim=second)
+    figure.axes[0].set(xscale="log", yscale="log")
     return {"large-networks": figure}
 
 

@@ -1,12 +1,13 @@
 """The 362 traffic patterns of Swiss-T1: liquid throughput (Figures 40, 41), skeletons (33) and congestion graphs
 (63)."""
 
-from experiments.liquid.swiss_t1_traffic import SIZE, pattern_chart, pattern_points, traffic_of
+from collections.abc import Sequence
+
+from experiments.liquid.swiss_t1_traffic import SIZE, draw_patterns, pattern_points, traffic_of
 from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict
-from testbed.report.drawing.charts import BLUE, INK, ORANGE, Figure, chart
+from testbed.report.drawing.charts import INK, ORANGE, Figure, chart
 
 THROUGHPUT = "liquid throughput (links)"
-BEHIND = {"color": INK, "linewidth": 0.8, "linestyle": "--"}
 FULL_MACHINE_LOAD = 48
 FULL_MACHINE_EDGES = 48_704
 PATTERNS = 362
@@ -56,55 +57,36 @@ def judge(rows: Rows) -> Verdict:
 
 def figures(rows: Rows) -> Figures:
     """Figures 33, 40, 41 and 63 of the thesis."""
+    nodes, transfers, throughput, skeletons, edges = (
+        [row[name] for row in rows] for name in ("nodes", "transfers", "liquid_throughput", "skeleton", "edges")
+    )
+    shares = [100 * part / whole for part, whole in zip(skeletons, transfers, strict=True)]
+    mean = (sum(shares) / len(shares), "mean"), (100 * MEAN_SKELETON, "mean in the thesis: 31.5 %")
+    skeleton, order = "Skeletons of the traffic patterns (Figure 33)", "The traffic patterns along one axis (Figure 41)"
+    graphs = "Congestion graphs of the traffic patterns (Figure 63); none is drawn as one half"
+    drawn = {
+        "congestion graph": [max(count, 0.5) for count in edges],
+        "complete graph": [max(count * (count - 1) / 2, 0.5) for count in transfers],
+    }
+    whole = FULL_MACHINE_EDGES, "all 32 nodes: 48,704 edges"
     return {
-        "skeletons": _skeletons(rows),
-        "throughput-by-nodes": _by_nodes(rows),
-        "throughput-in-order": _in_order(rows),
-        "congestion-graphs": _edges(rows),
+        "skeletons": draw_patterns(
+            rows, skeleton, {"one pattern": shares}, *mean, ylabel="transfers in the skeleton (%)"
+        ),
+        "throughput-by-nodes": _by_nodes(nodes, throughput),
+        "throughput-in-order": draw_patterns(
+            rows, order, {"liquid throughput": throughput, "nodes": nodes}, ylabel=THROUGHPUT
+        ),
+        "congestion-graphs": draw_patterns(rows, graphs, drawn, whole, ylabel="edges", yscale="log"),
     }
 
 
-def _skeletons(rows: Rows) -> Figure:
-    title = "Skeletons of the traffic patterns (Figure 33)"
-    figure, axes = pattern_chart(rows, title, ylabel="transfers in the skeleton (%)", ylim=(0, 104))
-    shares = [100 * row["skeleton"] / row["transfers"] for row in rows]
-    mean = sum(shares) / len(shares)
-    axes.plot(shares, "o", markersize=2.6, color=BLUE, label="one pattern")
-    axes.axhline(mean, color=BLUE, label=f"mean: {mean:.1f} %")
-    axes.axhline(100 * MEAN_SKELETON, color=ORANGE, linestyle="--", label="mean in the thesis: 31.5 %")
-    axes.legend()
-    return figure
-
-
-def _by_nodes(rows: Rows) -> Figure:
+def _by_nodes(nodes: Sequence[int], throughput: Sequence[float]) -> Figure:
     title = "Liquid throughput of every allocation of Swiss-T1 (Figure 40)"
     figure, axes = chart(title, size=SIZE, xlabel="nodes taking part", ylabel=THROUGHPUT, xlim=(0, 33), ylim=(0, 33))
-    axes.plot([0, 32], [0, 32], **BEHIND, label="as many links as nodes: no congestion")
-    nodes, throughput = ([row[name] for row in rows] for name in ("nodes", "liquid_throughput"))
-    axes.plot(nodes, throughput, "o", markersize=3, color=BLUE, label="one pattern")
+    axes.plot([0, 32], [0, 32], "--", color=INK, linewidth=0.8, label="as many links as nodes: no congestion")
+    axes.plot(nodes, throughput, "o", markersize=3, label="one pattern")
     axes.axhline(1024 / 48, color=ORANGE, linewidth=0.8, linestyle=":", label="all 32 nodes: 21.33 links")
-    axes.legend()
-    return figure
-
-
-def _in_order(rows: Rows) -> Figure:
-    title = "The traffic patterns along one axis (Figure 41)"
-    figure, axes = pattern_chart(rows, title, ylabel=THROUGHPUT, ylim=(0, 33))
-    throughput = [row["liquid_throughput"] for row in rows]
-    axes.plot(throughput, drawstyle="steps-mid", color=BLUE, label="liquid throughput")
-    axes.plot([row["nodes"] for row in rows], drawstyle="steps-mid", **BEHIND, label="nodes")
-    axes.legend()
-    return figure
-
-
-def _edges(rows: Rows) -> Figure:
-    title = "Congestion graphs of the traffic patterns (Figure 63); none is drawn as one half"
-    figure, axes = pattern_chart(rows, title, ylabel="edges", yscale="log")
-    edges = [max(row["edges"], 0.5) for row in rows]
-    axes.plot(edges, "o", markersize=2.6, color=BLUE, label="congestion graph")
-    complete = [max(row["transfers"] * (row["transfers"] - 1) / 2, 0.5) for row in rows]
-    axes.plot(complete, **BEHIND, label="complete graph")
-    axes.axhline(FULL_MACHINE_EDGES, color=ORANGE, linewidth=0.8, linestyle=":", label="all 32 nodes: 48,704 edges")
     axes.legend()
     return figure
 

@@ -12,19 +12,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
-from experiments.liquid.swiss_t1_traffic import draw_times, pattern_chart, pattern_points, traffic_of
+from experiments.liquid.swiss_t1_traffic import draw_times, pattern_points, traffic_of
 from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict
-from testbed.report.drawing.charts import BLUE, GREEN, ORANGE
 from testbed.scheduling.exact.exact_search import ExactOptions, search_exactly
 
 LIMIT_S = 0.5
 OURS_OFF = ExactOptions(anchored=False, remembered=False, scarce_first=False, restarts=False)
 CHOICES = {"eq11": (False, False), "eq12": (True, False), "eq13": (True, True)}
 """Whether the traffic is reduced, and whether teams must be full ones."""
-LOOKS = {
-    "eq11": (ORANGE, "^", "teams of the whole traffic (equation 11)"),
-    "eq12": (GREEN, "s", "teams of the reduced traffic (equation 12)"),
-    "eq13": (BLUE, "o", "full teams of the reduced traffic (equation 13)"),
+NAMES = {
+    "eq11": "teams of the whole traffic (equation 11)",
+    "eq12": "teams of the reduced traffic (equation 12)",
+    "eq13": "full teams of the reduced traffic (equation 13)",
 }
 LEAST_GAIN = 2.0
 """What "considerably" is taken to be."""
@@ -91,13 +90,10 @@ def _solved_check(rows: Rows, before: str, after: str) -> Check:
 
 
 def figures(rows: Rows) -> Figures:
-    """Time against pattern; hollow where none was found within the limit."""
-    title = "What the restrictions of the choice buy (equations 11 to 13; hollow: none within the limit)"
-    figure, axes = pattern_chart(rows, title)
-    for choice, (colour, mark, label) in LOOKS.items():
-        draw_times(axes, rows, choice, (colour, mark, f"{label}: {_solved(rows, choice)} of {len(rows)}"))
-    axes.legend()
-    return {"restrictions": figure}
+    """Time against pattern; apart where none was found within the limit."""
+    title = "What the restrictions of the choice buy (equations 11 to 13)"
+    names = {choice: f"{words}: {_solved(rows, choice)} of {len(rows)}" for choice, words in NAMES.items()}
+    return {"restrictions": draw_times(rows, title, names)}
 
 
 STUDY = Study.of_module(

@@ -3,11 +3,12 @@
 Source: Gabrielyan 2007, subsection 3.8.1, Figure 41.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 
 from testbed.model.studies import Check, Claim, Points, Rows
 from testbed.model.traffic import Traffic
-from testbed.report.drawing.charts import Axes, Figure, chart
+from testbed.report.drawing.charts import GREY, HUES, INK, MARKS, Figure, Mark, chart
 from testbed.scheduling.traffic.allocation import RatedAllocation, distinct_allocations
 from testbed.scheduling.traffic.patterns import all_to_all
 from topologies.swiss_t1 import swiss_t1
@@ -43,28 +44,37 @@ def traffic_of(allocation: str) -> Traffic:
     return all_to_all(swiss_t1(allocation=tuple(map(int, allocation.split("-")))))
 
 
-def pattern_chart(rows: Rows, title: str, **named: object) -> tuple[Figure, Axes]:
-    """(figure, axes) on which patterns stand side by side: ticks where the number of nodes changes; ``named`` as of
-    ``chart``."""
+def draw_patterns(
+    rows: Rows, title: str, series: Mapping[str, Sequence[float]], *marks: Mark, **named: object
+) -> Figure:
+    """Values of patterns that stand side by side, a mark a series: ticks where the number of nodes changes; ``marks``
+    as dashed lines; ``named`` as of ``Axes.set``."""
     starts = [at for at, row in enumerate(rows) if at == 0 or row["nodes"] != rows[at - 1]["nodes"]]
     while len(starts) > 14:
         starts = starts[::2]
-    figure, axes = chart(title, size=SIZE, **named)
+    figure, axes = chart(title, size=SIZE)
     axes.set_xticks(starts, [str(rows[at]["nodes"]) for at in starts], fontsize=8)
     words = "traffic patterns, by nodes taking part and then by liquid throughput (first of so many nodes)"
-    axes.set(xlabel=words, xlim=(-1, len(rows)))
-    return figure, axes
+    for (label, values), sign, hue in zip(series.items(), MARKS, HUES, strict=False):
+        axes.plot(values, sign, markersize=3, color=hue, label=label)
+    for (value, label), hue in zip(marks, (INK, GREY), strict=False):
+        axes.axhline(value, color=hue, linewidth=0.8, linestyle="--", label=label)
+    axes.set(xlabel=words, xlim=(-1, len(rows)), **named)
+    axes.legend()
+    return figure
 
 
-def draw_times(axes: Axes, rows: Rows, name: str, look: tuple[str, str, str]) -> None:
-    """Times (rows' ``name_s``, s) against pattern, in a look of colour, mark and label; hollow where ``name_liquid`` is
-    False."""
-    colour, mark, label = look
-    for solved in (True, False):
-        at = [k for k, row in enumerate(rows) if row[f"{name}_liquid"] is solved]
-        style = {"color": colour, "markersize": 3.4, "fillstyle": "full" if solved else "none"}
-        axes.plot(at, [rows[k][f"{name}_s"] for k in at], mark, label=label if solved else None, **style)
-    axes.set(yscale="log", ylabel="processor time to a liquid schedule (s)")
+def draw_times(rows: Rows, title: str, names: Mapping[str, str], *marks: Mark) -> Figure:
+    """Processor times (rows' ``name_s``, s) against pattern; apart where ``name_liquid`` is False."""
+    series = {
+        label + ("" if solved else ": not solved in time"): [
+            row[f"{name}_s"] if row[f"{name}_liquid"] is solved else math.nan for row in rows
+        ]
+        for name, label in names.items()
+        for solved in (True, False)
+    }
+    y = "processor time to a liquid schedule (s)"
+    return draw_patterns(rows, title, series, *marks, yscale="log", ylabel=y)
 
 
 def points(quick: bool, seed: int) -> Points:

@@ -4,14 +4,14 @@ round."""
 from dataclasses import replace
 
 from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, where
-from testbed.report.drawing.charts import BLUE, GREEN, ORANGE, PURPLE, chart
+from testbed.report.drawing.charts import draw_lines
 from topologies import load_network
 
-LOOKS = {
-    ("liquid", "wsxc"): ("liquid, one wavelength end to end (WSXC)", BLUE, "o", "-"),
-    ("liquid", "wixc"): ("liquid, conversion (WIXC)", GREEN, "s", "-"),
-    ("first-fit", "wsxc"): ("first fit, WSXC", ORANGE, "^", "--"),
-    ("first-fit", "wixc"): ("first fit, WIXC", PURPLE, "v", "--"),
+NAMES = {
+    ("liquid", "wsxc"): "liquid, one wavelength end to end (WSXC)",
+    ("liquid", "wixc"): "liquid, conversion (WIXC)",
+    ("first-fit", "wsxc"): "first fit, WSXC",
+    ("first-fit", "wixc"): "first fit, WIXC",
 }
 SHOWN_WAVELENGTHS = 8
 PACKETS, WRONG = 20, 2
@@ -79,21 +79,12 @@ def judge(rows: Rows) -> Verdict:
 
 def figures(rows: Rows) -> Figures:
     """Rounds against wavelengths, for liquid and first fit."""
-    load, counts = rows[0]["bottleneck_load"], sorted({r["wavelengths"] for r in rows})
+    load = rows[0]["bottleneck_load"]
+    samples = {(NAMES[row["method"], row["switching"]], row["wavelengths"]): (row["rounds"], 0.0) for row in rows}
+    fewest = {("fewest possible", row["wavelengths"]): (-(-load // row["wavelengths"]), 0.0) for row in rows}
     title = f"All pairs of {rows[0]['network']}: bottleneck load {load} lightpaths"
     x, y = "wavelengths of a fibre", "rounds until every pair has been lit"
-    figure, axes = chart(title, size=(7.5, 4.6), xlabel=x, ylabel=y)
-    fewest = {w: -(-load // w) for w in range(counts[0], counts[-1] + 1)}
-    style = {"color": "#999999", "drawstyle": "steps-mid", "linewidth": 6, "alpha": 0.4}
-    axes.plot(fewest.keys(), fewest.values(), label="fewest possible: bottleneck load / wavelengths", **style)
-    for k, (key, (label, colour, marker, line)) in enumerate(LOOKS.items()):
-        own = sorted((r["wavelengths"], r["rounds"]) for r in rows if (r["method"], r["switching"]) == key)
-        if own:
-            at, rounds = [w + 0.06 * (k - 1.5) for w, _ in own], [n for _, n in own]
-            axes.plot(at, rounds, color=colour, marker=marker, linestyle=line, label=label)
-    axes.set(ylim=(0, max(r["rounds"] for r in rows) * 1.45), xticks=counts)
-    axes.legend()
-    return {"rounds": figure}
+    return {"rounds": draw_lines(title, samples | fewest, x=x, y=y)}
 
 
 STUDY = Study.of_module(

@@ -4,11 +4,9 @@ fibre.
 Everything is an exact count: loads, frames, the edges of the congestion graph by the links that cause them (Figure 62).
 """
 
-import math
-
 from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, where
 from testbed.model.traffic import Traffic
-from testbed.report.drawing.charts import BLUE, INK, ORANGE, chart
+from testbed.report.drawing.charts import BLUE, ORANGE, chart
 from testbed.scheduling.baselines import sending_rounds, split_rounds
 from testbed.scheduling.methods import schedule_by_name
 from testbed.scheduling.traffic.patterns import all_to_all, traffic_of
@@ -106,26 +104,26 @@ def _exact(name: str, predicted: float, measured: float, stated: str) -> Check:
 
 def figures(rows: Rows) -> Figures:
     """Figure 62: the transfers of the two switches in a circle, edges by bottlenecks in bold."""
+    import networkx as nx
+
     two = where(rows, network="two-switch")[0]
     names = list(dict.fromkeys(name for edge in two["edges"] for name in edge[:2]))
     ab = {name for *both, shared in two["edges"] for name in both if "s_a->s_b" in shared}
     ba = {name for *both, shared in two["edges"] for name in both if "s_b->s_a" in shared}
     names.sort(key=lambda name: (0 if name in ab else 2 if name in ba else 1, name))
-    angles = {name: 2 * math.pi * k / len(names) for k, name in enumerate(names)}
-    places = {name: (math.cos(angle), math.sin(angle)) for name, angle in angles.items()}
-    figure, axes = chart("Congestion graph of the two-switch example (Figure 62)", size=(8, 7))
     styles = {"s_a->s_b": (BLUE, 2.4), "s_b->s_a": (ORANGE, 2.4), "": ("#aab0b6", 0.6)}
-    for one, other, shared in two["edges"]:
-        link = next((link for link in shared if link in styles), "")
-        colour, width = styles[link]
-        (x, y), (u, v) = places[one], places[other]
-        axes.plot((x, u), (y, v), color=colour, linewidth=width, zorder=1 + bool(link))
-    for name, (x, y) in places.items():
-        axes.annotate(name, (1.1 * x, 1.1 * y), ha="center", va="center", fontsize=8)
-        axes.plot(x, y, "o", color=INK, markersize=4, zorder=4)
+    chosen = [next((link for link in shared if link in styles), "") for _, _, shared in two["edges"]]
+    looks = [styles[link] for link in chosen]
+    figure, axes = chart("Congestion graph of the two-switch example (Figure 62)", size=(8, 7))
+    graph = nx.Graph()
+    graph.add_nodes_from(names)
+    pairs, places = [edge[:2] for edge in two["edges"]], nx.circular_layout(graph)
+    hues, widths = zip(*looks, strict=True)
+    nx.draw_networkx_edges(graph, places, pairs, ax=axes, edge_color=list(hues), width=list(widths))
+    nx.draw_networkx_labels(graph, places, ax=axes, font_size=8)
     for link, (colour, width) in styles.items():
-        count = bold(two, link) if link else len(two["edges"]) - sum(bold(two, k) for k in styles if k)
-        axes.plot([], [], color=colour, linewidth=width, label=f"{link or 'other links alone'}: {count} edges")
+        label = f"{link or 'other links alone'}: {bold(two, link) if link else chosen.count('')} edges"
+        axes.plot([], [], color=colour, linewidth=width, label=label)
     axes.set_axis_off()
     axes.legend(loc="lower right")
     return {"62-congestion-graph": figure}

@@ -1,5 +1,4 @@
-"""Comparers: routings, schedulers and codes of other authors next to the documents', on the same networks, judged by
-the same checkers."""
+"""Comparers: routings of other authors next to the documents', on the same networks, judged by the same checkers."""
 
 CHAPTER = 4
 """The chapter of our documentation in which its studies stand."""

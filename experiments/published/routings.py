@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from testbed.errors import InputError
 from testbed.model.code_description import describe_code
 from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid
-from testbed.report.drawing.charts import panels
+from testbed.report.drawing.charts import draw_bars
 from testbed.routing.demands.checker import Demand
 from testbed.routing.demands.matrix import DemandMatrix, RoutedDemands, checked
 from topologies import load_network
@@ -265,38 +265,30 @@ def _quality(rows: Rows) -> list[Check]:
 
 def _notes(rows: Rows) -> list[str]:
     """The table: medians over the matrices; seconds over those of capillary routing."""
-    found = []
+    found, capillary = [], _ratios(rows, "capillary", "seconds")
+    keys = ("over_optimum", "least_rate", "throughput", "seconds")
     for method in METHODS:
-        own = [row["methods"][method] for row in rows]
-        against = statistics.median(
-            one["seconds"] / max(row["methods"]["capillary"]["seconds"], 1e-9)
-            for one, row in zip(own, rows, strict=True)
-        )
-        ror = [one["ror"] for one in own if not one["exposed"]]
+        over, least, carried, seconds = (statistics.median(_ratios(rows, method, key)) for key in keys)
+        times = zip(_ratios(rows, method, "seconds"), capillary, strict=True)
+        against = statistics.median(own / max(other, 1e-9) for own, other in times)
         found.append(
-            f"{method}: MLU over optimum {statistics.median(one['over_optimum'] for one in own):.2f}, "
-            f"worst {max(one['over_optimum'] for one in own):.2f}; "
-            f"least rate {statistics.median(one['least_rate'] for one in own):.2f}, "
-            f"sum of rates {statistics.median(one['throughput'] for one in own):.2f}; "
-            f"no pair exposed in {len(ror)} of {len(own)}; "
-            f"{statistics.median(one['seconds'] for one in own):.3f} s, {against:.2f} times capillary's"
+            f"{method}: MLU over optimum {over:.2f}, worst {max(_ratios(rows, method)):.2f}; "
+            f"least rate {least:.2f}, sum of rates {carried:.2f}; "
+            f"no pair exposed in {sum(not count for count in _ratios(rows, method, 'exposed'))} of {len(rows)}; "
+            f"{seconds:.3f} s, {against:.2f} times capillary's"
         )
     return found
 
 
 def figures(rows: Rows) -> Figures:
-    """MLU over the optimum's against processor seconds: a dot a matrix."""
-    figure, (left, right) = panels(9, 4.6, columns=2, sharey=True)
-    for place, method in enumerate(METHODS):
-        own = [row["methods"][method] for row in rows]
-        for axes, key in ((left, "over_optimum"), (right, "seconds")):
-            values = [max(one[key], 1e-4) for one in own]
-            axes.plot(values, [place] * len(values), "o", markersize=4, color="#0072b2", alpha=0.6)
-            axes.plot([statistics.median(values)], [place], "|", markersize=18, color="#d55e00")
-    left.set(yticks=range(len(METHODS)), yticklabels=METHODS, xlabel="MLU over the optimum's")
-    left.set_title(f"{len(rows)} demand matrices")
-    right.set(xscale="log", xlabel="processor time (s)", title="a bar is the median")
-    return {"routings": figure}
+    """MLU over the optimum's, and processor seconds."""
+    drawn = {}
+    for name, key, y in (("routings", "over_optimum", "MLU over the optimum's"), ("seconds", "seconds", "processor s")):
+        samples = {("mean of the matrices", method): _ratios(rows, method, key) for method in METHODS}
+        drawn[name] = draw_bars(f"{len(rows)} demand matrices", samples, y=y)
+    drawn["seconds"].axes[0].set_yscale("log")
+    drawn["seconds"].axes[0].autoscale(axis="y")
+    return drawn
 
 
 def _ratios(rows: Rows, method: str, key: str = "over_optimum") -> list[float]:

@@ -4,10 +4,10 @@ one file whole."""
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from experiments.sfio.figures import plot_throughput
+from experiments.sfio.figures import TOGETHER, finish, throughputs
 from experiments.sfio.runs import REPEAT
-from testbed.model.studies.study import Points, Rows, where
-from testbed.report.drawing.charts import AMBER, BLUE, GREY, INK, Axes, Figure, chart, ticks
+from testbed.model.studies.study import Points, Row, Rows, where
+from testbed.report.drawing.charts import Figure, Mark, draw_lines, ticks
 
 LINK_RATE_BPS = 100e6
 ON_SWITCHES = (
@@ -54,19 +54,17 @@ class Comparison:
         return one, other, all_of
 
     def figure(
-        self, rows: Rows, names: tuple[str, str], whole_name: str, share: float, *, title: str, xlabel: str
-    ) -> tuple[Figure, Axes]:
-        """(figure, axes): throughput over the size, the two ways by ``names``, the whole file as stars; ``share`` of
-        the link is claimed."""
-        figure, axes = chart(title, size=(7, 4.4), xlabel=xlabel, ylabel="throughput of the file, Mbit/s")
-        whole = where(rows, file_bytes=self.whole_bytes)
-        reduced = [row for row in rows if row not in whole]
-        for way, name, colour, marker in ((True, names[0], BLUE, "o"), (False, names[1], AMBER, "s")):
-            plot_throughput(axes, where(reduced, **{self.way: way}), self.size, name, colour, marker=marker)
-        claimed = f"{share} of the compute node's link"
-        axes.axhline(share * LINK_RATE_BPS / 1e6, color=GREY, linestyle=":", label=claimed)
-        ticks(axes, (row[self.size] for row in reduced))
-        stars = {"marker": "*", "markersize": 11, "linestyle": "", "zorder": 5}
-        plot_throughput(axes, whole, self.size, whole_name, INK, **stars)
-        axes.set_ylim(0, None)
-        return figure, axes
+        self, title: str, rows: Rows, names: tuple[str, str, str], share: float, x: str, upright: Mark | None = None
+    ) -> Figure:
+        """Throughput over the size by ``names``: in one call, piece by piece, and of the whole file; ``share`` of the
+        link is claimed."""
+
+        def name(row: Row) -> str:
+            return names[2 if row["file_bytes"] == self.whole_bytes else not row[self.way]]
+
+        samples = throughputs(rows, self.size, name)
+        claim = share * LINK_RATE_BPS / 1e6, f"{share} of the compute node's link"
+        figure = draw_lines(title, samples, x=x, y=TOGETHER, claim=claim, upright=upright)
+        finish(figure, rows, self.size)
+        ticks(figure.axes[0], (row[self.size] for row in rows))
+        return figure

@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from math import log
 
-from experiments.sfio.figures import RING, TOGETHER, finish, lines_by_nodes
+from experiments.sfio.figures import TOGETHER, finish, throughputs
 from experiments.sfio.runs import accessed, judged, transferred
 from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid, where
-from testbed.report.drawing.charts import AMBER, BLUE, GREEN, GREY, INK, Axes, Figure, chart
+from testbed.report.drawing.charts import Figure, Mark, Samples, draw_lines
 
-SIZE = (7, 4.6)
 NODES, QUICK_NODES = (2, 4, 8, 10, 12, 14, 16, 18, 24, 31), (2, 4, 8, 12, 16)
 HALVES, QUICK_HALVES = (2, 4, 8, 12, 16, 24, 32), (4, 8, 16)
 REPEAT, QUICK_REPEAT = 5, 3
@@ -22,12 +21,12 @@ ALI05 = 291e6 / (18 * 100e6)
 """291 Mbit/s with 18 processors, which section 2.10 quotes of another system: a processor's share of a Fast Ethernet
 link."""
 MESSAGES = {
-    "halves-free": ("plain messages, half send to half, nobody waits (Figure 16)", GREY, "v"),
-    "halves": ("the same in turns over circuits", GREEN, "^"),
+    "halves-free": "plain messages, half send to half, nobody waits (Figure 16)",
+    "halves": "the same in turns over circuits",
 }
 STRIPED = {
-    "striped-in-turns": ("striped file, in turns over circuits", BLUE, "o"),
-    "striped": ("striped file, all at once, average (Figure 18)", AMBER, "s"),
+    "striped-in-turns": "striped file, in turns over circuits",
+    "striped": "striped file, all at once, average (Figure 18)",
 }
 
 
@@ -110,37 +109,25 @@ def _striped_checks(average: Mapping[int, float], share: Mapping[str, float]) ->
 
 def figures(rows: Rows) -> Figures:
     """Throughput over the number of nodes: Figure 16, and Figure 18 with average and peak."""
-    return {"messages": _messages_figure(rows), "striped": _striped_figure(rows)}
+    plain, striped = ([row for row in rows if row["series"] in series] for series in (MESSAGES, STRIPED))
+    averages = [{**row, "throughput_bps": row["mean_bps"]} for row in striped]
+    peaks = {("peak of all at once", r["nodes"]): (r["peak_bps"] / 1e6, 0.0) for r in where(striped, series="striped")}
+    falls = FALL_FROM, "beyond it the document's falls"
+    return {
+        "messages": _figure("Plain messages", plain, {}, "nodes, half of which send to the other half"),
+        "striped": _figure("A striped file", averages, peaks, "compute nodes, and as many I/O nodes", falls),
+    }
 
 
-def _messages_figure(rows: Rows) -> Figure:
-    chosen = [row for row in rows if row["series"] in MESSAGES]
-    title, x = "Plain messages on a full crossbar, 5 Mbit/s links", "nodes, half of which send to the other half"
-    figure, axes = chart(title, size=SIZE, xlabel=x, ylabel=TOGETHER)
-    lines_by_nodes(axes, chosen, MESSAGES, {"halves": RING})
-    _all_links(axes, chosen, senders=0.5)
-    finish(axes, chosen, "nodes")
-    return figure
-
-
-def _striped_figure(rows: Rows) -> Figure:
-    chosen = [row for row in rows if row["series"] in STRIPED]
-    title = f"A striped file on a full crossbar, 5 Mbit/s links, stripe unit {STRIPE_UNIT} bytes"
-    figure, axes = chart(title, size=SIZE, xlabel="compute nodes, and as many I/O nodes", ylabel=TOGETHER)
-    averages = [{**row, "throughput_bps": row["mean_bps"]} for row in chosen]
-    lines_by_nodes(axes, averages, STRIPED, {})
-    peaks = sorted((row["nodes"], row["peak_bps"] / 1e6) for row in where(chosen, series="striped"))
-    axes.plot(*zip(*peaks, strict=True), color=AMBER, marker="s", linestyle=":", markerfacecolor="none", label="peak")
-    _all_links(axes, chosen, senders=1.0)
-    axes.axvline(FALL_FROM, color=GREY, linestyle="--", linewidth=1, label="beyond it the document's falls")
-    finish(axes, averages, "nodes")
-    return figure
-
-
-def _all_links(axes: Axes, rows: Rows, *, senders: float) -> None:
-    nodes = sorted({row["nodes"] for row in rows})
-    rates = [senders * LINK_RATE_BPS * n / 1e6 for n in nodes]
-    axes.plot(nodes, rates, color=INK, linewidth=1, label="all links together")
+def _figure(what: str, rows: Rows, more: Samples, x: str, upright: Mark | None = None) -> Figure:
+    names = MESSAGES | STRIPED
+    samples = {
+        **throughputs(rows, "nodes", lambda row: names[row["series"]]),
+        **{("all links together", row["nodes"]): (links_of(row) * LINK_RATE_BPS / 1e6, 0.0) for row in rows},
+        **more,
+    }
+    title = f"{what} on a full crossbar, 5 Mbit/s links"
+    return finish(draw_lines(title, samples, x=x, y=TOGETHER, upright=upright), rows, "nodes")
 
 
 STUDY = Study.of_module(

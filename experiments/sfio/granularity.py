@@ -6,7 +6,6 @@ from itertools import pairwise
 from experiments.sfio.comparison import LINK_RATE_BPS, ON_SWITCHES, Comparison
 from experiments.sfio.runs import accessed, judged
 from testbed.model.studies import Claim, Figures, Results, Row, Rows, Study, Verdict
-from testbed.report.drawing.charts import BELOW
 
 FRAGMENTS = 600
 """Of a non-optimised run, which sends every one of them by itself."""
@@ -72,11 +71,9 @@ def judge(rows: Rows) -> Verdict:
 
 def figures(rows: Rows) -> Figures:
     """Throughput over the stripe unit, as Figure 13; stars: the whole file."""
-    names = ("optimised (mwritec)", "non-optimised (mwrite)")
-    title, x = "Writing from 1 compute node to 3 I/O nodes over 100 Mbit/s links", "stripe unit, bytes"
-    figure, axes = COMPARED.figure(rows, names, "optimised, 660 MB", NEGLIGIBLE, title=title, xlabel=x)
-    axes.legend(**BELOW)
-    return {"granularity": figure}
+    names = ("optimised (mwritec)", "non-optimised (mwrite)", "optimised, 660 MB")
+    title = "Writing from 1 compute node to 3 I/O nodes over 100 Mbit/s links"
+    return {"granularity": COMPARED.figure(title, rows, names, NEGLIGIBLE, "stripe unit, bytes")}
 
 
 STUDY = Study.of_module(

@@ -3,7 +3,6 @@
 from experiments.sfio.comparison import LINK_RATE_BPS, ON_SWITCHES, Comparison
 from experiments.sfio.runs import accessed, judged
 from testbed.model.studies import Claim, Figures, Results, Row, Rows, Study, Verdict
-from testbed.report.drawing.charts import BELOW, GREY
 
 STRIPE_UNIT, IO_NODES = 1005, 7
 FRAGMENTS = 800
@@ -68,13 +67,10 @@ def judge(rows: Rows) -> Verdict:
 
 def figures(rows: Rows) -> Figures:
     """Throughput over the block size, as Figure 14; stars: the whole file."""
-    names = ("one multi-block call (mwriteb)", "single-block calls (mwrite)")
+    names = ("one multi-block call (mwriteb)", "single-block calls (mwrite)", "multi-block, 300 MB")
     title = f"Writing blocks in random order from 1 compute node to {IO_NODES} I/O nodes over 100 Mbit/s links"
-    x, whole = "block size, bytes", "multi-block, 300 MB"
-    figure, axes = COMPARED.figure(rows, names, whole, MIN_OF_LINK, title=title, xlabel=x)
-    axes.axvline(STRIPE_UNIT, color=GREY, linewidth=1, linestyle="--", label=f"stripe unit, {STRIPE_UNIT} bytes")
-    axes.legend(**BELOW)
-    return {"multi-block": figure}
+    unit = STRIPE_UNIT, f"stripe unit, {STRIPE_UNIT} bytes"
+    return {"multi-block": COMPARED.figure(title, rows, names, MIN_OF_LINK, "block size, bytes", unit)}
 
 
 STUDY = Study.of_module(

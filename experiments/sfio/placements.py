@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from experiments.sfio.figures import TOGETHER, finish
 from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grouped, where
-from testbed.report.drawing.charts import AMBER, BLUE, GREY, INK, Axes, Figure, chart
+from testbed.report.drawing.charts import HUES, Figure, draw_dots, draw_lines
 from topologies.swiss_t1 import NODES_PER_SWITCH, SWITCHES, core_users
 
 PLACEMENTS = 53
@@ -172,31 +172,20 @@ def figures(rows: Rows) -> Figures:
 def placement_figure(rows: Rows, measured: Mapping[str, Rows], *, title: str) -> Figure:
     """Every placement a point, medians as lines: liquid throughput, circuits as they come, and ``measured``: name ->
     rows."""
+    liquid, waiting = (spread(rows, key) for key in ("liquid_bps", "predicted_bps"))
+    found = {"liquid throughput": liquid, "circuits as they come, virtual time": waiting}
+    found |= {f"{name}, measured": spread(chosen, "throughput_bps") for name, chosen in measured.items()}
+    medians = {
+        (f"{name}: median", nodes): (statistics.median(values) / 1e6, 0.0)
+        for name, by_nodes in found.items()
+        for nodes, values in by_nodes.items()
+    }
     x = "nodes, each of which computes and keeps a subfile"
-    figure, axes = chart(title, size=(7.8, 5), xlabel=x, ylabel=TOGETHER)
-    draw_spread(axes, spread(rows, "liquid_bps"), "liquid throughput", INK, 0.0)
-    draw_spread(axes, spread(rows, "predicted_bps"), "circuits as they come, virtual time", GREY, 0.14)
-    for (name, chosen), colour, aside in zip(measured.items(), (BLUE, AMBER), (-0.28, 0.28), strict=False):
-        draw_spread(axes, spread(chosen, "throughput_bps"), f"{name}, measured", colour, aside, marker="D")
-    axes.axvline(16, color=GREY, linestyle="--", linewidth=1, label="half of the machine")
-    finish(axes, [*rows, *(row for chosen in measured.values() for row in chosen)], "nodes")
-    return figure
-
-
-def draw_spread(
-    axes: Axes, values: Mapping[int, Sequence[float]], name: str, colour: str, aside: float, *, marker: str = "."
-) -> None:
-    """Values in bit/s by nodes: each a point, ``aside`` from its number of nodes, and a line through the medians."""
-    if not values:
-        return
-    counts = {len(found) for found in values.values()}
-    at = [nodes + aside for nodes, found in values.items() for _ in found]
-    flat = [value / 1e6 for found in values.values() for value in found]
-    axes.scatter(at, flat, s=14 if marker == "." else 18, marker=marker, color=colour, alpha=0.5, linewidths=0)
-    middle = [(nodes + aside, statistics.median(found) / 1e6) for nodes, found in values.items()]
-    count = f"{max(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
-    label = f"{name}: median and {count} placement{'s' if max(counts) > 1 else ''}"
-    axes.plot(*zip(*middle, strict=True), color=colour, marker=marker, markersize=5, linewidth=1.3, label=label)
+    figure = draw_lines(title, medians, x=x, y=TOGETHER, upright=(16, "half of the machine"))
+    for by_nodes, hue in zip(found.values(), HUES, strict=False):
+        for nodes, values in by_nodes.items():
+            draw_dots(figure.axes[0], nodes, [value / 1e6 for value in values], hue, alpha=0.5)
+    return finish(figure, [*rows, *(row for chosen in measured.values() for row in chosen)], "nodes")
 
 
 def scaling_check(medians: Mapping[int, float]) -> Check:

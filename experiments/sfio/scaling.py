@@ -3,10 +3,10 @@
 
 from math import log
 
-from experiments.sfio.figures import TOGETHER, finish
+from experiments.sfio.figures import TOGETHER, finish, throughputs
 from experiments.sfio.runs import accessed, judged
 from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid, where
-from testbed.report.drawing.charts import AMBER, BLUE, GREY, Figure, chart
+from testbed.report.drawing.charts import Figure, draw_lines
 
 LINK_RATE_BPS = 10e6
 IO_NODES, QUICK_IO_NODES, COMPUTE = (1, 2, 4, 8, 16), (1, 2, 4), 16
@@ -14,7 +14,7 @@ COMPUTE_NODES, QUICK_COMPUTE_NODES, IO = (2, 4, 8, 16), (2, 4, 8), 2
 STRIPE_UNIT = 200
 BYTES_A_LINK, QUICK_BYTES_A_LINK = 2_000_000, 800_000
 """Of the file, for each link that it is to fill."""
-DIRECTIONS = {"liquid": ("in turns over circuits", BLUE, "o"), "none": ("all at once", AMBER, "s")}
+DIRECTIONS = {"liquid": "in turns over circuits", "none": "all at once"}
 MIN_EXPONENT, MIN_RETAINED = 0.8, 0.8
 
 
@@ -39,7 +39,7 @@ def measure(point: Row) -> Results:
 def judge(rows: Rows) -> Verdict:
     """Throughput grows with the I/O nodes, and more compute nodes do not slow them."""
     checks: list[Check] = []
-    for way, (name, _, _) in DIRECTIONS.items():
+    for way, name in DIRECTIONS.items():
         io, compute = _found(rows, way, "io"), _found(rows, way, "compute")
         (few, many), (less, more) = ((min(found), max(found)) for found in (io, compute))
         checks += [
@@ -63,21 +63,19 @@ def _found(rows: Rows, way: str, varied: str) -> dict[int, float]:
 
 def figures(rows: Rows) -> Figures:
     """Throughput over the number that is varied, a figure each."""
-    return {varied: _figure(rows, varied) for varied in ("io", "compute")}
+    return {varied: _figure(where(rows, varied=varied), f"{varied}_nodes") for varied in ("io", "compute")}
 
 
-def _figure(rows: Rows, varied: str) -> Figure:
-    chosen = where(rows, varied=varied)
-    fixed = f"{chosen[0]['compute_nodes']} compute nodes" if varied == "io" else f"{IO} I/O nodes"
-    x = "I/O nodes" if varied == "io" else "compute nodes"
-    figure, axes = chart(f"{fixed}, 10 Mbit/s links, crossbar", size=(6.8, 4.2), xlabel=x, ylabel=TOGETHER)
-    for way, (name, colour, marker) in DIRECTIONS.items():
-        found = sorted(_found(rows, way, varied).items())
-        axes.plot(*zip(*[(n, bps / 1e6) for n, bps in found], strict=True), color=colour, marker=marker, label=name)
-    links = sorted({(row[f"{varied}_nodes"], row["io_nodes"] * LINK_RATE_BPS / 1e6) for row in chosen})
-    axes.plot(*zip(*links, strict=True), color=GREY, linewidth=1, label="links of the I/O nodes together")
-    finish(axes, chosen, f"{varied}_nodes")
-    return figure
+def _figure(rows: Rows, key: str) -> Figure:
+    links = {
+        ("links of the I/O nodes together", row[key]): (row["io_nodes"] * LINK_RATE_BPS / 1e6, 0.0) for row in rows
+    }
+    x, fixed = "I/O nodes", f"{rows[0]['compute_nodes']} compute nodes"
+    if key == "compute_nodes":
+        x, fixed = "compute nodes", f"{IO} I/O nodes"
+    title = f"{fixed}, 10 Mbit/s links, crossbar"
+    samples = throughputs(rows, key, lambda row: DIRECTIONS[row["schedule"]]) | links
+    return finish(draw_lines(title, samples, x=x, y=TOGETHER), rows, key)
 
 
 STUDY = Study.of_module(

@@ -7,11 +7,11 @@ added. Where nodes are taken at random it does not (sfio_placements).
 
 from collections.abc import Mapping
 
-from experiments.sfio.figures import RING, TOGETHER, finish, lines_by_nodes
+from experiments.sfio.figures import TOGETHER, finish, throughputs
 from experiments.sfio.placements import STEPS, filled_in_pairs
 from experiments.sfio.runs import accessed, judged, transferred
 from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, where
-from testbed.report.drawing.charts import AMBER, BLUE, GREEN, GREY, INK, Figure, chart
+from testbed.report.drawing.charts import BLUE, Figure, draw_lines
 from topologies.swiss_t1 import NODES_PER_SWITCH, SWITCHES
 
 NODES, QUICK_NODES = (2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32), (8, 10, 16, 18, 24, 26)
@@ -22,12 +22,12 @@ PAIR_BYTES, MESSAGE_BYTES = 40_000, 60_000
 STRIPE_UNIT = 200
 MIN_STEP, MAX_BETWEEN, MIN_RATIO = 1.3, 1.25, 0.85
 HALVES = {
-    "halves": ("plain messages, liquid schedule (Figure 19)", GREEN, "^"),
-    "halves-free": ("plain messages, nobody waits", GREY, "v"),
+    "halves": "plain messages, liquid schedule (Figure 19)",
+    "halves-free": "plain messages, nobody waits",
 }
 STRIPED = {
-    "striped-liquid": ("striped file, liquid schedule", BLUE, "o"),
-    "striped": ("striped file, circuits as they come", AMBER, "s"),
+    "striped-liquid": "striped file, liquid schedule",
+    "striped": "striped file, circuits as they come",
 }
 
 
@@ -116,27 +116,25 @@ def _step_checks(name: str, found: Mapping[int, Row]) -> list[Check]:
 
 def figures(rows: Rows) -> Figures:
     """Throughput over the number of nodes: Figure 19, and of a striped file; the steps marked."""
-    x = "nodes, the first half of which send to the other half"
-    keeps = "nodes, each of which computes and keeps a subfile"
-    title = f"All to all on Swiss-T1, 5 Mbit/s links, stripe unit {STRIPE_UNIT} bytes"
+    sent, stored = (
+        "nodes, the first half of which send to the other half",
+        "nodes, each of which computes and keeps a subfile",
+    )
+    striped = f"All to all on Swiss-T1, 5 Mbit/s links, stripe unit {STRIPE_UNIT} bytes"
     return {
-        "halves": _step_figure(rows, HALVES, x, "Half of Swiss-T1's nodes send to the other half, 5 Mbit/s links"),
-        "striped": _step_figure(rows, STRIPED, keeps, title),
+        "halves": _step_figure(rows, HALVES, sent, "Half of Swiss-T1's nodes send to the other half, 5 Mbit/s links"),
+        "striped": _step_figure(rows, STRIPED, stored, striped),
     }
 
 
-def _step_figure(rows: Rows, series: Mapping[str, tuple[str, str, str]], x: str, title: str) -> Figure:
-    rows = [row for row in rows if row["series"] in series]
-    measured = {key: names for key, names in series.items() if any(row["series"] == key for row in rows)}
-    figure, axes = chart(title, size=(7.4, 4.8), xlabel=x, ylabel=TOGETHER)
-    liquid = sorted({(row["nodes"], row["liquid_bps"] / 1e6) for row in rows})
-    axes.plot(*zip(*liquid, strict=True), color=INK, linewidth=1, label="liquid throughput")
-    lines_by_nodes(axes, rows, measured, {"halves": {"linestyle": "", **RING}})
-    for number, (before, after) in enumerate(STEPS):
-        label = "two more switches come into use" if number == 0 else None
-        axes.axvspan(before, after, color=BLUE, alpha=0.12, linewidth=0, label=label)
-    finish(axes, rows, "nodes")
-    return figure
+def _step_figure(rows: Rows, series: Mapping[str, str], x: str, title: str) -> Figure:
+    own = [row for row in rows if row["series"] in series]
+    liquid = {("liquid throughput", row["nodes"]): (row["liquid_bps"] / 1e6, 0.0) for row in own}
+    samples = throughputs(own, "nodes", lambda row: series[row["series"]]) | liquid
+    figure = draw_lines(title, samples, x=x, y=TOGETHER)
+    for before, after in STEPS:  # where two more switches come into use
+        figure.axes[0].axvspan(before, after, color=BLUE, alpha=0.12, linewidth=0)
+    return finish(figure, own, "nodes")
 
 
 STUDY = Study.of_module(

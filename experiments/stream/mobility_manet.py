@@ -3,8 +3,7 @@
 The plan is replaced after links vanished without warning, or before they do; random failures come on top.
 """
 
-from dataclasses import asdict
-
+from experiments.stream.failures.failing_streams import campaign_row, predictions_check
 from testbed.faults.fault import PoissonFaults
 from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, verdict_of, where
 from testbed.report.drawing.charts import draw_lines
@@ -31,20 +30,9 @@ def measure(point: Row, fabric: str = "emulation") -> Results:
     settings |= {"count": point["frames"], "playback_s": 0.4 * 1000.0 / point["rate_pps"], "faults": faults}
     plan = mobility_plan(name, "n0", f"n{point['nodes'] - 1}", **settings)
     session = run_and_judge(plan, open_fabric(fabric), repeats_if_invalid=1)
-    campaign = session.analysis.campaign
-    assert campaign is not None
-    return {
-        "frames_measured": asdict(campaign)["frames"],
-        "faults": campaign.faults,
-        "most_at_once": campaign.most_at_once,
-        "undecodable": campaign.undecodable,
-        "undecodable_within_reach": campaign.undecodable_within_reach,
-        "wrong_packets": campaign.wrongly_lost + campaign.wrongly_arrived,
-        "packets": campaign.certain,
-        "longest_change_s": campaign.longest_change_s,
-        "invalid": session.verdict.invalid,
-        "failed": [check.name for check in session.verdict.checks if not check.passed],
-    }
+    found, campaign = campaign_row(session)
+    named = ("faults", "undecodable", "longest_change_s")
+    return found | {"frames_measured": campaign["frames"]} | {name: campaign[name] for name in named}
 
 
 def judge(rows: Rows) -> Verdict:
@@ -52,16 +40,9 @@ def judge(rows: Rows) -> Verdict:
     checks = []
     for row in rows:
         name = _name(row)
-        checks.append(
-            Claim(f"every prediction, {name}")
-            .count(0, len(row["failed"]), "none: predictions are counted, each with a rival or a tolerance of its own")
-            .noting(
-                f"{row['wrong_packets']} of {row['packets']} packets fared otherwise; longest change "
-                f"{row['longest_change_s']:.2f} s; {row['faults']} failures"
-                + (f"; failed: {', '.join(row['failed'])}" if row["failed"] else "")
-            )
-            .of(row["packets"] + len(row["failed"]))
-        )
+        why = "none: predictions are counted, each with a rival or a tolerance of its own"
+        more = f"longest change {row['longest_change_s']:.2f} s; {row['faults']} failures"
+        checks.append(predictions_check(f"every prediction, {name}", why, [row], more))
         checks += _frame_checks(row, name)
         if row["handover"] == "before" and not row["faults"]:
             lost = max(frame["measured_loss"] for frame in row["frames_measured"])

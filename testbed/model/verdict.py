@@ -14,6 +14,8 @@ from topologies.text.json_types import Json
 T = TypeVar("T")
 CheckOutcome = Literal["holds", "fails", "cannot-tell"]
 Relation = Literal["states", "equals", "at-least", "at-most"]
+Measured = float | tuple[float, float | None]
+"""What was measured, alone or with half the width of its 95 % interval."""
 
 
 class Evidence(TypedDict, total=False):
@@ -152,7 +154,7 @@ class Claim:
 
     >>> gain = Claim("median gain over round robin").at_least(1.5, 1.8).cites("1.5 to 2, section 3.9")
     >>> gain = gain.against(1.0, "no gain")
-    >>> gain.outcome, gain.plus_minus(0.9).outcome
+    >>> gain.outcome, Claim("the same, with half its interval").at_least(1.5, (1.8, 0.9)).outcome
     ('holds', 'cannot-tell')
     """
 
@@ -160,7 +162,7 @@ class Claim:
     key: str = ""
     about: str = ""
 
-    def equal(self, predicted: float, measured: float, tolerance: float = 0) -> Check:
+    def equal(self, predicted: float, measured: Measured, tolerance: float = 0) -> Check:
         """Holds where the two differ by ``tolerance`` at most."""
         return self._check("equals", predicted, measured, tolerance)
 
@@ -168,20 +170,21 @@ class Claim:
         """Holds where the two are equal; ``why`` says that there is no rival, as nothing is left to chance."""
         return self.equal(predicted, measured).against(None, why)
 
-    def at_least(self, least: float, measured: float) -> Check:
+    def at_least(self, least: float, measured: Measured) -> Check:
         """Holds where ``measured`` is ``least`` or more."""
         return self._check("at-least", least, measured, None)
 
-    def at_most(self, most: float, measured: float) -> Check:
+    def at_most(self, most: float, measured: Measured) -> Check:
         """Holds where ``measured`` is ``most`` or less."""
         return self._check("at-most", most, measured, None)
 
-    def _check(self, relation: Relation, bound: float, measured: float, tolerance: float | None) -> Check:
+    def _check(self, relation: Relation, bound: float, measured: Measured, tolerance: float | None) -> Check:
+        value, half_width = measured if isinstance(measured, tuple) else (measured, None)
         known = Check(
-            name=self.name, predicted=bound, measured=measured, tolerance=tolerance, passed=False, relation=relation,
+            name=self.name, predicted=bound, measured=value, tolerance=tolerance, passed=False, relation=relation,
             key=self.key, about=self.about,
         )  # fmt: skip
-        return known._decide()
+        return known.plus_minus(half_width)
 
 
 @dataclass(frozen=True, kw_only=True)

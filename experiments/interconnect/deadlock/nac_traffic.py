@@ -79,8 +79,7 @@ def _steeper(rows: Rows, low: float, high: float, by: float) -> Check:
     apart = math.hypot(half_width(above) / spread(above)[0], half_width(below) / spread(below)[0]) * ratio
     return (
         Claim(f"rise of latency at {high:.0f} packets/s over that at {low:.0f}")
-        .equal(by, ratio, 0.03)
-        .plus_minus(apart if len(below) > 1 else None)
+        .equal(by, (ratio, apart if len(below) > 1 else None), 0.03)
         .cites(f"about {100 * (by - 1):.0f} % higher (5.5.2, Figure 5.18)")
         .against(1.0, "the rate does not matter")
         .noting(f"{len(below)} runs each; the burst is ours, and as large at every rate")

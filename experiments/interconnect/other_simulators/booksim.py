@@ -71,15 +71,13 @@ def _latency_checks(rows: Rows, share: float, mean: float, worst: float | None) 
     found = [
         Claim(f"{name}: the mean over networks and patterns")
         .at_most(mean, _mean_size(own))
-        .plus_minus(math.hypot(*(width for _, width in own.values())) / len(own))
         .against(rival, THESIS)
         .noting(f"{len(own)} points, {sum(value for value, _ in own.values()) / len(own):+.1%} in the signed mean")
     ]
     if worst is not None:
         found.append(
             Claim(f"{name}: the farthest")
-            .at_most(worst, abs(own[farthest][0]))
-            .plus_minus(own[farthest][1])
+            .at_most(worst, (abs(own[farthest][0]), own[farthest][1]))
             .against(rival, f"{THESIS} in the mean")
             .noting(", ".join(farthest))
         )
@@ -117,13 +115,11 @@ def _saturation_checks(rows: Rows) -> list[Check]:
     name = "load at saturation (mean latency of 500 cycles), apart from BookSim2's"
     return [
         Claim(f"{name}: the mean over networks and patterns")
-        .at_most(SATURATION_APART, sum(map(abs, own.values())) / count)
-        .plus_minus(step / math.sqrt(count))
+        .at_most(SATURATION_APART, (sum(map(abs, own.values())) / count, step / math.sqrt(count)))
         .against(sum(apart) / len(apart), THESIS)
         .noting(f"{count} networks and patterns, {sum(own.values()) / count:+.1%} in the signed mean"),
         Claim(f"{name}: the farthest")
-        .at_most(WORST_SATURATION_APART, abs(own[farthest]))
-        .plus_minus(step)
+        .at_most(WORST_SATURATION_APART, (abs(own[farthest]), step))
         .against(max(apart), f"{THESIS}, at its farthest")
         .noting(", ".join(farthest)),
     ]
@@ -145,7 +141,6 @@ def _detours(rows: Rows) -> Check:
     return (
         Claim("Valiant: mean latency at 30 and 70 % of its saturation, apart from BookSim2's: the mean")
         .at_most(0.05, _mean_size(apart))
-        .plus_minus(math.hypot(*(width for _, width in apart.values())) / len(apart))
         .against(sum(comparison) / len(comparison), "as shortest paths take at the same share of theirs")
         .noting(f"{len(apart)} points")
     )
@@ -175,8 +170,10 @@ def _apart(rows: Rows, model: str) -> dict[tuple[Place, float], tuple[float, flo
     return found
 
 
-def _mean_size(apart: Mapping[Any, tuple[float, float]]) -> float:
-    return sum(abs(value) for value, _ in apart.values()) / len(apart)
+def _mean_size(apart: Mapping[Any, tuple[float, float]]) -> tuple[float, float]:
+    """With the half width of its interval."""
+    sizes, widths = zip(*((abs(value), width) for value, width in apart.values()), strict=True)
+    return sum(sizes) / len(apart), math.hypot(*widths) / len(apart)
 
 
 def figures(rows: Rows) -> Figures:

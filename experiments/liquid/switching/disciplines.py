@@ -8,9 +8,9 @@ overhead (Gabrielyan and Hersch 2002, section 1).
 import statistics
 from collections.abc import Sequence
 
-from experiments.liquid.swiss_t1_traffic import SIZE, pattern_chart, points, traffic_of
+from experiments.liquid.swiss_t1_traffic import draw_patterns, points, traffic_of
 from testbed.model.studies import Check, Claim, Figures, Results, Row, Rows, Study, Verdict
-from testbed.report.drawing.charts import AMBER, BLUE, GREEN, INK, ORANGE, Figure, chart, ticks
+from testbed.report.drawing.charts import Figure, draw_lines, ticks
 from testbed.scheduling.baselines import sending_rounds
 from testbed.scheduling.methods import schedule_by_name
 from testbed.scheduling.wormhole import run_queues, run_virtual_links, run_wormhole
@@ -24,13 +24,13 @@ OVERHEAD = 0.02
 """What each block costs, in the time that a whole message takes."""
 SOLVED, GAIN = 0.95, 1.1
 """Of the liquid throughput, what counts as contention solved; and what a remedy must gain to count as one."""
-LOOKS = {
-    "liquid": (BLUE, "o", "liquid schedule over a wormhole network"),
-    "cut-through": (GREEN, "s", "virtual cut-through: switches store blocked messages"),
-    "store-and-forward": ("#7a5ea8", "D", "store and forward of whole messages"),
-    "virtual-4": (AMBER, "P", "wormhole, 4 virtual links a link"),
-    "virtual-2": ("#f0c36b", "+", "wormhole, 2 virtual links a link"),
-    "wormhole": (ORANGE, "^", "wormhole"),
+NAMES = {
+    "liquid": "liquid schedule over a wormhole network",
+    "cut-through": "virtual cut-through: switches store blocked messages",
+    "store-and-forward": "store and forward of whole messages",
+    "virtual-4": "wormhole, 4 virtual links a link",
+    "virtual-2": "wormhole, 2 virtual links a link",
+    "wormhole": "wormhole",
 }
 
 
@@ -77,7 +77,7 @@ def with_overhead(shares: Sequence[float], overhead: float = OVERHEAD) -> list[f
 def judge(rows: Rows) -> Verdict:
     """Each remedy gains, none solves the contention, the liquid schedule does; blocks help until their overhead weighs
     more."""
-    middle = {name: statistics.median(row[name] for row in rows) for name in LOOKS}
+    middle = {name: statistics.median(row[name] for row in rows) for name in NAMES}
     checks = [
         Claim("liquid schedule, share of the liquid throughput, least")
         .at_least(1 - 1e-9, min(row["liquid"] for row in rows))
@@ -86,11 +86,11 @@ def judge(rows: Rows) -> Verdict:
     ]
     for name in ("cut-through", "virtual-2", "virtual-4"):
         checks += [
-            Claim(f"{LOOKS[name][2]}: throughput over that of the plain wormhole network, median")
+            Claim(f"{NAMES[name]}: throughput over that of the plain wormhole network, median")
             .at_least(GAIN, statistics.median(row[name] / row["wormhole"] for row in rows))
             .cites("contention solved partially, 3.1.2")
             .against(1.0, "nothing solved"),
-            Claim(f"{LOOKS[name][2]}: share of the liquid throughput, median")
+            Claim(f"{NAMES[name]}: share of the liquid throughput, median")
             .at_most(SOLVED, middle[name])
             .cites("contention solved only partially, 3.1.2")
             .against(1.0, "contention solved"),
@@ -131,27 +131,27 @@ def _of_blocks(cut: Rows, kind: str) -> list[float]:
 def figures(rows: Rows) -> Figures:
     """Shares of the liquid throughput over the patterns, and over the number of blocks."""
     title = "Round robin over several kinds of switches, and the liquid schedule (median)"
-    figure, axes = pattern_chart(rows, title, ylabel=SHARE, ylim=(0, 1.05))
-    for name, (colour, mark, label) in LOOKS.items():
-        shares = [row[name] for row in rows]
-        axes.plot(shares, mark, markersize=3, color=colour, label=f"{label}: {statistics.median(shares):.2f}")
-    axes.legend(loc="lower left")
-    return {"disciplines": figure, "blocks": _blocks_figure(rows)}
+    series = {
+        f"{words}: {statistics.median(row[name] for row in rows):.2f}": [row[name] for row in rows]
+        for name, words in NAMES.items()
+    }
+    return {
+        "disciplines": draw_patterns(rows, title, series, ylabel=SHARE, ylim=(0, 1.05)),
+        "blocks": _blocks_figure(rows),
+    }
 
 
 def _blocks_figure(rows: Rows) -> Figure:
     cut = [row for row in rows if row["wormhole-blocks"] is not None]
-    title = f"Fluidity against overhead: round robin in blocks, mean of {len(cut)} patterns"
-    figure, axes = chart(title, size=SIZE, xlabel="blocks a message", ylabel=SHARE, ylim=(0, 1.05))
-    for kind in ("cut-through", "wormhole"):
-        colour, mark, _ = LOOKS[kind]
-        means = _of_blocks(cut, kind)
-        axes.plot(BLOCKS, means, color=colour, marker=mark, label=f"{kind}, blocks cost nothing")
-        words = f"{kind}, each costs {OVERHEAD:g} of a message"
-        axes.plot(BLOCKS, with_overhead(means), color=colour, marker=mark, linestyle="--", label=words)
-    axes.axhline(1.0, color=INK, linewidth=0.8, linestyle=":")
-    ticks(axes, BLOCKS)
-    axes.legend()
+    samples = {
+        (f"{kind}, each block costs {words}", n): (share, 0.0)
+        for kind in ("cut-through", "wormhole")
+        for words, priced in (("nothing", list), (f"{OVERHEAD:g} of a message", with_overhead))
+        for n, share in zip(BLOCKS, priced(_of_blocks(cut, kind)), strict=True)
+    }
+    title, claim = f"Fluidity against overhead: round robin in blocks, mean of {len(cut)} patterns", (1.0, "liquid")
+    figure = draw_lines(title, samples, x="blocks a message", y=SHARE, claim=claim)
+    ticks(figure.axes[0], BLOCKS)
     return figure
 
 

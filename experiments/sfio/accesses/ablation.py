@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from experiments.sfio.runs import accessed, judged
 from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid, where
-from testbed.report.drawing.charts import AMBER, BLUE, panels
+from testbed.report.drawing.charts import draw_bars
 
 ALL, NONE = "all", "none"
 WITHOUT: dict[str, tuple[str, ...]] = {
@@ -19,6 +19,11 @@ WITHOUT: dict[str, tuple[str, ...]] = {
 LINK_RATE_BPS = 100e6
 BLOCK_BYTES, STRIPE_UNIT, IO_NODES, PROCESSES = 1000, 200, 3, 2
 FILE_BYTES, QUICK_FILE_BYTES = 4_000_000, 1_000_000
+SHOWN = {
+    "throughput_bps": ("throughput, Mbit/s", 1e6, "linear"),
+    "messages": ("messages", 1, "log"),
+    "disk_calls": ("disk accesses", 1, "log"),
+}
 WORTH = 1.1
 """What an optimisation must be worth in throughput to be called valuable: a tenth."""
 
@@ -72,21 +77,16 @@ def _counts(operation: str, found: Mapping[str, Row]) -> list[Check]:
 
 
 def figures(rows: Rows) -> Figures:
-    """Throughput, messages and disk accesses of each way, next to one another."""
-    figure, every = panels(10.5, 4, columns=3)
-    shown = {"throughput_bps": "throughput, Mbit/s", "messages": "messages", "disk_calls": "disk accesses"}
-    for axes, (key, label) in zip(every, shown.items(), strict=True):
-        unit = 1e6 if key == "throughput_bps" else 1
-        for number, (operation, colour) in enumerate((("write", BLUE), ("read", AMBER))):
-            values = [where(rows, way=way, operation=operation)[0][key] / unit for way in WITHOUT]
-            at = [k + 0.4 * number - 0.2 for k in range(len(WITHOUT))]
-            axes.bar(at, values, width=0.38, color=colour, label=operation)
-        axes.set_xticks(range(len(WITHOUT)), list(WITHOUT), rotation=40, ha="right", fontsize=8)
-        axes.set(xlabel="optimisations", ylabel=label, yscale="linear" if key == "throughput_bps" else "log")
-        axes.legend()
+    """Throughput, messages and disk accesses of each way, a figure each."""
+    drawn = {}
     nodes = f"{PROCESSES} processes, {IO_NODES} I/O nodes, 100 Mbit/s links"
-    figure.suptitle(f"Blocks of {BLOCK_BYTES} bytes in random order, {nodes}")
-    return {"ablation": figure}
+    title = f"Blocks of {BLOCK_BYTES} bytes in random order, {nodes}"
+    for key, (label, unit, scale) in SHOWN.items():
+        samples = {(row["operation"], row["way"]): (row[key] / unit, 0.0) for row in rows}
+        drawn[f"ablation-{label.partition(',')[0].replace(' ', '-')}"] = figure = draw_bars(title, samples, y=label)
+        figure.axes[0].set(xlabel="optimisations", yscale=scale)
+        figure.axes[0].autoscale(axis="y")
+    return drawn
 
 
 STUDY = Study.of_module(

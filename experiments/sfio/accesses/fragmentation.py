@@ -3,21 +3,21 @@ figure 22)."""
 
 import statistics
 
-from experiments.sfio.figures import TOGETHER, finish, plot_throughput
+from experiments.sfio.figures import TOGETHER, finish, throughputs
 from experiments.sfio.runs import ATTEMPTS, judged
 from testbed.model.studies.study import Figures, Points, Results, Row, Rows, Study, grid, where
 from testbed.model.verdict import Check, Claim, Verdict, repeated
-from testbed.report.drawing.charts import AMBER, BLUE, GREEN, GREY, INK, Figure, chart, ticks
+from testbed.report.drawing.charts import draw_lines, ticks
 
 NODES, STRIPE_UNIT, LINK_RATE_BPS, REPEAT = 4, 200, 5e6, 3
 PIECES, QUICK_PIECES, SMALL = (50, 200, 1000), (200,), 200
 """Bytes of a piece; calls for each piece are made of SMALL ones."""
 BYTES_EACH, QUICK_BYTES_EACH, CALLS, QUICK_CALLS = 2_000_000, 250_000, 400, 100
 SCENARIOS = {
-    "neither": (False, False, "contiguous in memory and in the file", GREY),
-    "memory": (True, False, "fragmented in memory", BLUE),
-    "file": (False, True, "fragmented in the file", AMBER),
-    "both": (True, True, "fragmented in both", GREEN),
+    "neither": (False, False, "contiguous in memory and in the file"),
+    "memory": (True, False, "fragmented in memory"),
+    "file": (False, True, "fragmented in the file"),
+    "both": (True, True, "fragmented in both"),
 }
 STORED = 0.8
 """Of the contiguous throughput, what a fragmented access must keep; the document puts no number to it."""
@@ -37,7 +37,7 @@ def measure(point: Row) -> Results:
     what is measured: such a point is judged by its content alone."""
     from testbed.striping.emulated.fragmented_access import FragmentedAccess, run_fragmented
 
-    in_memory, in_file, _, _ = SCENARIOS[point["scenario"]]
+    in_memory, in_file, _ = SCENARIOS[point["scenario"]]
     own = {name: point[name] for name in ("bytes_each", "piece_bytes", "at_once", "operation", "seed")}
     access = FragmentedAccess(**own, in_memory=in_memory, in_file=in_file, stripe_unit=STRIPE_UNIT, repeat=REPEAT)
     found = repeated(
@@ -58,7 +58,7 @@ def judge(rows: Rows) -> Verdict:
     checks: list[Check] = []
     for operation in ("write", "read"):
         whole = speed[operation, "neither", SMALL, True]
-        for name, (_, _, words, _) in list(SCENARIOS.items())[1:]:
+        for name, (_, _, words) in list(SCENARIOS.items())[1:]:
             alone = speed[operation, name, SMALL, False]
             checks.append(
                 Claim(f"{operation}, {words}, pieces of {SMALL} bytes in one call, over contiguous in both")
@@ -71,20 +71,18 @@ def judge(rows: Rows) -> Verdict:
 
 def figures(rows: Rows) -> Figures:
     """Throughput of each scenario and size of piece, written and read."""
-    return {operation: _figure(rows, operation) for operation in ("write", "read")}
+    drawn, claim = {}, (NODES * LINK_RATE_BPS / 1e6, "all links together")
+    for operation in ("write", "read"):
+        own, title = where(rows, operation=operation), f"{operation}: {NODES} processes, as many I/O nodes"
+        samples = throughputs(own, "piece_bytes", _name)
+        figure = draw_lines(title, samples, x="bytes of a piece", y=TOGETHER, claim=claim)
+        drawn[operation] = finish(figure, own, "piece_bytes")
+        ticks(figure.axes[0], (row["piece_bytes"] for row in own))
+    return drawn
 
 
-def _figure(rows: Rows, operation: str) -> Figure:
-    own, title = where(rows, operation=operation), f"{operation}: {NODES} processes, {NODES} I/O nodes, 5 Mbit/s links"
-    figure, axes = chart(title, size=(6.8, 4.2), xlabel="bytes of a piece", ylabel=TOGETHER)
-    for name, (_, _, words, colour) in SCENARIOS.items():
-        for at_once, aside, style in ((True, "", "o-"), (False, ", a call a piece", "x:")):
-            chosen, look = where(own, scenario=name, at_once=at_once), {"marker": style[0], "linestyle": style[1]}
-            plot_throughput(axes, chosen, "piece_bytes", words + aside, colour, **look)
-    axes.axhline(NODES * LINK_RATE_BPS / 1e6, color=INK, linewidth=1, label="all links together")
-    finish(axes, own, "piece_bytes")
-    ticks(axes, (row["piece_bytes"] for row in own))
-    return figure
+def _name(row: Row) -> str:
+    return SCENARIOS[row["scenario"]][2] + ("" if row["at_once"] else ", a call a piece")
 
 
 STUDY = Study.of_module(

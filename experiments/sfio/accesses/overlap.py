@@ -6,14 +6,14 @@ from pathlib import Path
 from experiments.sfio.accesses.ablation import WORTH
 from experiments.sfio.runs import accessed, judged
 from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid
-from testbed.report.drawing.charts import AMBER, BELOW, BLUE, GREEN, GREY, chart
+from testbed.report.drawing.charts import draw_bars
 
 RATE_BPS, FAST_BPS = 20e6, 400e6
 """Of what is slow: the link, or the disk, the same; and of a link that is not."""
 FILE_BYTES, QUICK_FILE_BYTES = 10_000_000, 5_000_000
 STRIPE_UNIT, BLOCK_BYTES = 200, 5000
 DISK_BYTES = 64 << 20
-SLOW = {"network": ("slow network alone", BLUE), "disk": ("slow disk alone", AMBER), "both": ("both slow", GREEN)}
+SLOW = {"network": "slow network alone", "disk": "slow disk alone", "both": "both slow"}
 WINDOWS = {True: "pipelined", False: "one message at a time"}
 MIN_OVERLAP = 0.5
 
@@ -78,17 +78,12 @@ def judge(rows: Rows) -> Verdict:
 
 def figures(rows: Rows) -> Figures:
     """Seconds of each, and what the sum of both would be."""
-    title = "Writing over a link of 20 Mbit/s to a disk of 20 Mbit/s"
-    figure, axes = chart(title, size=(6.8, 4), xlabel="messages under way", ylabel="seconds")
-    for number, way in enumerate(WINDOWS):
-        s = {row["slow"]: row["seconds"] for row in rows if row["pipelined"] is way}
-        bars = [(s[slow], *look) for slow, look in SLOW.items()]
-        bars.append((s["network"] + s["disk"], "sum of the two alone", GREY))
-        for place, (seconds, words, colour) in enumerate(bars):
-            label = words if number == 0 else None
-            axes.bar(number + 0.2 * place - 0.3, seconds, width=0.18, color=colour, label=label)
-    axes.set_xticks(range(len(WINDOWS)), list(WINDOWS.values()))
-    axes.legend(**BELOW)
+    samples = {(SLOW[row["slow"]], WINDOWS[row["pipelined"]]): (row["seconds"], 0.0) for row in rows}
+    for words in WINDOWS.values():
+        alone = (samples[SLOW[slow], words][0] for slow in ("network", "disk"))
+        samples["sum of the two alone", words] = sum(alone), 0.0
+    figure = draw_bars("Writing over a link of 20 Mbit/s to a disk of 20 Mbit/s", samples, y="seconds")
+    figure.axes[0].set_xlabel("messages under way")
     return {"overlap": figure}
 
 

@@ -2,17 +2,17 @@
 share."""
 
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 from testbed.faults.fault import PoissonFaults
-from testbed.model.studies import Results, Row, Rows, mean_of
+from testbed.model.studies import Check, Claim, Results, Row, Rows, mean_of, sum_of
 from testbed.stream.judgement.failure_costs import failure_costs
+from testbed.stream.judgement.streams import StreamJudgement
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import random_faults
 from testbed.stream.prediction.expected_redundancy import loaded_cables
 from testbed.stream.prediction.failure_candidates import DIAGNOSES
-from testbed.stream.simulated import SimulatedStreamFabric
 from testbed.stream.workload import stream_plan
 
 PLAYBACK_S = 1.0
@@ -43,10 +43,30 @@ def cost_figures(plan: StreamPlan, run: StreamMeasurements) -> Results:
     return {**costs, "rest_pps": at_rest, "estimates": estimates}
 
 
-def simulated_figures(point: Row) -> tuple[StreamPlan, PoissonFaults, Results]:
-    """The point run in virtual time."""
-    plan, faults = failing_plan(point)
-    return plan, faults, cost_figures(plan, SimulatedStreamFabric().run(plan))
+def campaign_row(session: StreamJudgement) -> tuple[Results, Results]:
+    """What every packet's prediction came to in a run in which failures overlap or nodes move, in short and all of it.
+    ValueError of a run in which neither did."""
+    campaign = session.analysis.campaign
+    if campaign is None:
+        raise ValueError("no failures overlapped; take a higher rate or a longer run")
+    row = {
+        "most_at_once": campaign.most_at_once,
+        "undecodable_within_reach": campaign.undecodable_within_reach,
+        "wrong_packets": campaign.wrongly_lost + campaign.wrongly_arrived,
+        "packets": campaign.certain,
+        "invalid": session.verdict.invalid,
+        "failed": [check.name for check in session.verdict.checks if not check.passed],
+    }
+    return row, asdict(campaign)
+
+
+def predictions_check(name: str, why: str, rows: Rows, more: str) -> Check:
+    """No check of the runs' own failed; ``why`` there is no rival, ``more`` to be said."""
+    failed = [name for row in rows for name in row["failed"]]
+    wrong, packets = (sum_of(rows, key) for key in ("wrong_packets", "packets"))
+    said = f"{wrong:.0f} of {packets:.0f} packets fared otherwise; {more}"
+    said += f"; failed: {', '.join(failed)}" if failed else ""
+    return Claim(name).count(0, len(failed), why).noting(said).of(packets + len(failed))
 
 
 def expected_mean(rows: Rows, key: str) -> float:

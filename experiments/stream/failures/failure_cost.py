@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from experiments.stream.failures.failing_streams import failing_plan, simulated_figures
+from experiments.stream.failures.failing_streams import cost_figures, failing_plan
 from experiments.stream.networks import NETWORKS, Ends, points_over
 from testbed.model.code_description import describe_code
 from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grouped, sum_of, verdict_of
@@ -20,6 +20,7 @@ from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import draw_lines, ticks
 from testbed.stream.measurements import BoolArray, FloatArray
 from testbed.stream.prediction.expected_redundancy import StateCosts
+from testbed.stream.simulated import SimulatedStreamFabric
 
 SHARE = 0.02
 """Of the prediction that a measured cost may be off: that of ROR on packets."""
@@ -80,8 +81,8 @@ def measure(point: Row) -> Results:
     """One stream in virtual time, or the states of its cables alone."""
     if "law" in point:
         return cost_of_states(point)
-    plan, _, found = simulated_figures(point)
-    costs = StateCosts(plan)
+    plan, _ = failing_plan(point)
+    costs, found = StateCosts(plan), cost_figures(plan, SimulatedStreamFabric().run(plan))
     return {**found, "worst_block": float(np.nanmax(costs.block_sizes(costs.singles())))}
 
 
@@ -181,8 +182,7 @@ def _slope(rows: Rows) -> Check:
     off = f" ± {longer_error:.2f}" if len(rows) > 2 else ""
     return (
         Claim("all packets beyond rest, per packet that D x P x ROR asks for")
-        .equal(1.0, slope, SHARE)
-        .plus_minus(slope_error if len(rows) > 2 else None)
+        .equal(1.0, (slope, slope_error if len(rows) > 2 else None), SHARE)
         .against(0.0, "a cost that does not depend on the duration")
         .noting(f"beside it every failure costs as if it lasted {longer:.2f}{off} s longer: the transient")
     )
@@ -218,16 +218,14 @@ def _law(rows: Rows) -> list[Check]:
         worst = max((r for r in own if r["down"] <= CLAIMED_DOWN), key=lambda r: abs(r["cost"] / r["predicted"] - 1))
         checks.append(
             Claim(f"packets beyond rest, off D x P x ROR up to {CLAIMED_DOWN:g} links down, {network}")
-            .at_most(LAW, abs(worst["cost"] / worst["predicted"] - 1))
-            .plus_minus(1.96 * worst["spread"] / worst["predicted"])
+            .at_most(LAW, (abs(worst["cost"] / worst["predicted"] - 1), 1.96 * worst["spread"] / worst["predicted"]))
             .against(worst["constant"] / worst["predicted"] - 1, "constant redundancy for the worst failure")
         )
         (one,) = (row for row in own if row["down"] == 1)
         ends = max((row["down"] for row in own if row["cost"] <= (1 + LAW) * row["predicted"]), default=0)
         checks.append(
             Claim(f"packets beyond rest per packet of D x P x ROR, one link down on average, {network}")
-            .at_least(1 + LAW, one["cost"] / one["predicted"])
-            .plus_minus(1.96 * one["spread"] / one["predicted"])
+            .at_least(1 + LAW, (one["cost"] / one["predicted"], 1.96 * one["spread"] / one["predicted"]))
             .against(1.0, "the law holds however many are down")
             .noting(
                 f"within {LAW:.0%} up to {ends:g} links down; beyond reach {one['beyond']:.1%} of the time with N up "
@@ -244,8 +242,7 @@ def _law(rows: Rows) -> list[Check]:
         error = 1.96 * math.hypot(*(w * row["spread"] / row["predicted"] for w, row in zip(weight, own, strict=True)))
         checks.append(
             Claim(f"exponent with which packets beyond rest grow with the {law}")
-            .equal(1.0, float(weight @ np.log(cost)), LAW)
-            .plus_minus(error)
+            .equal(1.0, (float(weight @ np.log(cost)), error), LAW)
             .against(0.0, "a cost that does not depend on it")
         )
     return checks

@@ -5,9 +5,13 @@ Every loaded cable of Swiss-T1 fails by itself; the more often, the more failure
 switches, so that a busy machine carries some; those of one rate are judged together.
 """
 
-from dataclasses import asdict
-
-from experiments.stream.failures.failing_streams import chance_spread, cost_figures, expected_mean
+from experiments.stream.failures.failing_streams import (
+    campaign_row,
+    chance_spread,
+    cost_figures,
+    expected_mean,
+    predictions_check,
+)
 from testbed.faults.fault import PoissonFaults
 from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grouped, mean_of, sum_of, verdict_of
 from testbed.model.verdict import Check, Claim, Verdict
@@ -42,25 +46,11 @@ def measure(point: Row, fabric: str = "emulation") -> Results:
     settings = {"faults": faults, "duration_s": point["duration_s"], "seed": point["seed"]}
     plan = stream_plan(NETWORK, SOURCE, SINK, rate_pps=400, playback_s=1.0, hold_s=1.0, **settings)
     session = run_and_judge(plan, open_fabric(fabric), repeats_if_invalid=1)
-    campaign = session.analysis.campaign
-    if campaign is None:  # so few failures that none overlapped
-        raise ValueError(
-            f"no failures overlapped at {point['rate_per_s']} a second; take a higher rate or a longer run"
-        )
     costs = cost_figures(plan, session.run)
     del costs["by_cable"]
-    outages = asdict(campaign)["outages"]
-    return {
-        **costs,
-        "expected": expected_redundancy(plan, faults),
-        "most_at_once": campaign.most_at_once,
-        "packets": campaign.certain,
-        "wrong_packets": campaign.wrongly_lost + campaign.wrongly_arrived,
-        "undecodable_within_reach": campaign.undecodable_within_reach,
-        "outages": [outage for outage in outages if outage["predicted_most"] or outage["measured"]],
-        "invalid": session.verdict.invalid,
-        "failed": [check.name for check in session.verdict.checks if not check.passed],
-    }
+    found, campaign = campaign_row(session)
+    outages = [outage for outage in campaign["outages"] if outage["predicted_most"] or outage["measured"]]
+    return {**costs, "expected": expected_redundancy(plan, faults), **found, "outages": outages}
 
 
 def judge(rows: Rows) -> Verdict:
@@ -69,14 +59,13 @@ def judge(rows: Rows) -> Verdict:
     checks = []
     for rate, own in by_rate(rows).items():
         name = f"{rate:g} failures a cable and second"
-        off = [check for row in own for check in row["failed"]]
-        failures, wrong, packets = (sum_of(own, key) for key in ("failures", "wrong_packets", "packets"))
-        words = f"{failures:.0f} failures, {wrong:.0f} of {packets:.0f} packets fared otherwise"
         checks += [
-            Claim(f"every prediction of the runs, {name}")
-            .count(0, len(off), "none: every check of a run names its own")
-            .noting(words + (f"; failed: {', '.join(off)}" if off else ""))
-            .of(packets + len(off)),
+            predictions_check(
+                f"every prediction of the runs, {name}",
+                "none: every check of a run names its own",
+                own,
+                f"{sum_of(own, 'failures'):.0f} failures",
+            ),
             _expectation(rate, own, name),
             _given(own, name),
         ]

@@ -141,9 +141,8 @@ def turn(first: Sequence[float], full: Sequence[float]) -> float | None:
         return None
     if last < 0:
         return 0.0
-    part = ratio[last] / (ratio[last] - ratio[last + 1])
-    low, high = math.log(UNAVAILABLE[last]), math.log(UNAVAILABLE[last + 1])
-    return math.exp(low + part * (high - low))
+    ends = slice(last, last + 2)
+    return math.exp(np.interp(0.0, ratio[ends], np.log(UNAVAILABLE[ends])))
 
 
 def turns(rows: Rows) -> dict[str, float | None]:

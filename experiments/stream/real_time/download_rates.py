@@ -3,6 +3,8 @@ and in virtual time."""
 
 from itertools import product
 
+import numpy as np
+
 from testbed.download.judgement import judge_download
 from testbed.download.prediction import alternatives, predict, tolerances
 from testbed.download.simulated import simulate_download
@@ -46,9 +48,6 @@ def measure(point: Row) -> Results:
 
         run = emulate_download(plan)
     verdict = judge_download(plan, run).verdict
-    arrived = [0] * (1 + int(max(run.arrivals_s, default=0.0) / BIN_S))
-    for at_s in run.arrivals_s:
-        arrived[int(at_s / BIN_S)] += 1
     return {
         "seconds": run.seconds,
         "predicted_s": alternatives(plan).constant_rate_s if constant_rate else predict(plan).seconds,
@@ -59,7 +58,7 @@ def measure(point: Row) -> Results:
         "invalid": verdict.invalid,
         "outage_s": [[fault.start_s, fault.stop_s] for fault in plan.faults],
         "asked_pps": plan.parameters.arrival_pps,
-        "arrived": arrived,
+        "arrived": np.bincount([int(at_s / BIN_S) for at_s in run.arrivals_s], minlength=1).tolist(),
     }
 
 

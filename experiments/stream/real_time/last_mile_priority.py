@@ -18,7 +18,7 @@ from testbed.stream.measurements import FloatArray, StreamMeasurements
 from testbed.stream.options import PROFILES
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import HEADERS_BYTES
-from testbed.stream.prediction.clairvoyant import stream_outcome
+from testbed.stream.prediction.stream_outcome import stream_outcome
 from testbed.stream.workload import stream_plan
 from topologies import load_network
 
@@ -132,48 +132,41 @@ def _queue_checks(rows: Rows, plan: StreamPlan) -> list[Check]:
     queue_s = queue_bytes(link.capacity_bps, MTU) * 8 / LAST_BPS
     return [
         Claim("one queue: median delay, s")
-        .equal(TCP_FILLS * queue_s, mean(rows, "one queue", "median_s"), (1 - TCP_FILLS) * queue_s)
-        .against(mean(rows, "alone", "median_s"), "without TCP")
+        .equal(TCP_FILLS * queue_s, mean(rows, "one queue", "median_s")[0], (1 - TCP_FILLS) * queue_s)
+        .against(mean(rows, "alone", "median_s")[0], "without TCP")
         .noting(f"TCP keeps the queue, {queue_s:.3f} s long, between 70 and 100 % full"),
         *(
             Claim(f"{case}: source packets lost or later than {1000 * IN_TIME_S:.0f} ms, share")
             .equal(0.0, mean(rows, case, "not_in_time"), ALMOST_NONE)
-            .plus_minus(half_width(rows, case, "not_in_time"))
-            .against(shared, "the share in one queue with TCP")
+            .against(shared[0], "the share in one queue with TCP")
             for case in ("alone", "priority")
         ),
         Claim("priority: delay that 99 % stay below, s")
         .at_most(QUEUED_PACKETS * (MTU + 14) * 8 / LAST_BPS + own_s, mean(rows, "priority", "p99_s"))
-        .plus_minus(half_width(rows, "priority", "p99_s"))
-        .against(mean(rows, "one queue", "p99_s"), "in one queue with TCP"),
+        .against(mean(rows, "one queue", "p99_s")[0], "in one queue with TCP"),
     ]
 
 
 def _rest_checks(rows: Rows, plan: StreamPlan) -> list[Check]:
     """What TCP keeps, and that the code still repairs a failure of the network behind."""
-    left_bps = LAST_BPS - mean(rows, "priority", "stream_bps")
+    left_bps = LAST_BPS - mean(rows, "priority", "stream_bps")[0]
     share = float(plan.forward.load(plan.network.link_index[FAULT.link]))
     failing = share * (FAULT.stop_s - FAULT.start_s) / (plan.duration_s - plan.stream.playback_s)
     return [
         Claim("priority: what TCP carries, bit/s")
         .equal(left_bps * TCP_PAYLOAD, mean(rows, "priority", "tcp_bps"), 0.04 * LAST_BPS)
-        .plus_minus(half_width(rows, "priority", "tcp_bps"))
         .against(LAST_BPS * TCP_PAYLOAD, "all of the link")
-        .noting(f"one queue: {mean(rows, 'one queue', 'tcp_bps') / 1e3:.0f} kbit/s"),
+        .noting(f"one queue: {mean(rows, 'one queue', 'tcp_bps')[0] / 1e3:.0f} kbit/s"),
         Claim("priority, code, outage: source packets that could not be played, share")
         .equal(0.0, mean(rows, "priority, code, outage", "unplayed"), ALMOST_NONE)
-        .plus_minus(half_width(rows, "priority, code, outage", "unplayed"))
         .against(failing, "what the failed link carries meanwhile"),
     ]
 
 
-def mean(rows: Rows, case: str, key: str) -> float:
-    return statistics.fmean(row[key] for row in where(rows, case=case))
-
-
-def half_width(rows: Rows, case: str, key: str) -> float | None:
-    """Of the 95 % interval of the mean over repetitions (Student's t); None for a single run."""
-    return interval([row[key] for row in where(rows, case=case)])
+def mean(rows: Rows, case: str, key: str) -> tuple[float, float | None]:
+    """Over repetitions, with half of its 95 % interval (Student's t); None for a single run."""
+    values = [row[key] for row in where(rows, case=case)]
+    return statistics.fmean(values), interval(values)
 
 
 def figures(rows: Rows) -> Figures:

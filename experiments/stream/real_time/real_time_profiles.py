@@ -12,7 +12,7 @@ from testbed.stream.fabric import open_fabric
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.options import PROFILES
 from testbed.stream.plan import StreamParameters, StreamPlan
-from testbed.stream.prediction.clairvoyant import stream_outcome
+from testbed.stream.prediction.stream_outcome import stream_outcome
 from testbed.stream.run_in_turn import run_and_judge
 from testbed.stream.simulated import SimulatedStreamFabric
 from testbed.stream.workload import stream_plan

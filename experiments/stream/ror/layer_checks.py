@@ -45,9 +45,8 @@ def layer_means(rows: Rows, labels: str) -> dict[int, RouteRor]:
 def _mean_checks(labels: str, means: dict[int, RouteRor]) -> list[Check]:
     return [
         Claim(f"{labels} labels: mean ROR, {'all layers' if k == FULL else f'layers up to {k}'}")
-        .equal(one.predicted, one.measured, allowed(labels, one.predicted))
+        .equal(one.predicted, (one.measured, one.uncertainty), allowed(labels, one.predicted))
         .against(*_rival_of_mean(labels, k, means))
-        .plus_minus(one.uncertainty)
         for k, one in means.items()
     ]
 

@@ -114,8 +114,7 @@ def _compare_with_capillary(rows: Rows, labels: str, method: str) -> Check | str
         return f"{words}: {predicted:.2f}, too near to be told apart"
     return (
         Claim(words)
-        .equal(predicted, one.measured - two.measured, tolerance)
-        .plus_minus(math.hypot(one.uncertainty, two.uncertainty))
+        .equal(predicted, (one.measured - two.measured, math.hypot(one.uncertainty, two.uncertainty)), tolerance)
         .against(-predicted, "the two swapped")
         .noting(f"{len(shared)} networks on which both are finite")
     )

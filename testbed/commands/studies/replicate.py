@@ -141,7 +141,7 @@ def _print_claims(rows: Sequence[Row], idle: Sequence[str]) -> None:
         print(f"{row.document} {row.where}{page}: {row.claim}\n    {row.standing}; {outcome_in_words(row)}; {shown}")
     for name, found in {**counts_by_chapter(rows), "all": counts(rows)}.items():
         print(f"{name}: " + ", ".join(f"{count} {words}" for words, count in found.items()))
-    print(f"studies that serve no claim of the documents: {', '.join(idle)}")
+    print(f"studies that serve no claim of the documents: {', '.join(idle) or 'none'}")
 
 
 def _chosen(args: argparse.Namespace) -> dict[str, object]:

@@ -123,7 +123,7 @@ def draw_bars(title: str, samples: Samples, *, y: str, low: float | None = None,
         means, reach = _whiskers([bars[group] for group in groups if group in bars], math.inf)
         style = {"color": HUES[k % len(HUES)], "hatch": _HATCHES[k // len(HUES) % len(_HATCHES)]}
         axes.bar(places, means, width * 0.92, yerr=reach, label=name, **style)
-    many = len(groups) > 4
+    many = len(groups) > 4 or sum(map(len, groups)) > 60
     axes.set_xticks(range(len(groups)), groups, rotation=20 if many else 0, ha="right" if many else "center")
     axes.set_ylim(bottom=low)
     _finish(axes, claim)

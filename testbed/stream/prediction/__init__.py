@@ -9,7 +9,6 @@ each of them loss, lost labels and the block size that answers them are known. F
 - ``epoch_analysis`` gives every packet's fate, for runs in which failures overlap or nodes move, and measures it
   against the logs;
 - ``loss_by_path`` gives each path's loss, next to what the two ends counted;
-- ``clairvoyant`` gives the N of a sender that knew every failure beforehand: the measure that real senders are held
-  against;
+- ``stream_outcome`` gives N for a state that is known, and how a stream fared;
 - ``expected_redundancy`` gives the mean over random failures before any happens (Gabrielyan 2007, appendix G, eq. 45).
 """

@@ -19,8 +19,8 @@ from testbed.stream.measurements import BoolArray, FloatArray, IntArray, StreamM
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import Epoch
 from testbed.stream.prediction.block_size_policy import BlockSizePolicy
-from testbed.stream.prediction.clairvoyant import needed_size
 from testbed.stream.prediction.failure_candidates import DIAGNOSES, is_exact
+from testbed.stream.prediction.stream_outcome import needed_size
 from topologies.text.json_types import Json
 
 LEAST_ROR, SHARE_OF_ROR = 0.002, 0.02

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from experiments.liquid import bulk_swiss_t1
-from experiments.liquid.bulk_swiss_t1_verdict import METHODS, by_pattern
+from experiments.liquid.bulk_swiss_t1 import METHODS, by_pattern
 from experiments.liquid.switching import latency
 from tests.helpers.study_rows import Change, Rows, failed, published, spoilt
 

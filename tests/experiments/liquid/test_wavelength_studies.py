@@ -206,7 +206,8 @@ def test_figures_are_drawn_from_rows_and_their_axes_are_named() -> None:
     drawn = wavelength_rounds.figures(json.loads(json.dumps(rounds())))
     assert set(drawn) == {"rounds"}
     drawn |= wavelength_bursts.figures(json.loads(json.dumps(bursts())))
-    assert set(drawn) == {"rounds", "bursts-wsxc"}
+    measures = ("mean-delay-slots", "p99-delay-slots", "loss", "waiting")
+    assert set(drawn) == {"rounds", *(f"bursts-wsxc-{measure}" for measure in measures)}
     for figure in drawn.values():
         assert all(axes.get_xlabel() for axes in figure.axes)
         assert figure.axes[0].get_ylabel()

@@ -1,4 +1,4 @@
-"""The studies of comparers: published rows pass, rows spoilt as each check's rival says fail, figures are drawn from
+"""The study of comparers: published rows pass, rows spoilt as each check's rival says fail, figures are drawn from
 rows alone."""
 
 from __future__ import annotations
@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 
 from experiments.published import routings
-from experiments.published.scheduling import schedules
 from testbed.commands.studies.study_runner import drawn
 from tests.helpers.study_rows import failed, published
 
 ROUTED = published("comparers_routing")
-SCHEDULED = published("comparers_scheduling")
 
 
 def test_a_row_of_routings_measured_now_is_the_published_one() -> None:
@@ -72,53 +70,4 @@ def test_routings_spoilt_as_the_rival_says_fail(spoil: Callable[[dict[str, Any]]
 
 
 def test_figures_of_routings_are_drawn_from_rows_alone() -> None:
-    assert set(drawn(routings.STUDY, ROUTED)) == {"routings"}
-
-
-# schedules
-
-
-def test_a_row_of_schedules_measured_now_is_the_published_one() -> None:
-    row = next(row for row in SCHEDULED if row["network"] == "fat-tree:4,2")
-    now = schedules.measure({"network": row["network"], "seed": row["seed"]})
-    for kind in ("static", "flow"):
-        for method, one in now[kind].items():
-            assert (one["frames"], one["objection"]) == (row[kind][method]["frames"], ""), (kind, method)
-    assert now["bound"] == pytest.approx(row["bound"])
-
-
-def collision(row: dict[str, Any]) -> None:
-    row["static"]["liquid"]["objection"] = "transfers 0 and 1 both use link x in frame 0"
-
-
-def round_robin_for_liquid(row: dict[str, Any]) -> None:
-    row["static"]["liquid"] = row["static"]["round-robin"]
-
-
-def below_the_bound(row: dict[str, Any]) -> None:
-    row["flow"]["liquid"] = row["flow"]["liquid"] | {"frames": int(0.9 * row["bound"])}
-
-
-def free_routes_without_gain(row: dict[str, Any]) -> None:
-    row["flow"]["liquid"] = row["static"]["liquid"]
-
-
-@pytest.mark.parametrize(
-    ("spoil", "says"),
-    [
-        (collision, "objects"),
-        (round_robin_for_liquid, "best comparer"),
-        (below_the_bound, "proved least"),
-        (free_routes_without_gain, "8x8 torus"),
-    ],
-)
-def test_schedules_spoilt_as_the_rival_says_fail(spoil: Callable[[dict[str, Any]], None], says: str) -> None:
-    rows = copy.deepcopy(SCHEDULED)
-    for row in rows:
-        spoil(row)
-    assert says not in failed(schedules.judge(SCHEDULED))
-    assert says in failed(schedules.judge(rows))
-
-
-def test_figures_of_schedules_are_drawn_from_rows_alone() -> None:
-    assert set(drawn(schedules.STUDY, SCHEDULED)) == {"schedules"}
+    assert set(drawn(routings.STUDY, ROUTED)) == {"routings", "seconds"}

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from experiments.sfio import crossbar, granularity, multi_block, placed_writes, placements, scaling, schedules, swiss_t1
-from experiments.sfio.accesses import ablation, columns, fragmentation, overlap
+from experiments.sfio import crossbar, granularity, multi_block, placed_writes, placements, scaling, swiss_t1
+from experiments.sfio.accesses import ablation, fragmentation, overlap
 from experiments.sfio.runs import accessed
 from testbed.commands.studies.study_runner import run_study
 from testbed.striping.placement import place
@@ -21,7 +21,6 @@ from topologies import load_network
 
 EVERY = (
     ablation,
-    columns,
     crossbar,
     fragmentation,
     granularity,
@@ -30,7 +29,6 @@ EVERY = (
     placed_writes,
     placements,
     scaling,
-    schedules,
     swiss_t1,
 )
 ON_SWITCHES = tuple(study for study in EVERY if study is not placements)
@@ -57,7 +55,6 @@ def rows_of(study: Any) -> Rows:
 def test_what_has_been_published_is_still_there() -> None:
     kept = {
         ablation,
-        columns,
         crossbar,
         fragmentation,
         granularity,
@@ -226,8 +223,6 @@ POISONED += [
         lambda r: {"throughput_bps": r["block_bytes"] * 10.0} if not r["multi_block"] else {},
         "single-block writes of large blocks",
     ),
-    (schedules, None, lambda r: {"throughput_bps": 0.5 * r["liquid_bps"]}, "write: scheduled over unscheduled"),
-    (schedules, None, lambda r: {"throughput_bps": 0.5 * r["liquid_bps"]}, "read: scheduled throughput over liquid"),
     (scaling, None, lambda r: {"throughput_bps": 1e7}, "in turns over circuits: exponent"),
     (scaling, None, lambda r: {"throughput_bps": 1e7}, "all at once: exponent"),
     (scaling, None, lambda r: {"throughput_bps": 4e7 / r["compute_nodes"]}, "in turns over circuits: throughput of 2"),
@@ -242,9 +237,6 @@ POISONED += [
         for operation in ("write", "read")
         for where in ("memory", "the file", "both")
     ),
-    (columns, None, lambda _: {"throughput_bps": 2e6}, "write, 128 x 128"),
-    (columns, None, lambda _: {"throughput_bps": 2e6}, "read, 128 x 128"),
-    (columns, None, lambda _: {"throughput_bps": 2e6}, "one call in turns, share of all links"),
     (placed_writes, None, lambda r: {"throughput_bps": r["liquid_bps"]}, "measured over predicted throughput"),
     (placed_writes, None, lambda r: {"throughput_bps": 0.6 * r["liquid_bps"]}, "liquid schedule: measured over liquid"),
     (placed_writes, None, lambda _: {"throughput_bps": 3e7}, "circuits as they come: median throughput"),

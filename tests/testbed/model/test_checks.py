@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from testbed.errors import InputError
 from testbed.model.json_values import from_json
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.wording import check_words, verdict_reason
 
 
@@ -159,3 +159,12 @@ def test_the_worst_outcome_gives_the_exit_code() -> None:
     ]
     assert codes == [0, 5, 1, 1, 5]
     assert Verdict(checks=(fails,), invalid="the machine was busy").exit_code == 4
+
+
+@pytest.mark.parametrize(
+    ("value", "half", "outcome"),
+    [(1.8, 0.1, "holds"), (1.8, 0.9, "cannot-tell"), (1.2, 0.1, "fails"), (1.8, None, "holds")],
+)
+def test_a_value_may_come_with_half_its_interval(value: float, half: float | None, outcome: str) -> None:
+    check = Claim("gain").at_least(1.5, (value, half))
+    assert check == Claim("gain").at_least(1.5, value).plus_minus(half) and check.outcome == outcome

@@ -52,14 +52,6 @@ def as_slow_as_the_rival(row: Row) -> Row:
     return {**row, "seconds": row["seconds"] + 0.56, "verdict": "failed"}
 
 
-def as_dear_as_an_estimate(row: Row) -> Row:
-    return {**row, "overhead": 0.45, "first_decode_s": [None]}
-
-
-def raised_only_while_down(row: Row) -> Row:
-    return {**row, "raised": row["down"]}
-
-
 def as_in_one_queue(row: Row) -> Row:
     return {**row, "not_in_time": 0.947, "p99_s": 0.24, "tcp_bps": 956e3}
 
@@ -83,11 +75,6 @@ SPOILT: list[tuple[str, str, Any, Spoil, str]] = [
     ("download_rates", "download", "raises its rate", as_slow_as_the_rival, "raised rate over constant rate"),
     ("download_rates", "download", "raises its rate", as_slow_as_the_rival, "verdict of the download that raises"),
     ("download_rates", "download", "never raises it", lambda row: {**row, "verdict": "passed"}, "never raises it"),
-    ("adaptive_redundancy", "sender", "diagnosing", as_dear_as_an_estimate, "overhead beyond that of foresight"),
-    ("adaptive_redundancy", "sender", "diagnosing", as_dear_as_an_estimate, "parity sent over that of N for the worst"),
-    ("adaptive_redundancy", "sender", "diagnosing", as_dear_as_an_estimate, "first block that decodes"),
-    ("adaptive_redundancy", "sender", "estimating", raised_only_while_down, "share of blocks with N raised"),
-    ("adaptive_redundancy", "sender", "none", lambda row: {**row, "late": 0.0}, "no code: source packets late"),
     ("last_mile_priority", "case", "priority", as_in_one_queue, "priority: source packets lost or later"),
     ("last_mile_priority", "case", "priority", as_in_one_queue, "priority: delay"),
     ("last_mile_priority", "case", "priority", as_in_one_queue, "priority: what TCP carries"),

@@ -1,37 +1,12 @@
-"""What a sender that knew every failure beforehand would do, and how a stream fared: measures of redundancy against
-losses; pure."""
-
-import bisect
-from collections.abc import Callable
+"""N for a state of the network that is known, and how a stream fared: measures of redundancy against losses; pure."""
 
 import numpy as np
 
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
-from testbed.stream.prediction.active_faults import NEVER, planned_epochs
-from testbed.stream.prediction.block_size_policy import BlockSizePolicy, block_size_policy, is_deterministic
+from testbed.stream.prediction.active_faults import NEVER
+from testbed.stream.prediction.block_size_policy import BlockSizePolicy, is_deterministic
 from topologies.text.json_types import JsonObject
-
-_MARGIN_S = 0.002
-
-
-def clairvoyant_block_sizes(plan: StreamPlan) -> Callable[[float], int]:
-    """N for a block that begins at a time: enough for every loss that is in force while its packets leave.
-
-    Its source packets take one block's time and its parity the next one's. Stratified labels: the exact worst window of
-    what is broken then; random losses: Gabrielyan 2007, eq. 25. Where no N helps, the policy's largest.
-    """
-    policy, epochs = block_size_policy(plan), planned_epochs(plan)
-    starts = [epoch.start_s for epoch in epochs]
-    sizes = [needed_size(plan, policy, epoch.loss, epoch.needed) for epoch in epochs]
-    lasts_s = 2 * plan.stream.block_s + _MARGIN_S
-
-    def size_at(begins_s: float) -> int:
-        first = max(0, bisect.bisect_right(starts, begins_s) - 1)
-        last = bisect.bisect_left(starts, begins_s + lasts_s)
-        return max(sizes[first : max(last, first + 1)])
-
-    return size_at
 
 
 def needed_size(plan: StreamPlan, policy: BlockSizePolicy, loss: float, needed: int) -> int:
