@@ -10,8 +10,8 @@ from testbed.stream.judgement.failure_costs import failure_costs
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import random_faults
+from testbed.stream.prediction.active_faults import DIAGNOSES
 from testbed.stream.prediction.expected_redundancy import loaded_cables
-from testbed.stream.prediction.failure_candidates import DIAGNOSES
 from testbed.stream.simulated import SimulatedStreamFabric
 from testbed.stream.workload import stream_plan
 
