@@ -113,12 +113,14 @@ def _redundancy(result: EpochsResult, exact: bool) -> list[Check]:
     detail += f"; {result.diagnoses}" if result.diagnoses is not None else ""
     name, none = "redundancy of what was sent once the sender had answered", "none: too near to no redundancy at all"
     sent = (result.redundancy_predicted, result.redundancy_measured, result.ror_tolerance)
-    check = within("redundancy", name, *sent, **beside_none(result.redundancy_predicted, result.ror_tolerance, none))
+    check = within(
+        "redundancy", name, *sent, **no_redundancy_rival(result.redundancy_predicted, result.ror_tolerance, none)
+    )
     late = late_parity_check(result.settled_late_parity, result.settled_packets)
     return [check.noting(detail).of(settled_s), *([late] if exact else [])]
 
 
-def beside_none(predicted: float, tolerance: float, near: str) -> Rival:
+def no_redundancy_rival(predicted: float, tolerance: float, near: str) -> Rival:
     """The rival of a redundancy: none is added; ``near``: why that is none, where the prediction is as near to it."""
     apart = abs(predicted) > tolerance
     return {"rival": 0.0 if apart else None, "rival_note": "no redundancy is added" if apart else near}

@@ -8,10 +8,10 @@ from testbed.stream.judgement.analysis import FAULT_GUARD_S, SessionAnalysis
 from testbed.stream.judgement.epoch_verdict import (
     MAX_WRONG,
     Rival,
-    beside_none,
     campaign_checks,
     chance_failures,
     late_parity_check,
+    no_redundancy_rival,
     within,
 )
 from testbed.stream.judgement.fault_results import FaultResult
@@ -259,7 +259,7 @@ def _decoding_check(plan: StreamPlan, result: FaultResult) -> Check:
 def _ror_check(analysis: SessionAnalysis) -> Check:
     predicted, measured, tolerance = analysis.ror_predicted, analysis.ror_measured, analysis.ror_tolerance
     counted = sum(fault.sent_per_source is not None and not fault.impaired for fault in analysis.faults)
-    rival = beside_none(predicted, tolerance, "none: the prediction is too near to no redundancy at all")
+    rival = no_redundancy_rival(predicted, tolerance, "none: the prediction is too near to no redundancy at all")
     check = within("ror", "ROR over the failed links", predicted, measured, tolerance, **rival)
     of = f"Gabrielyan 2007, eq. 23, with the block sizes of {analysis.policy.name}"
     return check.noting(f"{of}; counting whole blocks leaves {analysis.ror_error:.3f} open").of(counted)
