@@ -1,4 +1,4 @@
-"""What a campaign's rows say together: means a method and tolerance, and whether its claims hold."""
+"""What a campaign's rows say together: means a method and tolerance, whether its claims hold, and figures."""
 
 import math
 from collections.abc import Iterable, Sequence

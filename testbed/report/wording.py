@@ -1,4 +1,5 @@
-"""What the report says in words: verdicts, what was run, what a session was; pure, shared by page and terminal."""
+"""What the report says in words: verdicts, what was run, what a session was, what a link carries; pure, shared by
+page and terminal."""
 
 from calendar import month_name
 from collections.abc import Sequence

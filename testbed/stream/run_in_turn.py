@@ -1,4 +1,5 @@
-"""Streams that run one after another under one name: judged as they end, stored, judged together."""
+"""Streams that run one after another under one name: judged as they end, stored, judged together; and
+what their live page draws."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

@@ -1,5 +1,5 @@
 """The processes at the two ends of an emulated stream: sockets of a host, a state machine, and logs handed back at the
-end."""
+end; and what a run asks a machine to do with them."""
 
 from __future__ import annotations
 

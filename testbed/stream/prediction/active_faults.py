@@ -1,5 +1,5 @@
 """What is broken or impaired, and which labels are lost, between one change and the next: faults that overlap, nodes
-that move.
+that move; and what may break, for a sender that diagnoses.
 
 Exact for switches: a label is lost when its path crosses a broken link, so several failures lose the union of their
 labels.

@@ -1,5 +1,5 @@
 """Theory of losses that come in bursts: mean, memory and the losses of a block, for chains of Gilbert's and Elliott's;
-pure.
+and how long delays and reordering hold packets up; pure.
 
 A stage of loss is (its mean survival s, the variance v of what its state alone says, the memory m of that state):
 survival of two packets k apart has the covariance v m^k (Gilbert 1960; Elliott 1963 for the losses of a block). Stages

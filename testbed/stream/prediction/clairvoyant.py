@@ -1,5 +1,5 @@
 """What a sender that knew every failure beforehand would do, and how a stream fared: measures of redundancy against
-losses; pure."""
+losses, and redundancy as it was sent next to what the states of the network call for; pure."""
 
 import bisect
 import math
