@@ -1,5 +1,5 @@
-"""The campaign of a file, of a name or of keys, as the command and the library take it: those that come with the testbed
-lie in ``shipped/``, a TOML file each."""
+"""The campaign of a file, of a name or of keys, as the command and the library take it: those that come with the
+testbed lie in ``shipped/``, a TOML file each."""
 
 from __future__ import annotations
 
