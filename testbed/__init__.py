@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from testbed.api.calculations import route as route
     from testbed.api.calculations import schedule as schedule
     from testbed.api.calculations import traffic as traffic
-    from testbed.api.comparing import compare as compare
-    from testbed.api.data_frames import data_frame as data_frame
     from testbed.api.drawing import draw as draw
-    from testbed.api.run_result import RunResult as RunResult
+    from testbed.api.runs import RunResult as RunResult
+    from testbed.api.runs import compare as compare
+    from testbed.api.runs import data_frame as data_frame
     from testbed.api.runs import run as run
     from testbed.api.session import Session as Session
     from testbed.api.session import session as session
@@ -60,10 +60,10 @@ _HOMES = {
     "run": "api.runs",
     "session": "api.session",
     "Session": "api.session",
-    "data_frame": "api.data_frames",
+    "data_frame": "api.runs",
     "draw": "api.drawing",
-    "compare": "api.comparing",
-    "RunResult": "api.run_result",
+    "compare": "api.runs",
+    "RunResult": "api.runs",
     "EachLink": "stream.options",
 }
 """Name -> the module below ``testbed`` in which it lies."""

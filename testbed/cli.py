@@ -16,14 +16,13 @@ from typing import Any
 
 from testbed.api.compile_notice import announce_compilation
 from testbed.api.workloads import LISTED, load
-from testbed.commands.answer import Answer
+from testbed.commands.answer import Answer, end_live
 from testbed.commands.arguments import refuse_meaningless
 from testbed.commands.command_list import COMMANDS
 from testbed.commands.heartbeat import heartbeat
 from testbed.commands.interrupts import exit_interrupted, install_interrupt_handler
 from testbed.commands.notes import notes_on_stderr
 from testbed.commands.parsing import INTERRUPTED, OneLineParser, reported
-from testbed.commands.runs import end_live
 from testbed.commands.unforeseen import UNFORESEEN, exit_code_with_threads, install_thread_handler
 from testbed.report.streams import make_printable
 

@@ -11,7 +11,7 @@ RENAMED = {
         "MachineLostError": "MachineDiedError",
         "require": "require_type",
     },
-    "testbed.model.workload": dict.fromkeys(("Outcome", "RunResult"), "testbed.api.run_result.RunResult"),
+    "testbed.model.workload": dict.fromkeys(("Outcome", "RunResult"), "testbed.api.runs.RunResult"),
 }
 """By module: what a name was, and what it is; with the module where that is another."""
 

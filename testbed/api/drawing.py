@@ -1,13 +1,12 @@
 """What a notebook shows: ``testbed.draw``, and the drawings and tables of networks, routes, schedules, plans, runs and
 sessions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, SupportsFloat
+from typing import SupportsFloat
 
+from testbed.api.runs import RunResult, shortened
 from testbed.bulk.measurements import LinkCount
 from testbed.errors import CapabilityError, InputError
 from testbed.extras import installed, pip_command
@@ -16,10 +15,13 @@ from testbed.faults.grammar import parse_fault
 from testbed.model.naming.names import NetworkLike, known_network, read_link
 from testbed.model.routes import SplitRoute
 from testbed.model.schedule import Schedule
+from testbed.report.drawing import network_drawing
+from testbed.report.drawing.network_drawing import Failure, Load, Marks, draw_network
+from testbed.report.markup import escape
+from testbed.report.page import picture
+from testbed.report.sections import table
+from testbed.report.wording import OUTCOMES, check_words
 from topologies.network import LinkId, Network
-
-if TYPE_CHECKING:
-    from testbed.report.drawing.network_drawing import Marks
 
 Faults = Iterable[str | LinkId | Fault]
 Amount = SupportsFloat | LinkCount
@@ -39,20 +41,14 @@ class Drawing:
     @property
     def svg(self) -> str:
         """The drawing as an SVG document."""
-        from testbed.report.drawing.network_drawing import picture
-
-        return picture(self.network, "svg", self.marks).decode()
+        return network_drawing.picture(self.network, "svg", self.marks).decode()
 
     def save(self, path: str | Path) -> Path:
         """Write it as .svg, .png or .pdf, by the ending. InputError for another, TopologyError where it cannot be."""
-        from testbed.report.drawing.network_drawing import draw_network
-
         draw_network(self.network, path, self.marks)
         return Path(path)
 
     def _repr_html_(self) -> str:
-        from testbed.report.page import picture
-
         return picture(self.svg, f"{self.network.name}: {repr(self.network)[8:-1]}")
 
     def __repr__(self) -> str:
@@ -73,8 +69,6 @@ def draw(
     >>> draw("ring:4", loads={"s0->s1": 0.5}, faults=["s1->s2"])
     Drawing(Network('ring:4': 4 switches, 4 hosts, 16 links), 1 loaded links, 1 failed)
     """
-    from testbed.report.drawing.network_drawing import Failure, Load, Marks
-
     if not installed("matplotlib"):
         raise CapabilityError(f"drawings need matplotlib, which is not installed; {pip_command('figures')}")
     route = network if isinstance(network, SplitRoute) else route
@@ -124,8 +118,6 @@ def _words(load: SupportsFloat) -> str:
 
 def html_of(value: object) -> str:
     """The drawing and the table of a value, as a notebook shows it."""
-    from testbed.report.markup import escape
-
     network = value if isinstance(value, Network) else getattr(value, "network", None)
     parts = [f"<p><code>{escape(repr(value))}</code></p>"]
     if isinstance(network, Network) and installed("matplotlib") and 0 < len(network.nodes) <= MAX_DRAWN:
@@ -133,8 +125,6 @@ def html_of(value: object) -> str:
         parts.append(draw(network, route=route, faults=_faults_of(value))._repr_html_())
     heads, rows = _table(value)
     if rows:
-        from testbed.report.sections import table
-
         parts.append(table([(head, "") for head in heads], rows[:MAX_ROWS], type(value).__name__))
         if len(rows) > MAX_ROWS:
             parts.append(f"<p>{len(rows) - MAX_ROWS} more rows; testbed.data_frame has them all</p>")
@@ -148,9 +138,6 @@ def _faults_of(value: object) -> Sequence[Fault]:
 
 def _table(value: object) -> tuple[Sequence[str], list[Sequence[str]]]:
     """Headings and rows."""
-    from testbed.api.run_result import RunResult
-    from testbed.report.wording import OUTCOMES, check_words
-
     if isinstance(value, SplitRoute):
         loaded = sorted(value.loaded, key=lambda i: -value.loads[i])
         return ("link", "load"), [(value.network.links[i].label, str(value.loads[i])) for i in loaded]
@@ -165,10 +152,7 @@ def _table(value: object) -> tuple[Sequence[str], list[Sequence[str]]]:
         ]
         return ("link", "capacity", "delay"), list(words)
     if is_dataclass(value):
-        return ("", ""), [(field.name, _field(getattr(value, field.name))) for field in fields(value) if field.repr]
+        return ("", ""), [
+            (field.name, shortened(getattr(value, field.name), 120)) for field in fields(value) if field.repr
+        ]
     return (), []
-
-
-def _field(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 120 else f"{text[:119]}…"

@@ -16,23 +16,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.api.calculations import network as known_network
+from testbed.api.emulated.sandbox_client import SandboxProcess
+from testbed.api.runs import AnyResult, result_of
+from testbed.api.tunnel import Tunnel
+from testbed.bulk.measurements import LinkCount
+from testbed.bulk.plan import BulkPlan, Switching
+from testbed.bulk.workload import bulk_plan
+from testbed.emulation.attach.client import Recording, program_argv
 from testbed.errors import InputError, TimeLimitError, UsageError, require_type
 from testbed.model.naming.names import NetworkLike
+from testbed.model.progress import ReportProgress
+from testbed.model.routes import SplitRoute
+from testbed.routing.label_split.spraying import disjoint_return_split, spray
 from topologies.errors import nearest
+from topologies.network import LinkId
 from topologies.text.json_types import Json
 from topologies.text.shown import Shown
 
 if TYPE_CHECKING:
-    from testbed.api.emulated.sandbox_client import SandboxProcess
-    from testbed.api.run_result import AnyResult
-    from testbed.api.tunnel import Tunnel
-    from testbed.bulk.measurements import LinkCount
-    from testbed.bulk.plan import BulkPlan, Switching
-    from testbed.emulation.attach.client import Recording
-    from testbed.model.progress import ReportProgress
-    from testbed.model.routes import SplitRoute
     from testbed.stream.plan import StreamPlan
-    from topologies.network import LinkId
 
 _MAX_ENDS = 64
 _COUNTS = re.compile(r"(\d+) packets transmitted, (\d+) received")
@@ -87,8 +89,6 @@ class Session(Shown):
         shape: bool = True,
         progress: ReportProgress | None = None,
     ) -> None:
-        from testbed.api.emulated.sandbox_client import SandboxProcess
-
         self.network = known_network(network)
         require_type(mtu, int, "mtu", "bytes, a whole number")
         require_type(name, (str, type(None)), "name", "a text")
@@ -172,8 +172,6 @@ class Session(Shown):
     ) -> subprocess.Popen[Any]:
         """Start a program in the host. ``options`` are subprocess.Popen's; signals, pipes and exit code are the
         program's own."""
-        from testbed.emulation.attach.client import program_argv
-
         require_type(host, str, "host", "the id of a node")
         if isinstance(argv, str) or not all(isinstance(word, str) for word in argv) or not argv:
             raise UsageError('argv: give a program and its arguments as a list, such as ["ip", "address"]')
@@ -242,16 +240,12 @@ class Session(Shown):
     def counters(self) -> Mapping[LinkId, LinkCount]:
         """Link -> packets and bytes sent onto the cable, and packets dropped by a full queue; since the network is
         up."""
-        from testbed.bulk.measurements import LinkCount
-
         rows = self._process.ask({"do": "counters"})["links"]
         return {(a, b, key): LinkCount(packets=p, bytes=n, queue_drops=d) for a, b, key, p, n, d in rows}
 
     def capture(self, link: str, path: str | Path) -> Recording:
         """Record what arrives over a link (that direction) into a pcap file until ``stop``, or the end of its with
         block."""
-        from testbed.emulation.attach.client import Recording
-
         require_type(link, str, "link", 'a text such as "s1->s2"')
         self._process.check()
         return Recording(self.name, link, Path(path))
@@ -263,9 +257,6 @@ class Session(Shown):
         What was installed for the pair before is replaced without a gap. The way back, where no route was installed for
         it, is disjoint where it can be.
         """
-        from testbed.model.routes import SplitRoute
-        from testbed.routing.label_split.spraying import disjoint_return_split, spray
-
         require_type(route, SplitRoute, "route", "a SplitRoute, as testbed.route(...) makes")
         if route.network.links != self.network.links:
             raise InputError(f"the route is of {route.network.name!r}, this session holds {self.network.name!r} up")
@@ -299,7 +290,6 @@ class Session(Shown):
             with session.tunnel("s1", "s6") as tunnel:
                 session.exec("s1", ["ping", "-c", "3", tunnel.address("s6")], end_point=True)
         """
-        from testbed.api.tunnel import Tunnel
         from testbed.tunnel.plan import build_tunnel
 
         for node in (a, b):
@@ -320,8 +310,6 @@ class Session(Shown):
         InputError where links differ in capacity, or a fault of ``fail`` stands. An ``mtu`` of 9000 carries whole time
         frames where switches are in user space.
         """
-        from testbed.bulk.workload import bulk_plan
-
         plan: Callable[..., BulkPlan] = bulk_plan
         rates = {link.capacity_bps for link in self.network.links}
         rate = options.setdefault("link_rate_bps", min(rates))
@@ -332,7 +320,6 @@ class Session(Shown):
     def _run(
         self, name: str, plan: StreamPlan | BulkPlan, results: str | Path | None, progress: ReportProgress | None
     ) -> AnyResult:
-        from testbed.api.run_result import result_of
         from testbed.api.workloads.registry import workload_of
 
         measured = self._process.ask({"do": name}, plan, progress)

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from testbed.api.emulated.sandbox_client import SandboxProcess
 from testbed.emulation.attach.client import receive_reply
 from testbed.emulation.attach.protocol import Frame, send
 from testbed.emulation.sandbox.control_socket import connect
 from testbed.errors import InvalidRunError, SessionClosedError
 
 if TYPE_CHECKING:
-    from testbed.api.emulated.sandbox_client import SandboxProcess
     from testbed.tunnel.plan import TunnelPlan
 
 

@@ -1,14 +1,46 @@
-"""The campaign of a file or of a name: those that come with the testbed lie in ``shipped/``, a TOML file each."""
+"""The campaign of a file, of a name or of keys, as the command and the library take it: those that come with the
+testbed lie in ``shipped/``, a TOML file each."""
+
+from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
 from testbed.campaigns.description import Campaign, parse_campaign
-from testbed.campaigns.options import CampaignOptions
 from testbed.errors import InputError, UsageError
 from testbed.model.json_values import read_json, read_text
+from testbed.model.options.option import RUNNING, option, options
 from topologies.errors import nearest
+from topologies.text.json_types import Json
+
+
+@options
+class CampaignOptions:
+    """``campaign``, or the keys of a campaign's file (docs/howto/campaigns.md), which has their defaults and
+    bounds."""
+
+    campaign: str | None = option(
+        default=None,
+        kw_only=False,
+        positional=True,
+        metavar="FILE|NAME",
+        help="a TOML or JSON file, or one of --list",
+        only=(RUNNING,),
+    )
+    name: str | None = option(default=None, listed=False)
+    networks: Sequence[str] | None = option(default=None, listed=False)
+    methods: Sequence[str] | None = option(default=None, listed=False)
+    seeds: Sequence[int] | str | None = option(default=None, listed=False)
+    frames: Sequence[int] | str | None = option(default=None, listed=False)
+    pairs: Sequence[Sequence[str]] | int | None = option(default=None, listed=False)
+    minimum_paths: int | None = option(default=None, listed=False)
+    tolerances: Sequence[float] | None = option(default=None, listed=False)
+    m: Sequence[int] | None = option(default=None, listed=False)
+    der: Sequence[float] | None = option(default=None, listed=False)
+    large_blocks: Sequence[bool] | None = option(default=None, listed=False)
+    claims: Sequence[Json] | None = option(default=None, listed=False)
 
 
 def build_campaign(requested: CampaignOptions) -> Campaign:

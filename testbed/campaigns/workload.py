@@ -2,19 +2,14 @@
 processes."""
 
 from testbed.campaigns.description import Campaign, units
-from testbed.campaigns.options import CampaignOptions
+from testbed.campaigns.loader import CampaignOptions, build_campaign
+from testbed.campaigns.summary import judge_claims, summarise
 from testbed.model.options.planner import planner
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.workload import Judgement, Workload
 from topologies.text.json_types import JsonObject
 
 Rows = tuple[JsonObject, ...]
-
-
-def _build(requested: CampaignOptions) -> Campaign:
-    from testbed.campaigns.loader import build_campaign
-
-    return build_campaign(requested)
 
 
 def _compute(campaign: Campaign, report_progress: ReportProgress | None) -> Rows:
@@ -31,8 +26,6 @@ def _compute(campaign: Campaign, report_progress: ReportProgress | None) -> Rows
 
 
 def _judge(campaign: Campaign, rows: Rows) -> Judgement:
-    from testbed.campaigns.summary import judge_claims, summarise
-
     verdict = judge_claims(campaign, rows)
     document = {"campaign": campaign.name, "rows": len(rows), "summary": summarise(rows), "verdict": verdict.to_json()}
     return Judgement(verdict=verdict, document=document, rows=rows)
@@ -42,7 +35,7 @@ campaign_plan = planner(
     "campaign_plan",
     "ROR over many networks, methods and tolerances: a campaign's name, its file, or its keys.",
     CampaignOptions,
-    _build,
+    build_campaign,
 )
 CAMPAIGN = Workload(
     name="campaign",

@@ -34,7 +34,7 @@ _TYPES: dict[str, Any] = {"int": int, "float": float, "Path": Path}
 class ResultsOptions:
     """Where a run is kept."""
 
-    results: Path = running(default=Path("results"), help="directory for results (default {default})", only=(RUNNING,))
+    results: Path = running(default=Path("results"), help="directory for results", only=(RUNNING,))
 
 
 @options

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from topologies.network import Network
 from collections.abc import Container, Iterator, Mapping
 
+from testbed.errors import TestbedError
+
 Former = Mapping[str, tuple[str, str]]
 """Former flag -> the present one, and how its value is written now: "" as before, "{}ms" in this way, "after=later
 never" one of these words."""
@@ -236,7 +238,6 @@ def _note_when_given(action: argparse.Action) -> None:
 def reported(action: Callable[[], int]) -> int:
     """Run the action; an error that it raises becomes one line on stderr and its exit code (``unforeseen`` where it was
     not meant to)."""
-    from testbed.errors import TestbedError
     from testbed.extras import missing_extra
 
     try:

@@ -13,15 +13,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from testbed.emulation.machine.capabilities import emulation_problem
+from testbed.emulation.machine.encryption import encryption_means
+from testbed.emulation.sandbox.control_socket import VARIABLE, listen
+from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
 from testbed.errors import CapabilityError, InputError, InvalidRunError, MachineDiedError
+from testbed.machines.adapters.clusters.dask_security import scheduler_security
+from testbed.machines.machines_request import MachinesRequest, TlsFiles, parse_machines, parse_placement_text
 from testbed.model.json_values import read_text
 from testbed.model.options import kinds
 from testbed.model.options.option import RUNNING, Only, option, options, running
 
 if TYPE_CHECKING:
     from distributed import Security
-
-    from testbed.machines.machines_request import MachinesRequest, TlsFiles
 
 
 _LINKED = Only(
@@ -75,8 +79,6 @@ class DaskOptions:
 
 def tls_files(args: argparse.Namespace) -> TlsFiles:
     """What the options say."""
-    from testbed.machines.machines_request import TlsFiles
-
     return TlsFiles(ca=args.tls_ca, cert=args.tls_cert, key=args.tls_key, without_tls=args.without_tls)
 
 
@@ -91,7 +93,6 @@ def security_of(args: argparse.Namespace) -> Security | None:
     """Of --dask; None where it is not given, and for plain TCP. InputError for options that do not go together."""
     if args.scheduler is None:
         return None
-    from testbed.machines.adapters.clusters.dask_security import scheduler_security
 
     return scheduler_security(args.scheduler, tls_files(args))
 
@@ -132,14 +133,10 @@ class MachineOptions(TlsOptions):
 def machines_request(args: argparse.Namespace, fabric: str) -> MachinesRequest | None:
     """None without --machines. InputError for what does not go together, CapabilityError for what the kernel is
     missing."""
-    from testbed.machines.machines_request import parse_machines, parse_placement_text
-
     if args.machines is None:
         return None
     requested = replace(parse_machines(args.machines), tls=tls_files(args))
     if requested.scheduler is not None:
-        from testbed.machines.adapters.clusters.dask_security import scheduler_security
-
         scheduler_security(requested.scheduler, requested.tls)
     if fabric != "emulation":
         raise InputError("--machines requires the emulated fabric; leave --fabric simulator out")
@@ -157,8 +154,6 @@ def machines_request(args: argparse.Namespace, fabric: str) -> MachinesRequest |
 def _require_encryption(requested: MachinesRequest) -> None:
     """CapabilityError where this machine is missing it, and the machines are on it; others say so themselves, by
     name."""
-    from testbed.emulation.machine.encryption import encryption_means
-
     if requested.scheduler is None and (lack := encryption_means()[1]) is not None:
         raise CapabilityError(f"--encrypt: {lack}")
 
@@ -166,9 +161,6 @@ def _require_encryption(requested: MachinesRequest) -> None:
 def enter_unless_elsewhere(requested: MachinesRequest | None, *, name: str | None = None) -> None:
     """Into a sandbox, where the network is (all or part of it) on this machine. ``name``: of the network's door, None
     for none."""
-    from testbed.emulation.sandbox.control_socket import VARIABLE, listen
-    from testbed.emulation.sandbox.sandbox import enter_sandbox, in_sandbox
-
     if in_sandbox():
         return
     if requested is None or requested.scheduler is None:
@@ -181,9 +173,6 @@ def enter_at_once(args: argparse.Namespace) -> None:
     """Into a sandbox before anything is planned, which takes seconds and would be done again inside, where the options
     alone say that the network is built by this process, and switches are possible. (A network whose delays this kernel
     cannot make is simulated there.) Not with --live, whose page is served from outside when the plan has been made."""
-    from testbed.emulation.machine.capabilities import emulation_problem
-    from testbed.emulation.sandbox.sandbox import enter_sandbox
-
     here = args.fabric in (None, "emulation") and not args.live and getattr(args, "machines", None) is None
     if here and emulation_problem() is None:
         enter_sandbox(sys.argv[1:])

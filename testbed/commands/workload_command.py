@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from testbed.api.run_result import keeping
-from testbed.commands.answer import Answer, place_lines, run_manifest, show_parts
+from testbed.api.runs import keeping
+from testbed.commands.answer import Answer, check_lines, place_lines, run_manifest, show_parts, start_live, verdict_line
 from testbed.commands.arguments import (
     LiveOptions,
     ResultsOptions,
@@ -23,7 +23,6 @@ from testbed.commands.arguments import (
     require_switches,
 )
 from testbed.commands.parsing import Subparsers
-from testbed.commands.runs import check_lines, start_live, verdict_line
 from testbed.commands.several_machines import (
     MachineOptions,
     enter_at_once,
@@ -31,13 +30,16 @@ from testbed.commands.several_machines import (
     machines_request,
     said_when_lost,
 )
+from testbed.emulation.machine.fabric import choose_fabric
 from testbed.errors import InputError
+from testbed.live.adapters.feed import live_progress
 from testbed.model.json_values import with_aliases
 from testbed.model.options import kinds
 from testbed.model.options.option import RUNNING, Option, options, options_of, running
 from testbed.model.verdict import repeated
 from testbed.model.workload import Carry, How, Judgement, Workload
 from testbed.report.answers import table_of_rows
+from testbed.report.drawing.session_figures import route_figure
 from testbed.report.streams import complain
 
 Work = Workload[Any, Any]
@@ -140,8 +142,6 @@ def run(name: str, workload: Work, args: argparse.Namespace) -> int:
 
 def _fabric(args: argparse.Namespace, workload: Work, plan: object) -> str:
     """Where the plan is carried out; options that only switches can carry out are refused elsewhere."""
-    from testbed.emulation.machine.fabric import choose_fabric
-
     networks = [plan.network] if hasattr(plan, "network") else []
     fabric = choose_fabric(getattr(args, "fabric", "simulator"), *networks, quiet=args.json)
     every = [one for kind in _declared(workload) for one in options_of(kind)]
@@ -165,7 +165,6 @@ def _noted(judged: Judgement, note: str) -> Judgement:
 
 def _judged(workload: Work, plan: object, carry: Carry[Any, Any], repeats: int) -> Judgement:
     """Carried out and judged, again while the machine could not keep up."""
-    from testbed.live.adapters.feed import live_progress
 
     def once() -> Judgement:
         with nullcontext() if workload.view is None else live_progress(*workload.view(plan)) as report_progress:
@@ -191,8 +190,6 @@ def _report(args: argparse.Namespace, workload: Work, found: Judgement, director
 
 def _answer(workload: Work, plan: object) -> Answer:
     """What a plan says by itself; its page is drawn from its live view."""
-    from testbed.report.drawing.session_figures import route_figure
-
     assert workload.answer is not None and workload.view is not None
     document, view = workload.answer(plan), workload.view(plan)[1]()
     show = partial(workload.shown or (lambda _: ()), document)

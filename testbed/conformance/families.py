@@ -9,6 +9,7 @@ from testbed.model.wiring import wire
 from testbed.model.workload import How, Judgement, Work
 from topologies import Network, load_network
 from topologies.catalog import CatalogueEntry
+from topologies.files.node_link import write_document
 
 
 def family_checks(entry: CatalogueEntry) -> list[Check]:
@@ -36,8 +37,6 @@ def _stray(network: Network) -> str | None:
 def _changed(network: Network) -> str | None:
     import tempfile
     from pathlib import Path
-
-    from topologies.files.node_link import write_document
 
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "network.json"

@@ -10,20 +10,20 @@ from testbed.conformance.routings import demand_routing_checks, routing_checks
 from testbed.conformance.schedulers import scheduler_checks
 from testbed.conformance.static_routings import static_routing_checks
 from testbed.errors import InputError
+from testbed.model.file_formats import SCHEDULE_FORMATS, SCHEDULE_VERIFIERS, TRAFFIC_FORMATS
 from testbed.model.verdict import Check, Verdict
+from testbed.routing.demands.methods import DEMAND_ROUTINGS
+from testbed.routing.methods import ROUTINGS
+from testbed.scheduling.methods import SCHEDULERS
+from topologies.catalog import FAMILIES
 from topologies.registry import Registry
+from topologies.routing_tables import STATIC_ROUTINGS
 
 
 def registries() -> dict[str, Registry[Any]]:
     """Group -> its registry, in the order in which they are listed."""
     from testbed.api.workloads.registry import WORKLOADS
     from testbed.download.codes import CODES
-    from testbed.model.file_formats import SCHEDULE_FORMATS, SCHEDULE_VERIFIERS, TRAFFIC_FORMATS
-    from testbed.routing.demands.methods import DEMAND_ROUTINGS
-    from testbed.routing.methods import ROUTINGS
-    from testbed.scheduling.methods import SCHEDULERS
-    from topologies.catalog import FAMILIES
-    from topologies.routing_tables import STATIC_ROUTINGS
 
     listed: list[Registry[Any]] = [
         ROUTINGS, DEMAND_ROUTINGS, SCHEDULERS, CODES, STATIC_ROUTINGS, FAMILIES, WORKLOADS,

@@ -99,9 +99,9 @@ class FaultOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class FaultRecord(FaultOutcome):
-    """A fault as a run keeps it. ``skipped``: why a link did not fail, or None. ``diagnosis``: whom the sender
-    suspected (cables, right, certain, certain_after_packets, certain_after_s), where it diagnoses. ``passed``: what all
-    checks of this fault say together; None: none is about it, or one cannot tell."""
+    """A fault as a run keeps it. ``diagnosis``: whom the sender suspected (cables, right, certain,
+    certain_after_packets, certain_after_s), where it diagnoses. ``passed``: what all checks of this fault say together;
+    None: none is about it, or one cannot tell. ``skipped``: a key of 0.2, null in every run."""
 
     session: int
     skipped: str | None = None
@@ -115,11 +115,6 @@ class FaultRecord(FaultOutcome):
             return False
         slack = 1 / 65536
         return self.interval[0] - slack <= self.predicted_loss <= self.interval[1] + slack
-
-    @property
-    def holds(self) -> bool | None:
-        """True, False, or None where the fault was skipped or not judged."""
-        return None if self.skipped is not None else self.passed
 
 
 @dataclass(frozen=True, kw_only=True)

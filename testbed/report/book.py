@@ -118,7 +118,7 @@ def counts_in_words(entries: Sequence[Entry]) -> list[str]:
         "reduced": sum(run.size != "full" and run.verdict is not None for run in runs),
         "not run": len(entries) - len(runs),
     }
-    words = [f"{counted(len(entries), 'study').replace('studys', 'studies')}: " + _listed(ran) + "."]
+    words = [f"{counted(len(entries), 'study', 'studies')}: " + _listed(ran) + "."]
     for size, at in SIZES.items():
         found = tally(_of_size(entries, size))
         if found["checks"]:
@@ -196,14 +196,11 @@ def _not_passed(chapters: Sequence[Chapter]) -> Markup:
             for check in _checks(entry.run) if entry.run is not None else ():
                 if not check.passed:
                     *cells, outcome = check_cells(check)
-                    rows.append((_link(chapter, entry), outcome, *cells))
+                    place = f"chapter_{chapter.number}.html#{entry.name}"
+                    rows.append((tag("a", entry.heading, href=place), outcome, *cells))
     if not rows:
         return tag("p", "No check of a stored run failed.")
     return _wrapping(("study", COLUMNS[-1], *COLUMNS[:-1]), rows, "Checks that did not pass")
-
-
-def _link(chapter: Chapter, entry: Entry) -> Markup:
-    return tag("a", entry.heading, href=f"chapter_{chapter.number}.html#{entry.name}")
 
 
 def _wrapping(names: Iterable[str], rows: Iterable[Iterable[object]], label: str) -> Markup:

@@ -90,8 +90,14 @@ def _number(value: float) -> str:
     if not 1e-5 <= abs(value) < 1e12:
         return f"{value:.{DIGITS - 1}g}"
     places = max(0, DIGITS - 1 - math.floor(math.log10(abs(value))))
-    written = f"{value:.{places}f}"
-    return written.rstrip("0").rstrip(".") if "." in written else written
+    return trimmed(value, places)
+
+
+def trimmed(value: float, digits: int) -> str:
+    """With at most so many decimals, no trailing zeros."""
+    written = f"{value:.{digits}f}"
+    written = written.rstrip("0").rstrip(".") if "." in written else written
+    return "0" if written == "-0" else written
 
 
 def percent(share: float | None, digits: int = 2) -> str:
@@ -101,11 +107,7 @@ def percent(share: float | None, digits: int = 2) -> str:
 
 def plain(value: float | None, digits: int = 2) -> str:
     """A number with at most so many decimals, no trailing zeros."""
-    if value is None:
-        return NOTHING
-    written = f"{value:.{digits}f}"
-    written = written.rstrip("0").rstrip(".") if "." in written else written
-    return ("0" if written == "-0" else written).replace("-", MINUS)
+    return NOTHING if value is None else trimmed(value, digits).replace("-", MINUS)
 
 
 def milliseconds(seconds: float | None) -> str:

@@ -1,8 +1,6 @@
 """Runs of one workload side by side: what was measured in each, by how much they differ, what differs in how they were
 made."""
 
-from __future__ import annotations
-
 import math
 import re
 import shlex
@@ -17,8 +15,7 @@ from testbed.model.studies.samples import grouped, half_width
 from testbed.model.verdict import Check, Verdict
 from testbed.report.answers import Table
 from testbed.report.column_units import cell, column
-from testbed.report.drawing.charts import HUES, panels
-from testbed.report.drawing.colours import LIGHT
+from testbed.report.drawing.charts import HUES, LIGHT, panels
 from testbed.report.drawing.svg_figures import caption_in, rendered
 from testbed.report.markup import Markup, tag
 from testbed.report.page import page_footer, page_head, picture, whole_page
@@ -74,11 +71,10 @@ class Comparison:
         """Of the figures that any run has: those with a prediction first, and none that is the same in all."""
         every = dict.fromkeys(name for run in self.runs for name in run.figures)
         predicted = {name for run in self.runs for name, one in run.figures.items() if one.predicted is not None}
-        shown = [name for name in every if name in predicted or not self._same(name)]
+        shown = [
+            name for name in every if name in predicted or len({one and one.value for one in self.of_all(name)}) > 1
+        ]
         return tuple(sorted(shown, key=lambda name: name not in predicted))
-
-    def _same(self, name: str) -> bool:
-        return len({None if one is None else one.value for one in self.of_all(name)}) == 1
 
     def difference(self, name: str, run: ComparedRun) -> tuple[float, float | None] | None:
         """(difference to the first run, half width of its 95 % interval where both have one); None where either did not

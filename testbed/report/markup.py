@@ -4,6 +4,7 @@ import html
 from collections.abc import Iterable
 
 from testbed.model.naming.printable import printable
+from testbed.report.column_units import trimmed
 
 _VOID = frozenset({"meta", "link", "br", "hr", "img", "input"})
 
@@ -55,7 +56,4 @@ def tag(name: str, /, *children: object, **attributes: object) -> Markup:
 
 def short(value: object) -> object:
     """A coordinate with at most two decimals; anything else unchanged."""
-    if isinstance(value, float):
-        rounded = f"{value:.2f}".rstrip("0").rstrip(".")
-        return "0" if rounded == "-0" else rounded
-    return value
+    return trimmed(value, 2) if isinstance(value, float) else value

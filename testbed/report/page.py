@@ -10,11 +10,11 @@ from testbed.model.json_values import json_ready
 from testbed.model.run_records import LoadedRun, Manifest, SessionRun
 from testbed.model.stored_runs import RunState
 from testbed.report.column_units import NOTHING, cell, column, plain, seconds_in_words
-from testbed.report.drawing.colours import DARK, LIGHT, custom_properties
-from testbed.report.drawing.dark_mode import following_dark_mode
+from testbed.report.drawing.charts import DARK, LIGHT, custom_properties
+from testbed.report.drawing.svg_figures import following_dark_mode
 from testbed.report.markup import Markup, join, tag
 from testbed.report.sections import PER_PATH, badge, checks_block, explained, session_section, table, worst_deviation
-from testbed.report.wording import ror_is_predicted, run_sentence, run_title, state_of, verdict_reason, when
+from testbed.report.wording import ror_is_predicted, ror_words, run_sentence, run_title, state_of, verdict_reason, when
 from topologies.text.json_types import Json
 
 
@@ -140,21 +140,10 @@ def _overview_row(part: SessionRun) -> tuple[object, ...]:
         tag("a", session.title, href=f"#session-{session.session}"),
         badge(state_of(summary.verdict if summary else None), small=True),
         f"{session.source} to {session.sink}, {session.method.replace('_', ' ')}",
-        sum(f.skipped is None for f in part.faults),
+        len(part.faults),
         NOTHING if worst is None else f"{plain(worst * 100)} points",
-        *_rors(part),
+        *ror_words(part),
     )
-
-
-def _rors(part: SessionRun) -> tuple[str, str]:
-    """Predicted and measured."""
-    summary = part.summary
-    if summary is None:
-        return NOTHING, NOTHING
-    if not ror_is_predicted(part):
-        return "unpredicted", NOTHING
-    infinite = summary.infinite_links and summary.ror_predicted is None
-    return "infinite" if infinite else plain(summary.ror_predicted), plain(summary.ror_measured)
 
 
 def _closing(run: LoadedRun) -> Markup:
@@ -169,7 +158,7 @@ def _closing(run: LoadedRun) -> Markup:
         _folded("Machine capabilities", {k: _capability(v) for k, v in manifest.capabilities.items()}),
         [_parameters(part) for part in run.sessions],
         tag("h3", "Records"),
-        _records_links(run),
+        files_list(["manifest.json", "measurements.jsonl", *(["verdict.json"] if run.verdict is not None else [])]),
         class_="closing",
     )
 
@@ -210,10 +199,6 @@ def _parameters(part: SessionRun) -> Markup | None:
     facts = {**part.session.parameters, **{name: value for name, value in figures.items() if name != PER_PATH}}
     title = f"Parameters and counts, {part.session.title}"
     return _folded(title, {k: json_ready(v) for k, v in facts.items()})
-
-
-def _records_links(run: LoadedRun) -> Markup:
-    return files_list(["manifest.json", "measurements.jsonl"] + (["verdict.json"] if run.verdict is not None else []))
 
 
 def files_list(names: Sequence[str]) -> Markup:

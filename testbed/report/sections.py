@@ -10,7 +10,6 @@ from testbed.model.verdict import Check, Verdict
 from testbed.report.column_units import NOTHING, milliseconds, percent, plain
 from testbed.report.drawing.session_figures import drawn_until_s, session_figures
 from testbed.report.drawing.svg_figures import inlined, without_matplotlib
-from testbed.report.link_words import exact, shape_words, shaped_links
 from testbed.report.markup import Markup, escape, join, tag
 from testbed.report.wording import (
     MARKS,
@@ -18,9 +17,13 @@ from testbed.report.wording import (
     OUTCOME_MARKS,
     check_context,
     counted,
+    exact,
     fault_mark,
     over_bound,
     ror_is_predicted,
+    ror_words,
+    shape_words,
+    shaped_links,
     state_of,
     stream_sentence,
     suspected_cables,
@@ -140,7 +143,7 @@ def worst_deviation(faults: Sequence[FaultRecord]) -> float | None:
 def _tiles(part: SessionRun) -> Markup:
     summary = part.summary
     tiles: list[tuple[str, str, str]] = []
-    done = [f for f in part.faults if f.skipped is None]
+    done = part.faults
     if done:
         agree = sum(f.loss_agrees for f in done)
         tiles.append(("Losses as predicted", f"{agree} of {len(done)}", ""))
@@ -168,14 +171,16 @@ def _tiles(part: SessionRun) -> Markup:
 
 def _ror_tile(part: SessionRun) -> tuple[str, str, str]:
     assert part.summary is not None
-    summary = part.summary
-    words = describe_stream_code(part.session.parameters)
+    words, (predicted, measured) = describe_stream_code(part.session.parameters), ror_words(part)
     code = f"; {words}" if words else ""
-    if summary.infinite_links and summary.ror_predicted is None:
-        more = f"measured {plain(summary.ror_measured)}; " if summary.ror_measured is not None else ""
-        carriers = "s carry" if len(summary.infinite_links) > 1 else " carries"
-        return ("ROR, predicted", "infinite", f"{more}{len(summary.infinite_links)} link{carriers} every packet{code}")
-    return ("ROR, measured", plain(summary.ror_measured), f"predicted {plain(summary.ror_predicted)}{code}")
+    if predicted == "infinite":
+        more, links = "" if measured == NOTHING else f"measured {measured}; ", len(part.summary.infinite_links)
+        return (
+            "ROR, predicted",
+            predicted,
+            f"{more}{links} link{'s carry' if links > 1 else ' carries'} every packet{code}",
+        )
+    return "ROR, measured", measured, f"predicted {predicted}{code}"
 
 
 def _figures(part: SessionRun) -> Markup:
@@ -230,14 +235,9 @@ def _fault_table(part: SessionRun) -> Markup | None:
 def _fault_row(number: int, fault: FaultRecord) -> Markup:
     name = f"{fault.session}-{number}"
     first = tag("a", number, href=f"#drawing-{fault.session}", data_fault=name, aria_label=f"fault {number}")
-    holds = fault.holds
-    mark = tag("span", fault_mark(fault), aria_label=_AGREES[holds], role="img")
-    name_of = {True: "ok", False: "no", None: "soft"}[holds]
+    mark = tag("span", fault_mark(fault), aria_label=_AGREES[fault.passed], role="img")
+    name_of = {True: "ok", False: "no", None: "soft"}[fault.passed]
     cells = [tag("td", first), tag("td", mark, class_=name_of), tag("td", fault.link), tag("td", fault.kind)]
-    if fault.skipped is not None:
-        cells.append(tag("td", percent(fault.predicted_loss), class_="n"))
-        cells.append(tag("td", f"skipped: {fault.skipped}", colspan=len(FAULT_COLUMNS) - 5, class_="soft"))
-        return tag("tr", cells, data_fault=name)
     port = None if fault.port_status_s is None else fault.port_status_s - fault.start_s
     reaction = milliseconds(fault.reaction_s) if fault.reacted else "none"
     if fault.reaction_s is not None and fault.reaction_uncertainty_s:

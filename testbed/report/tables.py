@@ -15,10 +15,10 @@ from testbed.report.column_units import NOTHING, half_width, plain
 from testbed.report.terminal import Terminal, laid_out
 from testbed.report.wording import (
     MARKS,
-    counted,
     fault_mark,
     over_bound,
     ror_is_predicted,
+    ror_words,
     state_of,
     suspected_cables,
     verdict_reason,
@@ -67,7 +67,7 @@ COLUMNS: dict[str, Callable[[FaultRecord], object]] = {
     "accused": suspected_cables,
     "undec.": lambda f: f.undecodable_blocks,
     "late": lambda f: f.late_packets,
-    "": lambda f: Text(fault_mark(f), _FAULT_STYLES[f.holds]),
+    "": lambda f: Text(fault_mark(f), _FAULT_STYLES[f.passed]),
 }
 SPARE = ("accused", "late", "undec.", "fault", "react. ms", "meas.", "N pred.")
 
@@ -85,29 +85,17 @@ def _session(part: SessionRun, width: int) -> RenderableType:
     session = part.session
     heading = Text.assemble((printable(session.title), "bold"))
     heading.append(printable(f"  {session.source} to {session.sink}, {session.method}, {session.fabric}"))
-    done = [f for f in part.faults if f.skipped is None]
-    table = ValueTable(
-        name="faults", headings=list(COLUMNS), rows=[[give(f) for give in COLUMNS.values()] for f in done], spare=SPARE
-    )
-    skipped = [f for f in part.faults if f.skipped is not None]
-    lines: list[RenderableType] = [heading]
-    if done:
-        lines.append(laid_out(table, width))
-    if skipped:
-        reasons = sorted({f.skipped or "" for f in skipped})
-        lines.append(Text(f"{counted(len(skipped), 'link')} not failed: {printable('; '.join(reasons))}", "dim"))
-    lines.append(_session_line(part))
-    return Group(*lines, Text(""))
+    rows = [[give(fault) for give in COLUMNS.values()] for fault in part.faults]
+    table = ValueTable(name="faults", headings=list(COLUMNS), rows=rows, spare=SPARE)
+    return Group(heading, *([laid_out(table, width)] if rows else []), _session_line(part), Text(""))
 
 
 def _session_line(part: SessionRun) -> Text:
     summary = part.summary
     state = state_of(summary.verdict if summary else None)
     line = Text.assemble((f"{MARKS[state]} {state.replace('-', ' ')}", f"bold {STYLES[state]}"))
-    if summary is not None and ror_is_predicted(part):
-        infinite = summary.ror_predicted is None and summary.infinite_links
-        predicted = "infinite" if infinite else plain(summary.ror_predicted)
-        line.append(f"  ROR predicted {predicted}, measured {plain(summary.ror_measured)}")
+    if ror_is_predicted(part):
+        line.append("  ROR predicted {}, measured {}".format(*ror_words(part)))
         words = describe_stream_code(part.session.parameters)
         line.append(f" ({words})" if words else "")
     if state != "passed":

@@ -1,13 +1,18 @@
-"""What the report says in words: verdicts, what was run, what a session was; pure, shared by page and terminal."""
+"""What the report says in words: verdicts, what was run, what a session was, what a link carries; pure, shared by
+page and terminal."""
 
 from calendar import month_name
 from collections.abc import Sequence
 from datetime import datetime
+from fractions import Fraction
 
-from testbed.model.run_records import FaultRecord, LoadedRun, SessionRun
+from testbed.model.naming.printable import printable
+from testbed.model.run_records import FaultRecord, LinkLoad, LoadedRun, SessionRun
 from testbed.model.stored_runs import STATES, RunState
 from testbed.model.verdict import Check, CheckOutcome, Verdict
-from testbed.report.column_units import NOTHING, plain
+from testbed.report.column_units import NOTHING, cell, column, percent, plain
+from topologies.impairments import known_impairments, to_text
+from topologies.text.json_types import Json
 
 FABRICS = {"emulation": "real packets through virtual switches", "simulator": "simulated in virtual time"}
 METHODS = {
@@ -26,9 +31,9 @@ MARKS: dict[RunState, str] = {"passed": "✓", "failed": "✗", "cannot-tell": "
 def fault_mark(fault: FaultRecord) -> str:
     """What the checks about the fault say: a tick, in words where nothing got by and nothing was to; a cross; a dash
     where none judges it."""
-    if fault.holds is None:
+    if fault.passed is None:
         return NOTHING
-    if not fault.holds:
+    if not fault.passed:
         return "✗"
     return "outage, as predicted" if fault.predicted_loss >= 1 else "✓"
 
@@ -106,7 +111,7 @@ def run_sentence(run: LoadedRun) -> str:
         return "No session was recorded."
     titles = listed([s.title for s in sessions], 5)
     fabrics = sorted({FABRICS.get(s.fabric, s.fabric) for s in sessions})
-    faults = sum(f.skipped is None for part in run.sessions for f in part.faults)
+    faults = sum(len(part.faults) for part in run.sessions)
     stream = "A coded stream" if len(sessions) == 1 else f"{len(sessions)} coded streams"
     context = f"with {counted(faults, 'fault')}: for each, what" if faults else "without a single fault: what"
     return f"{stream} over {titles} ({', '.join(fabrics)}), {context} theory predicted and what was measured."
@@ -120,11 +125,8 @@ def stream_sentence(part: SessionRun) -> str:
     route += f" ({counted(len(session.links), 'link')}" + (f", {counted(layers, 'layer')})" if layers else ")")
     words = f"From {session.source} to {session.sink} over {route}, {FABRICS.get(session.fabric, session.fabric)}."
     coding = _coding(part)
-    skipped = sum(f.skipped is not None for f in part.faults)
-    made = len(part.faults) - skipped
+    made = len(part.faults)
     faults = counted(made, "fault") + " one after another" * (made > 1) if part.faults else "No fault"
-    if skipped:
-        faults += f", {skipped} skipped"
     return " ".join(filter(None, (words, coding, faults + ".", _beyond_repair(part))))
 
 
@@ -137,6 +139,15 @@ def ror_is_predicted(part: SessionRun) -> bool:
     infinite = bool(summary.infinite_links) and summary.ror_predicted is None
     random_failures = summary.figures.get("campaign", {}).get("faults", 0) > 0
     return infinite or random_failures or any(f.predicted_block_size is not None for f in part.faults)
+
+
+def ror_words(part: SessionRun) -> tuple[str, str]:
+    """ROR, predicted and measured."""
+    summary = part.summary
+    if summary is None or not ror_is_predicted(part):
+        return (NOTHING if summary is None else "unpredicted"), NOTHING
+    infinite = summary.infinite_links and summary.ror_predicted is None
+    return "infinite" if infinite else plain(summary.ror_predicted), plain(summary.ror_measured)
 
 
 def _beyond_repair(part: SessionRun) -> str:
@@ -171,9 +182,9 @@ def when(iso: str) -> str:
     return f"{at.day} {month_name[at.month]} {at.year}, {at:%H:%M} {zone.replace('UTC+00:00', 'UTC')}".strip()
 
 
-def counted(count: int, noun: str) -> str:
-    """1 link, 2 links."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def counted(count: int, noun: str, many: str = "") -> str:
+    """1 link, 2 links; ``many``: where the plural is another."""
+    return f"{count} {noun if count == 1 else many or f'{noun}s'}"
 
 
 def listed(words: Sequence[str], most: int) -> str:
@@ -198,3 +209,60 @@ def suspected_cables(fault: FaultRecord) -> str:
     cables = list(fault.diagnosis["cables"])
     named = ", ".join(cables[:2]) + (f" +{len(cables) - 2}" if len(cables) > 2 else "")
     return named + ("" if fault.diagnosis["certain"] else " ?") + ("" if fault.diagnosis["right"] else " !")
+
+
+def fault_title(number: int, fault: FaultRecord) -> str:
+    """What the pointer is shown of a fault: when it was, and both losses."""
+    losses = f"loss predicted {percent(fault.predicted_loss)}, measured {percent(fault.measured_loss)}"
+    return f"fault {number}: {printable(fault.link)} {fault.kind}, {fault.start_s:g} s to {fault.stop_s:g} s\n{losses}"
+
+
+def link_title(load: LinkLoad, faults: Sequence[tuple[int, FaultRecord]], link: Json) -> str:
+    """What the pointer is shown of a link: load, layer, label intervals, capacity and delay, and each fault."""
+    words = [f"{printable(load.label)}: load {exact(load.load)}"]
+    words += [f"layer {load.layer}"] if load.layer else []
+    words += [f"{len(load.intervals)} label intervals"] if load.intervals else []
+    capacity, delay = shape_words(link)
+    titles = [fault_title(number, fault) for number, fault in faults]
+    return "\n".join([", ".join(words), f"{capacity}, delay {delay}", *titles])
+
+
+def shape_words(link: Json) -> tuple[str, str]:
+    """Capacity and delay of a link as a network's document has it, and behind the delay what impairs it."""
+    capacity, delay_s = link.get("capacity_bps"), link.get("delay_s")
+    heading, factor = column("capacity_bps", [capacity])
+    written = NOTHING if capacity is None else f"{cell(capacity, factor)} {heading.partition('(')[2].rstrip(')')}"
+    delay = "none" if not delay_s else f"{cell(1e3 * delay_s)} ms"
+    impaired = link.get("impairments")
+    return written, f"{delay}; {to_text(known_impairments(impaired))}" if impaired else delay
+
+
+def shaped_links(network: Json) -> dict[tuple[str, str, int], Json]:
+    """(source, target, key) -> the link of a network's document; in an undirected one each stands for both
+    directions."""
+    found = {(li["source"], li["target"], li.get("key", 0)): li for li in network.get("links", ())}
+    if network.get("directed", True):
+        return found
+    return {(b, a, key): link for (a, b, key), link in found.items()} | found
+
+
+def link_words(network: Json) -> str:
+    """Capacities and delays of all links in one sentence: what they share, or from what to what they go.
+
+    >>> link_words({"links": [{"capacity_bps": 1e7, "delay_s": 0.0}, {"capacity_bps": 2e7, "delay_s": 0.0}]})
+    'Links carry 10 Mbit/s to 20 Mbit/s; delay: none.'
+    """
+    links = list(network.get("links", ()))
+    if not links:
+        return ""
+    by = [sorted(links, key=lambda link: link.get(name) or 0.0) for name in ("capacity_bps", "delay_s")]
+    capacity, delay = (
+        list(dict.fromkeys((shape_words(one[0])[k], shape_words(one[-1])[k]))) for k, one in enumerate(by)
+    )
+    return f"Links carry {' to '.join(capacity)}; delay: {' to '.join(delay)}."
+
+
+def exact(load: Fraction) -> str:
+    """A load as a fraction where that is short, and as per cent."""
+    written = f"{load.numerator}/{load.denominator}" if load.denominator > 1 else str(load.numerator)
+    return f"{written} = {percent(float(load))}" if len(written) <= 11 else percent(float(load))

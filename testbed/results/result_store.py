@@ -38,6 +38,7 @@ from testbed.model.run_records import (
     record_to_json,
 )
 from testbed.model.verdict import Verdict
+from testbed.report.page import build_page
 from testbed.results.compressed_files import (
     MANIFEST,
     MEASUREMENTS,
@@ -202,8 +203,6 @@ class OpenRun(RunDraft[Record]):
     def finish(self, verdict: Verdict | None = None) -> Path:
         """Write manifest, verdict and page, then give the run its name; returns its directory. ``verdict`` None
         combines those of the sessions' summaries."""
-        from testbed.report.page import build_page
-
         sessions = group_sessions(self._stored)
         final = combined_verdict(sessions) if verdict is None else verdict
         self.manifest = self._described()
@@ -236,8 +235,6 @@ def load_run(directory: Path) -> LoadedRun:
 
 def redraw(directory: Path) -> tuple[LoadedRun, Path]:
     """Load the run and write its page again (whole or not at all); returns the run and the page's path."""
-    from testbed.report.page import build_page
-
     run = load_run(directory)
     page = _find(directory) / PAGE
     write_below(page.parent, PAGE, build_page(run).encode())

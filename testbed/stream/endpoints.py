@@ -21,8 +21,8 @@ from testbed.model.label_split import LabelSplit
 from testbed.stream.path_delays import candidate_spread_s, delay_of_label, path_spread_s, round_trip_s
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import most_carried
+from testbed.stream.prediction.active_faults import DIAGNOSES, candidate_table, exact_block_size, is_diagnosing
 from testbed.stream.prediction.block_size_policy import block_size_policy, is_deterministic
-from testbed.stream.prediction.failure_candidates import DIAGNOSES, candidate_table, exact_block_size, is_diagnosing
 from testbed.stream.prediction.loss_by_path import REPORTS, is_numbered, path_of_label
 from topologies.text.json_types import Json, JsonObject
 

@@ -13,6 +13,7 @@ from testbed.faults.fault import PoissonFaults
 from testbed.model.label_split import LabelPath, LabelSplit
 from testbed.model.naming.names import NetworkLike, known_network, read_node
 from testbed.model.routes import SplitRoute
+from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import disjoint_return_split, spray
 from testbed.stream.options import HANDOVERS, EachLink, MobilityOptions
 from testbed.stream.plan import RouteChange, StreamPlan
@@ -32,8 +33,6 @@ def splits_of(
     network: Network, source: str, sink: str, method: str = "capillary", layers: int | None = None
 ) -> tuple[SplitRoute, LabelSplit, LabelSplit]:
     """Route and splits, there and back, over the links of one frame. Raises TopologyError where no path is left."""
-    from testbed.routing import route_by_name
-
     route = route_by_name(network, source, sink, method, layers=layers)
     return route, spray(route, budget=SEARCH), disjoint_return_split(network, source, sink)
 

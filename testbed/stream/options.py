@@ -6,9 +6,10 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from fec.errors import FecError
+from fec.redundancy.labels import WEYL_MULTIPLIER, LabelRule, stratified_labels
 from testbed.errors import InputError
 from testbed.faults.fault import Direction, FaultKind, PoissonFaults
 from testbed.faults.reading import FAULT_WORDS, FaultsLike
@@ -16,9 +17,6 @@ from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
 from testbed.model.options.option import Only, coded, ends, failing, option, options, routed, running, sent
 from topologies.text.json_types import Json
-
-if TYPE_CHECKING:
-    from fec.redundancy.labels import LabelRule
 
 LabelOrder = Literal["stratified", "random"]
 Handover = Literal["after", "before"]
@@ -64,10 +62,6 @@ HANDOVERS: Mapping[str, Handover] = {
 """As an option says it (3GPP's words first), and as a plan does."""
 
 
-def _coded(args: Namespace) -> bool:
-    return getattr(args, "routing", None) not in UNCODED
-
-
 def _each_link(args: Namespace) -> bool:
     return str(args.faults) == "each-link"
 
@@ -76,7 +70,10 @@ def _capillary(args: Namespace) -> bool:
     return str(getattr(args, "routing", None) or getattr(args, "method", "capillary")).partition(":")[0] == "capillary"
 
 
-CODED = Only(when=_coded, needs="a coded stream (--routing ft-drb and recomputed send none)")
+CODED = Only(
+    when=lambda args: getattr(args, "routing", None) not in UNCODED,
+    needs="a coded stream (--routing ft-drb and recomputed send none)",
+)
 NOT_PROBING = Only(
     when=lambda args: not args.probe_block_size,
     needs="a stream without --probe-block-size, which breaks its own link",
@@ -104,16 +101,9 @@ class StreamParameters:
     (``fec.redundancy.labels.SlottedLabels``).
     """
 
-    rate_pps: float = coded(
-        flag="--packet-rate", default="1000", kind=kinds.rate_pps, help="source packets a second (default {default})"
-    )
+    rate_pps: float = coded(flag="--packet-rate", default="1000", kind=kinds.rate_pps, help="source packets a second")
     source_packets: int = coded(
-        default=20,
-        short=("--m",),
-        metavar="M",
-        kind=kinds.block_packets,
-        only=(CODED,),
-        help="source packets a block (default {default})",
+        default=20, short=("--m",), metavar="M", kind=kinds.block_packets, only=(CODED,), help="source packets a block"
     )
     tolerance: float = coded(
         flag="--static-tolerance",
@@ -121,24 +111,19 @@ class StreamParameters:
         default=0.05,
         kind=kinds.share,
         only=(CODED,),
-        help="loss tolerated at rest (default {default})",
+        help="loss tolerated at rest",
     )
     decoding_error_rate: float = coded(
-        default=1e-5,
-        short=("--der",),
-        metavar="DER",
-        kind=kinds.probability,
-        only=(CODED,),
-        help="decoding error rate (default {default})",
+        default=1e-5, short=("--der",), metavar="DER", kind=kinds.probability, only=(CODED,), help="decoding error rate"
     )
     labels: LabelOrder = coded(
         flag="--label-order",
         default="stratified",
         choices=("stratified", "random"),
         only=(CODED,),
-        help="order of the labels (default {default})",
+        help="order of the labels",
     )
-    symbol_bytes: int = coded(default=256, kind=kinds.symbol_bytes, help="bytes of a coded symbol (default {default})")
+    symbol_bytes: int = coded(default=256, kind=kinds.symbol_bytes, help="bytes of a coded symbol")
     playback_s: float = coded(
         default=None,
         flag="--playback-buffer",
@@ -191,8 +176,6 @@ class StreamParameters:
         return max(LEAST_PLAYBACK_S, LEAST_PLAYBACK_BLOCKS * self.block_s)
 
     def __post_init__(self) -> None:
-        from fec.redundancy.labels import WEYL_MULTIPLIER, stratified_labels
-
         if self.playback_s is None:
             object.__setattr__(self, "playback_s", self.usual_playback_s)
         if self.label_multiplier is None:
@@ -257,10 +240,7 @@ class StreamOptions(CodingOptions):
         "overlaps included",
     )
     fault_kind: FaultKind = failing(
-        default="down",
-        choices=("down", "blackhole", "loss"),
-        only=(NOT_PROBING, _EACH_LINK),
-        help="of each-link (default {default})",
+        default="down", choices=("down", "blackhole", "loss"), only=(NOT_PROBING, _EACH_LINK), help="of each-link"
     )
     fault_loss: float = failing(
         default=0.5,
@@ -270,7 +250,7 @@ class StreamOptions(CodingOptions):
             CODED,
             Only(when=lambda args: args.fault_kind == "loss" and _each_link(args), needs="--fault-kind loss"),
         ),
-        help="of --fault-kind loss (default {default})",
+        help="of --fault-kind loss",
     )
     one_way: bool = failing(
         default=False, only=(CODED, NOT_PROBING, _EACH_LINK), help="each-link: break only the loaded direction"
@@ -281,7 +261,7 @@ class StreamOptions(CodingOptions):
         kind=kinds.points,
         metavar="POINTS",
         only=(CODED, NOT_PROBING, _EACH_LINK),
-        help="of measured loss, in points (default {default})",
+        help="of measured loss, in points",
     )
     links: int | None = failing(
         flag="--max-faults",
@@ -290,7 +270,7 @@ class StreamOptions(CodingOptions):
         only=(NOT_PROBING, _EACH_LINK),
         help="each-link: at most N links, evenly over their loads",
     )
-    seed: int = running(default=1, kind=kinds.seed, help="seed of labels, faults and content (default {default})")
+    seed: int = running(default=1, kind=kinds.seed, help="seed of labels, faults and content")
 
 
 @options
@@ -319,7 +299,7 @@ class StreamRunOptions:
         kind=kinds.mtu_bytes,
         only=(CODED, NOT_PROBING),
         switches_only=True,
-        help="of every interface, bytes (default {default})",
+        help="of every interface, bytes",
     )
     pcap: Sequence[str] = running(
         default=(),
@@ -351,14 +331,10 @@ class MobilityOptions(CodingOptions):
         flag="--frames",
         kind=kinds.some,
         only=(Only(when=lambda args: len(args.frames) == 1, needs="one mobile network, not one file a frame"),),
-        help="of a mobile network (default {default})",
+        help="of a mobile network",
     )
     frame_s: float = ends(
-        flag="--frame-duration",
-        default="5",
-        kind=kinds.answering,
-        metavar="S",
-        help="how long each lasts (default {default})",
+        flag="--frame-duration", default="5", kind=kinds.answering, metavar="S", help="how long each lasts"
     )
     warm_up_s: float = option(default=0.8, listed=False, help="seconds before the first frame begins to count down")
     handover: str = ends(
@@ -381,13 +357,11 @@ class MobilityOptions(CodingOptions):
         only=(_CAPILLARY,),
         help="capillary: the first K layers (default {default}; 0: all)",
     )
-    rate_pps: float = coded(
-        flag="--packet-rate", default="50", kind=kinds.rate_pps, help="source packets a second (default {default})"
-    )
+    rate_pps: float = coded(flag="--packet-rate", default="50", kind=kinds.rate_pps, help="source packets a second")
     faults: FaultsLike | PoissonFaults = failing(
-        default="none", metavar="none|poisson:rate=R,lasts=S", help="random failures in addition (default {default})"
+        default="none", metavar="none|poisson:rate=R,lasts=S", help="random failures in addition"
     )
-    seed: int = running(default=1, kind=kinds.seed, help="seed of labels, faults and content (default {default})")
+    seed: int = running(default=1, kind=kinds.seed, help="seed of labels, faults and content")
 
     @property
     def usual_playback_s(self) -> float:

@@ -6,8 +6,7 @@ from fec.protocol.path_deadlines import JITTER
 from testbed.faults.fault import Fault
 from testbed.model.label_split import LabelSplit
 from testbed.stream.plan import StreamPlan
-from testbed.stream.prediction.active_faults import faulty_links
-from testbed.stream.prediction.failure_candidates import cable_name
+from testbed.stream.prediction.active_faults import cable_name, faulty_links
 
 REACTION_S = 0.45
 """Allowed from a failure to redundancy that answers it, beside what propagation takes: a report interval, the way back,

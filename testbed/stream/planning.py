@@ -19,6 +19,7 @@ from testbed.faults.grammar import parse_poisson
 from testbed.faults.reading import FaultsLike, read_faults
 from testbed.model.label_split import LABELS, LabelSplit
 from testbed.model.naming.names import known_network, read_node
+from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import disjoint_return_split, interval_groups, spray
 from testbed.stream.options import EachLink as EachLink
 from testbed.stream.options import StreamOptions
@@ -49,8 +50,6 @@ def build_stream(requested: StreamOptions) -> StreamPlan:
 
     Raises InputError or TopologyError where network, nodes, method, faults or rates cannot be used.
     """
-    from testbed.routing import route_by_name  # networks that only carry given splits never need the solvers
-
     network = known_network(requested.network)
     source, sink = read_node(requested.source, network), read_node(requested.sink, network)
     faults = _each_link(requested) if requested.faults == "each-link" else made_faults(requested.faults, network)

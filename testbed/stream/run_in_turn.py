@@ -1,24 +1,54 @@
-"""Streams that run one after another under one name: judged as they end, stored, judged together."""
+"""Streams that run one after another under one name: judged as they end, stored, judged together; and
+what their live page draws."""
 
-from __future__ import annotations
-
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from testbed.emulation.machine.capabilities import as_document, find_capabilities
 from testbed.live.adapters.feed import live_progress, record_page_path
+from testbed.live.events import RunView
+from testbed.live.run_views import network_view, planned_fault_record, predicted_loss
 from testbed.model.progress import ReportProgress
-from testbed.model.run_records import Manifest
+from testbed.model.run_records import Manifest, session_record
 from testbed.model.studies.study import Subject
 from testbed.model.verdict import repeated
 from testbed.results.result_store import OpenRun, ResultStore
 from testbed.stream.fabric import StreamFabric, open_fabric
 from testbed.stream.judgement.streams import StreamJudgement, StreamsJudgement, judge_stream, judge_together
-from testbed.stream.live_view import streams_view
 from testbed.stream.plan import StreamPlan, plan_to_json
+from topologies.network import LinkId
+from topologies.text.json_types import JsonObject
+
+
+def streams_view(plans: Sequence[StreamPlan], title: str) -> RunView:
+    """Several streams at once: loads are shares of the links' capacities, and M is the first one's. A stream by itself:
+    its route, loads are shares of the stream, and each fault has the share that it takes by itself."""
+    first = plans[0]
+    loads: Counter[LinkId] = Counter()
+    for plan in plans:
+        loads.update({plan.network.links[i].id: plan.forward.load(i) for i in plan.forward.loaded})
+    lasts: JsonObject = {"duration_s": first.duration_s, "source_packets": first.stream.source_packets}
+    view = network_view(title, first.network, loads, first.faults, **lasts)
+    if len(plans) > 1:
+        return view
+    intervals = {i: first.forward.intervals(i) for i in first.forward.loaded}
+    return replace(
+        view,
+        links=session_record(first.exact_route, session=0, fabric="", intervals=intervals).links,
+        faults=tuple(planned_fault_record(f, predicted_loss(f, loads), first.duration_s) for f in first.faults),
+        source=first.source,
+        sink=first.sink,
+        method=first.method,
+        share="stream",
+        parameters={
+            name: value for name, value in asdict(first.stream).items() if isinstance(value, (int, float, str))
+        },
+    )
+
 
 Titled = Sequence[tuple[str, StreamPlan]]
 """A title for the reader, and the plan of one stream, each."""

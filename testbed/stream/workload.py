@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.model.naming.names import parse_captures
 from testbed.model.options.planner import planner
 from testbed.model.progress import ReportProgress
 from testbed.model.run_records import Manifest
@@ -33,7 +34,7 @@ _BUILD_MOVING: Callable[[MobilityOptions], StreamPlan] = lazily("testbed.stream.
 _JUDGE: Callable[[StreamPlan, StreamMeasurements], StreamJudgement] = lazily(
     "testbed.stream.judgement.streams:judge_stream"
 )
-_FORESEEN = lazily("testbed.stream.judgement.foresight:foreseen")
+_FORESEEN = lazily("testbed.stream.judgement.streams:foreseen")
 _KEEPS = lazily("testbed.stream.run_in_turn:stored_streams")
 
 
@@ -49,7 +50,6 @@ def _measure(plan: StreamPlan, how: How, report_progress: ReportProgress | None)
 
 def carry_streams(streams: StreamsPlan, how: How, report_progress: ReportProgress | None) -> Runs:
     """All of them at once."""
-    from testbed.model.naming.names import parse_captures
     from testbed.stream.fabric import open_fabric
 
     own = how.options or StreamRunOptions()
@@ -87,7 +87,7 @@ def _probe_view(probe: ProbePlan) -> tuple[str, Callable[[], Any]]:
 
 
 def _view(streams: StreamsPlan) -> tuple[str, Callable[[], Any]]:
-    from testbed.stream.live_view import streams_view
+    from testbed.stream.run_in_turn import streams_view
 
     title = streams.titles[0] if len(streams.plans) == 1 else f"{len(streams.plans)} streams at once"
     return title, partial(streams_view, streams.plans, title)

@@ -13,8 +13,8 @@ from fec.redundancy.labels import LABELS
 from fec.redundancy.short_blocks import ShortBlocks
 from testbed.stream.endpoints import block_size_control, label_sequence, receiver_parameters, sender_parameters
 from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.active_faults import candidate_table
 from testbed.stream.prediction.block_size_policy import block_size_policy
-from testbed.stream.prediction.failure_candidates import candidate_table
 from testbed.stream.prediction.loss_by_path import path_of_label
 from testbed.tunnel.plan import TunnelPlan
 

@@ -10,7 +10,7 @@ from testbed.model.label_split import LabelSplit
 from testbed.model.naming.names import NetworkLike, known_network
 from testbed.stream.path_delays import longest_path_delay_s
 from testbed.stream.plan import StreamPlan
-from testbed.stream.prediction.failure_candidates import cable_name
+from testbed.stream.prediction.active_faults import cable_name
 from topologies.text.json_types import JsonObject
 
 Mode = Literal["adaptive", "static", "none"]

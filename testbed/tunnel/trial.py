@@ -13,8 +13,7 @@ from testbed.model.label_split import LabelSplit
 from testbed.model.naming.names import known_network, read_node
 from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import spray
-from testbed.stream.prediction.active_faults import Epoch, planned_epochs
-from testbed.stream.prediction.failure_candidates import cable_name
+from testbed.stream.prediction.active_faults import Epoch, cable_name, planned_epochs
 from testbed.tunnel.options import RIVALS, WORKLOADS, TunnelOptions
 from testbed.tunnel.plan import TunnelPlan, build_tunnel
 from topologies.network import Link, Network

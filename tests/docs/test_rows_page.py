@@ -65,7 +65,9 @@ def test_all_four_documents_with_chapter_4_and_appendix_g_are_counted(rows: list
 def test_the_command_lists_a_check_of_the_stored_verdict_for_each_claim(
     found: list[Chapter], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("testbed.commands.studies.book.book_chapters", lambda root: found if root == STORED else [])
+    monkeypatch.setattr(
+        "testbed.commands.studies.replicate.book_chapters", lambda root: found if root == STORED else []
+    )
     assert main(["replicate", "--claims", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     keys = {"document", "chapter", "page", "claim", "check", "study", "size", "outcome", "command"}

@@ -109,7 +109,7 @@ def sample_session(
     for k, link in enumerate(failing):
         faults.append(_fault(number, link, at, rng, wrong=wrong and k == 1))
         at = faults[-1].stop_s + 2.2
-    skipped = [_skipped(number, link) for link in links if link.load == 1][:1]
+    forced = tuple(link.label for link in links if link.load == 1)[:1]
     checks = [
         Check(
             name=f"loss, {f.link} down",
@@ -125,14 +125,14 @@ def sample_session(
     summary = SummaryRecord(
         session=number,
         verdict=verdict,
-        ror_predicted=None if skipped else 3.41,
+        ror_predicted=None if forced else 3.41,
         ror_measured=3.38,
-        infinite_links=tuple(f.link for f in skipped),
+        infinite_links=forced,
         base_block_size=22.0,
         figures={"sent_packets": 41230, "blocks": 1841, "sender_lag_s": 0.004},
     )
     return SessionRun(
-        session=session, faults=(*faults, *skipped), timeline=_timeline(number, faults, at, rng), summary=summary
+        session=session, faults=tuple(faults), timeline=_timeline(number, faults, at, rng), summary=summary
     )
 
 
@@ -186,12 +186,6 @@ def _fault(session: int, link: LinkLoad, at: float, rng: random.Random, *, wrong
         transient_blocks_lost=rng.choice((0, 0, 1)),
         steady_blocks=35,
         port_status_s=at + rng.uniform(0.001, 0.012),
-    )
-
-
-def _skipped(session: int, link: LinkLoad) -> FaultRecord:
-    return FaultRecord(
-        session=session, link=link.label, kind="down", predicted_loss=1.0, skipped="it carries every packet"
     )
 
 

@@ -11,8 +11,8 @@ from testbed.stream.judgement.streams import StreamJudgement
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import random_faults
+from testbed.stream.prediction.active_faults import DIAGNOSES
 from testbed.stream.prediction.expected_redundancy import loaded_cables
-from testbed.stream.prediction.failure_candidates import DIAGNOSES
 from testbed.stream.workload import stream_plan
 
 PLAYBACK_S = 1.0

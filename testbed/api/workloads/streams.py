@@ -10,6 +10,7 @@ from testbed.errors import CapabilityError
 from testbed.metapath.options import MetapathOptions, MetapathPlanOptions
 from testbed.metapath.plan import MetapathPlan, MetapathRun
 from testbed.metapath.workload import METAPATH
+from testbed.model.naming.names import known_network, read_pair
 from testbed.model.options import kinds
 from testbed.model.options.option import Only, coded, ends, nested, options, routed
 from testbed.model.progress import ReportProgress
@@ -53,7 +54,7 @@ class StreamCommandOptions(StreamOptions):
         default=10_000,
         kind=kinds.blocks,
         only=(PROBING,),
-        help="of --probe-block-size, for each N (default {default})",
+        help="of --probe-block-size, for each N",
     )
     probe_link: str | None = coded(
         default=None,
@@ -73,7 +74,6 @@ def _build(requested: StreamCommandOptions) -> StreamsPlan | ProbePlan | Metapat
         from testbed.stream.probe import build_probe
 
         return build_probe(requested, blocks=requested.blocks, link=requested.probe_link)
-    from testbed.model.naming.names import known_network, read_pair
     from testbed.stream.planning import build_together
 
     network = known_network(requested.network)

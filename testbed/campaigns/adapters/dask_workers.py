@@ -1,8 +1,8 @@
 """Dask workers for points and units: processes of this machine that end with it, or those of a scheduler elsewhere."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from testbed.emulation.sandbox.process_lifetime import children_without_interrupts
 from testbed.errors import CapabilityError
@@ -11,6 +11,8 @@ from testbed.machines.adapters.clusters.dask_security import local_cluster, quie
 if TYPE_CHECKING:
     from distributed import Client, Security
 
+T = TypeVar("T")
+R = TypeVar("R")
 CONNECT_S = 15.0
 FIRST_WORKER_S = 60.0
 LOST_WORKERS = 100
@@ -54,3 +56,27 @@ def dask_client(workers: int, scheduler: str | None, security: "Security | None"
                 f"scheduler {scheduler}: it has no worker; start one with 'dask worker {scheduler}'"
             ) from None
         yield client
+
+
+def shared_out(
+    client: "Client", compute: Callable[..., R], items: Sequence[T], say: Callable[[T], str], *common: object
+) -> "Iterator[tuple[T, R]]":
+    """Each item with what ``compute(*common, item)`` gives, as workers finish. CapabilityError where workers die of
+    one, which ``say`` names."""
+    from distributed import KilledWorker, as_completed
+
+    given = [[one] * len(items) for one in common]
+    futures = dict(zip(client.map(compute, *given, items, pure=False, retries=0), items, strict=True))
+    try:
+        for future in as_completed(list(futures)):
+            item = futures[future]
+            try:
+                found = future.result()
+            except KilledWorker:
+                raise CapabilityError(
+                    f"{say(item)}: {LOST_WORKERS} workers were lost on it; give them more memory"
+                ) from None
+            yield item, found
+            future.release()
+    finally:
+        client.cancel(list(futures))

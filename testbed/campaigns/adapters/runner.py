@@ -3,21 +3,21 @@
 Whatever order workers finish in, and however often they or this process are killed, the file is the same.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.campaigns.adapters.dask_workers import LOST_WORKERS, dask_client
+from testbed.campaigns.adapters.dask_workers import dask_client, shared_out
 from testbed.campaigns.description import Campaign, Unit, units
 from testbed.campaigns.rows import COLUMNS, unit_rows
-from testbed.errors import CapabilityError, InputError, TestbedError
+from testbed.errors import InputError, TestbedError
 from testbed.results.run_folder import write_below
 from testbed.results.study_store import StudyRun
 from topologies.errors import TopologyError
 from topologies.text.json_types import Json, JsonObject
 
 if TYPE_CHECKING:
-    from distributed import Client, Security
+    from distributed import Security
 
 RESULTS = "campaign.parquet"
 
@@ -42,9 +42,12 @@ def run_campaign(
     report_progress(len(done), len(todo))
     if missing:
         with dask_client(workers, scheduler, security) as client:
-            for index, rows in _computed(client, campaign, missing):
-                run.add({"unit": index, "rows": rows})
-                done[index] = rows
+            shared = client.scatter(campaign, broadcast=True)
+            for unit, (problem, rows) in shared_out(client, _guarded, missing, _named, shared):
+                if problem is not None:
+                    raise InputError(problem)
+                run.add({"unit": unit.index, "rows": rows})
+                done[unit.index] = rows
                 report_progress(len(done), len(todo))
     return [row for unit in todo for row in done[unit.index]]
 
@@ -62,27 +65,8 @@ def write_rows(rows: Sequence[Json], path: Path) -> None:
     write_below(path.parent, path.name, content.getvalue().to_pybytes())
 
 
-def _computed(client: "Client", campaign: Campaign, missing: Sequence[Unit]) -> Iterator[tuple[int, list[JsonObject]]]:
-    from distributed import KilledWorker, as_completed
-
-    shared = client.scatter(campaign, broadcast=True)
-    futures = client.map(_guarded, [shared] * len(missing), missing, pure=False, retries=0)
-    index = {future.key: unit for future, unit in zip(futures, missing, strict=True)}
-    try:
-        for future in as_completed(futures):
-            unit = index[future.key]
-            try:
-                problem, rows = future.result()
-            except KilledWorker:
-                raise CapabilityError(
-                    f"unit {unit.index} ({unit.network}): {LOST_WORKERS} workers were lost on it; give them more memory"
-                ) from None
-            if problem is not None:
-                raise InputError(problem)
-            yield unit.index, rows
-            future.release()
-    finally:
-        client.cancel(futures)
+def _named(unit: Unit) -> str:
+    return f"unit {unit.index} ({unit.network})"
 
 
 def _guarded(campaign: Campaign, unit: Unit) -> tuple[str | None, list[JsonObject]]:

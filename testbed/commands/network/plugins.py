@@ -48,7 +48,7 @@ def _document(registry: "Registry[Any]") -> JsonObject:
 
 def run_check(args: argparse.Namespace) -> Answer:
     """Exit code: the verdict's."""
-    from testbed.commands.runs import check_lines
+    from testbed.commands.answer import check_lines
     from testbed.conformance import check, group_of
 
     group = args.group or group_of(args.name)

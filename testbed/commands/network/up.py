@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.commands.answer import start_live
 from testbed.commands.arguments import LiveOptions, add_options, adder
 from testbed.commands.network.up_distributed import banner, ended_with_machines
 from testbed.commands.parsing import read_ends
-from testbed.commands.runs import start_live
 from testbed.commands.several_machines import MachineOptions, enter_unless_elsewhere, machines_request, said_when_lost
 from testbed.errors import InputError, InvalidRunError
 from testbed.model.naming.names import parse_captures

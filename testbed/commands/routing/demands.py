@@ -12,21 +12,25 @@ from typing import TYPE_CHECKING
 
 from testbed.commands.answer import Answer
 from testbed.commands.arguments import add_answer_options, add_options, adder, read_options
+from testbed.errors import InputError
 from testbed.model.code_description import FORMER_KEYS, describe_coding
 from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, ROUTED, RUN, SENT, Only
+from testbed.report.answers import Part, table_of_rows
 from testbed.report.column_units import seconds_in_words
+from testbed.report.comparison import Comparison, compare_methods, draw_comparison
+from testbed.report.drawing.session_figures import loaded_figure
 from testbed.report.progress_bar import spinner
 from testbed.routing.redundancy.coding import Coding, RatedCoding
+from topologies import load_network
+from topologies.files.formats import read_topohub_demands
+from topologies.network import Network, label_of, link_fields
 from topologies.text.json_types import JsonObject
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-    from testbed.report.answers import Part
-    from testbed.report.comparison import Comparison
     from testbed.routing.demands.matrix import DemandMatrix, RoutedDemands
-    from topologies.network import Network
 
 MOST_DRAWN = 4
 """Methods whose loads are drawn."""
@@ -91,7 +95,6 @@ def run(args: argparse.Namespace) -> Answer:
     """Every routing beside the optimum; exit code 1 where the independent check of a routing fails. Bad input raises
     InputError or TopologyError."""
     from testbed.routing.demands.methods import USUAL_METHODS, demand_routing
-    from topologies import load_network
 
     coding = read_options(args, RatedCoding)
     methods = args.method or list(USUAL_METHODS)
@@ -117,10 +120,8 @@ def _announced(pairs: int, methods: int, coding: Coding) -> str:
 
 def read_matrix(network: Network, args: argparse.Namespace) -> DemandMatrix:
     """The matrix of --matrix, --end-points and --total-rate."""
-    from testbed.errors import InputError
     from testbed.routing.demands.matrix import given_matrix, gravity_matrix, uniform_matrix
     from testbed.routing.demands.matrix_files import read_matrix_file
-    from topologies.files.formats import read_topohub_demands
 
     ends = [node.id for node in (network.hosts if args.between == "hosts" else network.switches)]
     if args.matrix in ("uniform", "gravity"):
@@ -207,16 +208,12 @@ def _rated(
 def _link_list(routed: RoutedDemands, required: bool) -> JsonObject:
     if not required:
         return {}
-    from topologies.network import link_fields
 
     rows = zip(routed.matrix.network.links, routed.loads_bps.tolist(), routed.utilisations.tolist(), strict=True)
     return {"links": [link_fields(link.id) | {"load_bps": load, "utilisation": used} for link, load, used in rows]}
 
 
 def _show(document: JsonObject) -> Iterator[Part]:
-    from testbed.report.answers import table_of_rows
-    from topologies.network import label_of
-
     best, total, links = document["optimum"], document["total_bps"], "links" in document["methods"][0]
     left_out = f", {document['left_out']} pairs that no path joins left out" if document["left_out"] else ""
     yield (
@@ -261,17 +258,12 @@ def _show(document: JsonObject) -> Iterator[Part]:
 
 
 def _compared(document: JsonObject) -> Comparison | None:
-    from testbed.report.comparison import compare_methods
-
     fields = ("utilisation", "throughput_bps", "ror_of_others", "exposed_pairs")
     return compare_methods("demands", document["methods"], fields)
 
 
 def _figures(document: JsonObject, routed: Mapping[str, RoutedDemands]) -> JsonObject:
     """The methods beside each other, and how full each makes the links."""
-    from testbed.report.comparison import draw_comparison
-    from testbed.report.drawing.session_figures import loaded_figure
-
     compared = _compared(document)
     drawn = {} if compared is None else {"methods": draw_comparison(compared, "methods")}
     for method, one in list(routed.items())[:MOST_DRAWN]:

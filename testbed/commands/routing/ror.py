@@ -13,19 +13,24 @@ from typing import TYPE_CHECKING
 from testbed.commands.answer import Answer
 from testbed.commands.arguments import add_answer_options, add_options, adder, read_options
 from testbed.commands.parsing import read_ends
+from testbed.commands.routing.route import route_figures
+from testbed.errors import InputError
 from testbed.model.code_description import FORMER_KEYS, describe_coding
 from testbed.model.options import kinds
 from testbed.model.options.option import CODE, ENDS, FAULTS, ROUTED, Only
+from testbed.model.routes import SplitRoute
+from testbed.report.answers import Part, table_of_rows
 from testbed.report.column_units import cell
+from testbed.report.comparison import Comparison, compare_methods, draw_comparison
+from testbed.routing import route_by_name, routing_method
+from testbed.routing.label_split.spraying import spray
 from testbed.routing.redundancy.coding import Coding, RatedCoding
+from topologies import load_network
+from topologies.network import Network, label_of, link_fields
 from topologies.text.json_types import Json, JsonObject
 
 if TYPE_CHECKING:
     from fec.redundancy.ror import LoadOverhead, RorBreakdown
-    from testbed.model.routes import SplitRoute
-    from testbed.report.answers import Part
-    from testbed.report.comparison import Comparison
-    from topologies.network import Network
 
 DESCRIPTION = (
     "Redundancy overall requirement (ROR): the sum, over the links of a route, of the extra packets that the sender "
@@ -85,10 +90,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Answer:
     """ROR link by link; bad input raises InputError or TopologyError."""
-    from testbed.errors import InputError
-    from testbed.routing import route_by_name, routing_method
-    from topologies import load_network
-
     coding = read_options(args, RatedCoding)
     if (args.failure_s is None) != (args.between_s is None):
         raise InputError(
@@ -117,7 +118,6 @@ def run(args: argparse.Namespace) -> Answer:
 
 def _document(route: SplitRoute, method: str, coding: Coding, args: argparse.Namespace) -> JsonObject:
     from testbed.routing.redundancy.route_ror import block_size_at_rest, named_rors, route_breakdown
-    from topologies.network import link_fields
 
     terms = route_breakdown(route, coding)
     links = route.network.links
@@ -156,7 +156,6 @@ def _document(route: SplitRoute, method: str, coding: Coding, args: argparse.Nam
 
 
 def _too_long(terms: RorBreakdown, args: argparse.Namespace) -> str | None:
-    from testbed.errors import InputError
     from testbed.routing.redundancy.route_ror import REED_SOLOMON_MOST, longest_block_over_rs_limit
 
     longest = longest_block_over_rs_limit(terms)
@@ -185,8 +184,6 @@ def _bound(term: LoadOverhead, coding: Coding) -> int | None:
 def _failure(route: SplitRoute, names: list[str], coding: Coding) -> JsonObject:
     """Loss while these links are down, by both models, and the block size that answers it."""
     from fec.redundancy.block_size import fec_block_size
-    from testbed.errors import InputError
-    from testbed.routing.label_split.spraying import spray
     from testbed.routing.redundancy.failures import failure_loss, interval_loss
 
     by_label = {link.label: i for i, link in enumerate(route.network.links)}
@@ -232,9 +229,6 @@ def _overlap(route: SplitRoute, coding: Coding, args: argparse.Namespace) -> Jso
 
 def _show(documents: list[JsonObject]) -> Iterator[Part]:
     """The answer, of several methods their comparison, then the links of each."""
-    from testbed.report.answers import table_of_rows
-    from topologies.network import label_of
-
     if (methods := _compared(documents)) is not None:
         summary = _summary(documents)
         best = min(summary, key=lambda one: one["ROR"])
@@ -265,8 +259,6 @@ _SPARE = ("largest load", "ROR of this label order", "worst overhead", "links")
 
 def _summary(documents: Sequence[Json]) -> list[JsonObject]:
     """A row a method: its redundancy, the link that asks for most, how many links it loads."""
-    from topologies.network import label_of
-
     rows = []
     for document in documents:
         links, forced = document["per_link"], document["ror"] is None
@@ -286,16 +278,11 @@ def _finite(overhead: float | None) -> float:
 
 
 def _compared(documents: Sequence[Json]) -> Comparison | None:
-    from testbed.report.comparison import compare_methods
-
     return compare_methods("ror", _summary(documents), ("ROR", "ROR of this label order", "worst overhead", "links"))
 
 
 def _figures(network: Network, documents: Sequence[Json]) -> JsonObject:
     """Several methods beside each other, and the loads of each on the network."""
-    from testbed.commands.routing.route import route_figures
-    from testbed.report.comparison import draw_comparison
-
     routes = route_figures(network, documents, "per_link")
     compared = _compared(documents)
     return routes if compared is None else {"methods": draw_comparison(compared, "methods"), **routes}
@@ -305,13 +292,9 @@ def _answer(document: Json) -> str:
     """The redundancy of one method in a line."""
     forced, order = document["infinite_links"], document["ror_label_order"]
     own = "" if order is None else f"; of this order of labels, in any phase of a block {order:.4f}"
-    ror = f"infinite: {_whole_flow(forced)}; of the other links " if forced else ""
+    carry = f"{', '.join(forced)} {'carries' if len(forced) == 1 else 'carry'} the whole flow"
+    ror = f"infinite: {carry}; of the other links " if forced else ""
     return (
         f"{document['method']}: ROR by equation {'29' if document['large_blocks'] else '23'} {ror}"
         f"{document['ror_eq23']:.4f}{own}   ({describe_coding(document)}; FEC_t {document['fec_tolerance']:.6g})"
     )
-
-
-def _whole_flow(links: list[str]) -> str:
-    """A clause that names the links that carry the whole flow."""
-    return ", ".join(links) + (" carries" if len(links) == 1 else " carry") + " the whole flow"

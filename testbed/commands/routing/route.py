@@ -1,23 +1,25 @@
 """``testbed route``: how a flow is split over a network by capillary routing or another method, in exact fractions."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, SupportsFloat, TypeVar
+from typing import SupportsFloat, TypeVar
 
 from testbed.commands.answer import Answer
 from testbed.commands.arguments import add_answer_options, adder
 from testbed.commands.parsing import read_ends
+from testbed.errors import InputError
+from testbed.model.naming.names import read_pair
 from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, ROUTED, Only
+from testbed.model.routes import SplitRoute
+from testbed.report.answers import Part, Table
+from testbed.report.drawing.session_figures import loaded_figure
+from testbed.report.wording import counted
+from testbed.routing import capillary_route, routing_method
+from topologies import load_network
+from topologies.network import Network, label_of, link_fields
 from topologies.text.json_types import Json, JsonObject
-
-if TYPE_CHECKING:
-    from testbed.model.routes import SplitRoute
-    from testbed.report.answers import Part
-    from topologies.network import Network
 
 L = TypeVar("L", bound=SupportsFloat)
 DESCRIPTION = (
@@ -57,11 +59,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Answer:
     """The routes; exit code 1 where a certificate is requested and refused."""
-    from testbed.errors import InputError
-    from testbed.model.naming.names import read_pair
-    from testbed.routing import routing_method
-    from topologies import load_network
-
     if (args.source is None) != (args.sink is None) or (args.source is None and not args.also):
         raise InputError("say where the flow starts and ends: --from NODE --to NODE, or --flow A:B (repeatable)")
     if args.floats and (args.method != "capillary" or args.layers or args.certify):
@@ -106,8 +103,6 @@ def route_document(route: SplitRoute, requested: str) -> JsonObject:
 
     ``note`` is one line where the route is less than that: disjoint paths that do not exist. Otherwise None.
     """
-    from topologies.network import link_fields
-
     network = route.network
     layers = route.link_layers or (0,) * len(route.loads)
     return {
@@ -134,8 +129,6 @@ def _link_rows(
     network: Network, loads: Sequence[L], layers: Sequence[int], write: Callable[[L], str]
 ) -> list[JsonObject]:
     """A row a loaded link; ``write`` gives the load as text."""
-    from topologies.network import link_fields
-
     largest = max((link.capacity_bps for link in network.links), default=1.0)
     return [
         link_fields(link.id)
@@ -156,8 +149,6 @@ def _shortfall(route: SplitRoute, requested: str) -> str | None:
 
 def _certify(route: SplitRoute) -> JsonObject:
     """Full routes by their own certificate; K layers by the full route's, with which the K layers must agree."""
-    from testbed.errors import InputError
-    from testbed.routing import capillary_route
     from testbed.routing.capillary.certificate import check_certificate
 
     if route.method.partition(":")[0] != "capillary":
@@ -177,10 +168,6 @@ def _certify(route: SplitRoute) -> JsonObject:
 
 
 def _show(documents: list[JsonObject]) -> Iterator[Part]:
-    from testbed.report.answers import Table
-    from testbed.report.wording import counted
-    from topologies.network import label_of
-
     for document in documents:
         links, layers = document["links"], document["layers"]
         of = f"{document['method']} route {document['source']} -> {document['sink']} over {document['network']}"
@@ -217,8 +204,6 @@ def _show(documents: list[JsonObject]) -> Iterator[Part]:
 
 def route_figures(network: Network, documents: Sequence[Json], links: str = "links") -> JsonObject:
     """A drawing of each document's ``links`` with their loads."""
-    from testbed.report.drawing.session_figures import loaded_figure
-
     drawn = {}
     for number, one in enumerate(documents, 1):
         ends = (one["source"], one["sink"])

@@ -1,21 +1,17 @@
 """``testbed allocate``: which nodes of Swiss-T1 to give to a job whose nodes all exchange data."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, SupportsFloat
+from typing import SupportsFloat
 
 from testbed.commands.answer import Answer
 from testbed.commands.arguments import TableOptions, add_options, adder
 from testbed.errors import InputError
 from testbed.model.options import kinds
+from testbed.report.answers import Part, table_of_rows
+from testbed.scheduling.traffic.allocation import Choice, RatedAllocation, choose_allocations
 from topologies.text.json_types import JsonObject
-
-if TYPE_CHECKING:
-    from testbed.report.answers import Part
-    from testbed.scheduling.traffic.allocation import Choice, RatedAllocation
 
 DESCRIPTION = (
     "The allocations of N nodes with the highest liquid throughput for an exchange of every node with every node, and "
@@ -55,8 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Answer:
     """The best allocations, and the worst."""
-    from testbed.scheduling.traffic.allocation import choose_allocations
-
     if args.network != "swiss-t1":
         raise InputError(f"network {args.network!r}: only swiss-t1 is supported")
     choice = choose_allocations(args.nodes, count=args.count, occupied=parse_counts(args.occupied))
@@ -92,8 +86,6 @@ def _document(args: argparse.Namespace, choice: Choice) -> JsonObject:
 
 
 def _show(args: argparse.Namespace, choice: Choice) -> Iterator[Part]:
-    from testbed.report.answers import table_of_rows
-
     best, worst = (one.liquid_throughput for one in (choice.best[0], choice.worst))
     yield f"{args.nodes} nodes, {choice.candidates} allocations, {len(choice.loads)} different liquid throughputs"
     yield f"from {_rate(worst, args.link_rate)} to {_rate(best, args.link_rate)}; the last of these is the worst"

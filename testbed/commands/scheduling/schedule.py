@@ -1,15 +1,12 @@
 """``testbed schedule``: time frames in which no two transfers share a link, as few as the bottleneck allows where one
 is found."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from testbed.commands.answer import Answer
 from testbed.commands.arguments import add_answer_options, add_options, adder
@@ -17,15 +14,17 @@ from testbed.errors import CapabilityError, InputError
 from testbed.model.json_values import read_json
 from testbed.model.options import kinds
 from testbed.model.options.option import ROUTED, RUN, SENT, Only
+from testbed.model.schedule import Schedule
+from testbed.model.traffic import Traffic
+from testbed.report.answers import Part, Table
+from testbed.report.drawing.frame_drawing import draw_schedule
 from testbed.report.progress_bar import spinner
+from testbed.scheduling.methods import schedule_by_name
 from testbed.scheduling.options import SearchOptions
+from testbed.scheduling.wormhole import WormholeRun, run_wormhole
+from topologies import load_network
+from topologies.files.formats import write_atomically
 from topologies.text.json_types import Json, JsonObject
-
-if TYPE_CHECKING:
-    from testbed.model.schedule import Schedule
-    from testbed.model.traffic import Traffic
-    from testbed.report.answers import Part
-    from testbed.scheduling.wormhole import WormholeRun
 
 MAX_CARRIED = 200_000
 MAX_DRAWN = 20_000
@@ -35,8 +34,6 @@ MOST_FRAMES = 12
 
 def wormhole_document(traffic: Traffic, schedule: Schedule, remedy: str, seed: int) -> JsonObject:
     """The schedule carried hop by hop, with a barrier between its frames and without."""
-    from testbed.scheduling.wormhole import run_wormhole
-
     if len(traffic) > MAX_CARRIED:
         raise InputError(
             f"--wormhole: {len(traffic)} transfers exceed the limit of {MAX_CARRIED}; take a smaller network"
@@ -68,9 +65,6 @@ def _run_document(traffic: Traffic, run: WormholeRun) -> JsonObject:
 
 def _figures(traffic: Traffic, schedule: Schedule, network: str | None, title: str) -> JsonObject:
     """The time frames; pictograms of the network where there is one."""
-    from testbed.report.drawing.frame_drawing import draw_schedule
-    from topologies import load_network
-
     if len(traffic) > MAX_DRAWN:
         raise InputError(f"--plot: {len(traffic)} transfers exceed the limit of {MAX_DRAWN}; draw a smaller network")
     found = None if network is None else load_network(network)
@@ -201,7 +195,6 @@ def run(args: argparse.Namespace) -> Answer:
 def _bounded(args: argparse.Namespace, traffic: Traffic, schedule: Schedule) -> JsonObject:
     """How near routes and schedule are to what any routes could do; of messages and links that are alike."""
     from testbed.routing.demands.flow_bound import equal_links, flow_bound
-    from topologies import load_network
 
     with spinner("flow bound"):
         pairs = traffic.ends[: len(traffic) // traffic.parts]
@@ -221,7 +214,6 @@ def traffic_of_options(
     if file is not None:
         return parse_traffic(read_json(file), str(file))
     from testbed.scheduling.traffic import patterns
-    from topologies.catalog import load_network
 
     assert network is not None
     found = load_network(network)
@@ -267,7 +259,6 @@ def _checked(args: argparse.Namespace) -> tuple[Traffic, Schedule]:
 def _verified(args: argparse.Namespace) -> Answer:
     """What a package of ours says of the file's schedule; 1 where it does not hold."""
     from testbed.model.file_formats import SCHEDULE_VERIFIERS, find_format
-    from topologies import load_network
 
     file = str(args.check)
     if (verify := find_format(SCHEDULE_VERIFIERS, file)) is None:
@@ -281,8 +272,6 @@ def _verified(args: argparse.Namespace) -> Answer:
 
 
 def _scheduled(args: argparse.Namespace, extras: JsonObject) -> tuple[Traffic, Schedule]:
-    from testbed.scheduling.methods import schedule_by_name
-
     traffic = traffic_of_options(args.network, args.pattern, args.traffic, args.routing, args.parts)
     if args.unequal is not None:
         from testbed.commands.scheduling.unequal_messages import chunks_document, split_traffic
@@ -296,8 +285,6 @@ def _scheduled(args: argparse.Namespace, extras: JsonObject) -> tuple[Traffic, S
 
 
 def _show(traffic: Traffic, schedule: Schedule, extras: Json) -> Iterator[Part]:
-    from testbed.report.answers import Table
-
     ratio = schedule.length / schedule.bottleneck_load
     yield {
         "transfers": f"{len(traffic)} over {len(traffic.links)} links",
@@ -331,7 +318,6 @@ def _proved(schedule: Schedule) -> str:
 def _write(path: Path, traffic: Traffic, schedule: Schedule) -> Json:
     """In the format that the name's ending asks for, or as JSON; what the format adds to the JSON object."""
     from testbed.model.file_formats import SCHEDULE_FORMATS, find_format
-    from topologies.files.formats import write_atomically
 
     added: Json = {}
     if (written := find_format(SCHEDULE_FORMATS, str(path))) is None:

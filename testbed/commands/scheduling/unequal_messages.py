@@ -6,6 +6,7 @@ from testbed.errors import InputError
 from testbed.model.schemas import refuse_unknown
 from testbed.model.traffic import Traffic
 from testbed.scheduling.fast.unequal import Chunks, split_messages
+from topologies import load_network
 from topologies.text.json_types import JsonObject
 
 
@@ -40,7 +41,6 @@ def split_traffic(document: object, where: str, traffic: Traffic, network: str |
 def _capacities(network: str | None) -> dict[Hashable, float]:
     if network is None:
         return {}
-    from topologies import load_network
 
     return {link.label: link.capacity_bps for link in load_network(network).links}
 

@@ -4,8 +4,9 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from testbed.commands.answer import Answer, run_manifest
-from testbed.commands.runs import add_run_options, run_streams, start_live
+from testbed.commands.answer import Answer, add_run_options, run_manifest, run_streams, start_live
+from testbed.emulation.machine.fabric import choose_fabric
+from testbed.emulation.sandbox.sandbox import enter_sandbox
 
 if TYPE_CHECKING:
     from testbed.stream.run_in_turn import Titled
@@ -18,9 +19,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Answer:
     """With the verdict's exit code."""
-    from testbed.emulation.machine.fabric import choose_fabric
-    from testbed.emulation.sandbox.sandbox import enter_sandbox
-
     fabric = choose_fabric(args.fabric)
     start_live(args)
     if fabric == "emulation":

@@ -15,19 +15,26 @@ from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING
 
+from testbed.commands.answer import start_live
 from testbed.commands.arguments import LiveOptions, add_options, adder
 from testbed.commands.parsing import OneLineParser
-from testbed.commands.runs import start_live
 from testbed.commands.several_machines import MachineOptions, enter_unless_elsewhere, machines_request, said_when_lost
+from testbed.emulation.attach.server import RequestHandlers, control_server
+from testbed.emulation.machine.capabilities import require_emulation
+from testbed.emulation.network.kernel.link_meter import read_counters
 from testbed.errors import InputError
+from testbed.live.adapters.feed import live_watch
+from testbed.live.events import RunView
+from testbed.live.run_views import idle_network_view
+from testbed.machines.adapters.platform import Here
+from testbed.machines.machines_request import MachinesRequest
 from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, ROUTED, RUN, SENT, Only
+from testbed.striping.placement import Placement, place
+from topologies import load_network
 
 if TYPE_CHECKING:
-    from testbed.live.events import RunView
-    from testbed.machines.machines_request import MachinesRequest
     from testbed.striping.emulated.program_run import ProgramEnd
-    from testbed.striping.placement import Placement
 
     Run = Callable[..., ProgramEnd]
 
@@ -93,8 +100,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Exit code: 0, or that of the first process that failed."""
-    from testbed.emulation.machine.capabilities import require_emulation
-
     command = _command(args)
     placement = _placement(args)
     machines = machines_request(args, "emulation")
@@ -113,8 +118,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _view(command: list[str], placement: Placement) -> Callable[[], RunView]:
-    from testbed.live.run_views import idle_network_view
-
     words = shorten(shlex.join([Path(command[0]).name, *command[1:]]), 60)
     return partial(idle_network_view, f"{words} on {placement.network.name}", placement.network)
 
@@ -128,10 +131,6 @@ def _carried_out(
     run_mpi: Run | None,
 ) -> ProgramEnd:
     """The program's end; MachineDiedError, with the ranks that had ended, where a machine dies."""
-    from testbed.emulation.attach.server import RequestHandlers, control_server
-    from testbed.emulation.network.kernel.link_meter import read_counters
-    from testbed.live.adapters.feed import live_watch
-    from testbed.machines.adapters.platform import Here
     from testbed.striping.emulated.program_run import ProgramNetwork
 
     network = ProgramNetwork(
@@ -161,8 +160,6 @@ def _mpi_runner() -> Run:
 
 def _placement(args: argparse.Namespace) -> Placement:
     from testbed.bulk.planning import at_rate
-    from testbed.striping.placement import place
-    from topologies import load_network
 
     network = load_network(args.network)
     if args.link_rate is not None:

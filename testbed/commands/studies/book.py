@@ -20,7 +20,9 @@ PAGES = Path("docs/replication")
 def write_book(root: Path) -> Path:
     """Write ``ROOT/book``; returns the front page. Raises InputError where a run is damaged."""
     make_directory(root, "--results")
-    for name, text in book_pages(book_chapters(root), _read_drawing).items():
+    for name, text in book_pages(
+        book_chapters(root), lambda run, name: read_packed(Path(run.directory) / name)
+    ).items():
         write_below(root, f"book/{name}", text.encode())
     return root / "book" / "index.html"
 
@@ -71,7 +73,3 @@ def _title(runs: Sequence[StoredRun]) -> str:
     if name.startswith("campaign-"):
         return f"Campaign over many networks: {name.split('-')[1]}"
     return str(runs[-1].manifest.study.get("title") or "") if runs else ""
-
-
-def _read_drawing(run: StoredRun, name: str) -> str:
-    return read_packed(Path(run.directory) / name)

@@ -1,33 +1,34 @@
 """``testbed campaign FILE|NAME``: a theory study over many networks, methods and tolerances on Dask workers,
 resumable."""
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json
 import math
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from testbed.campaigns.options import CampaignOptions
-from testbed.commands.answer import Answer
+from testbed.campaigns.description import Campaign, parse_campaign, units
+from testbed.campaigns.loader import CampaignOptions, build_campaign, shipped_campaigns
+from testbed.campaigns.summary import campaign_figures, judge_claims, summarise
+from testbed.commands.answer import Answer, check_lines, start_live
 from testbed.commands.arguments import LiveOptions, ResultsOptions, TableOptions, add_options, adder, read_options
-from testbed.commands.runs import start_live
 from testbed.commands.several_machines import DaskOptions, TlsOptions, security_of
+from testbed.emulation.machine.provenance import describe_run
 from testbed.errors import InputError
+from testbed.live.adapters.feed import points_shown, record_page_path
+from testbed.live.events import InterimResults
+from testbed.model.json_values import json_ready
 from testbed.model.options.option import RUNNING
+from testbed.model.verdict import Verdict
+from testbed.report.answers import Part, table_of_rows
+from testbed.report.drawing.svg_figures import rendered
+from testbed.results.result_store import UNFINISHED
+from testbed.results.run_folder import refuse_link
+from testbed.results.study_store import StudyRun
 from topologies.text.json_types import JsonObject
-
-if TYPE_CHECKING:
-    from testbed.campaigns.description import Campaign
-    from testbed.live.events import InterimResults
-    from testbed.model.verdict import Verdict
-    from testbed.report.answers import Part
-    from testbed.results.study_store import StudyRun
 
 DESCRIPTION = (
     "Compute ROR for every network, seed, frame, pair of end points, method and tolerance of the campaign's file, on a "
@@ -53,14 +54,9 @@ def run(args: argparse.Namespace) -> Answer:
         raise InputError(
             "campaign: give a file or a name; testbed campaign --list names those that come with the testbed"
         )
-    from testbed.campaigns.loader import build_campaign
 
     campaign, security = build_campaign(read_options(args, CampaignOptions)), security_of(args)
     from testbed.campaigns.adapters.runner import RESULTS, run_campaign, write_rows
-    from testbed.campaigns.figures import campaign_figures
-    from testbed.campaigns.summary import judge_claims, summarise
-    from testbed.live.adapters.feed import points_shown, record_page_path
-    from testbed.report.drawing.svg_figures import rendered
 
     start_live(args)
     with _open(args, campaign) as store, points_shown(campaign.name, lambda: _found(campaign, store)) as show_points:
@@ -90,11 +86,6 @@ def run(args: argparse.Namespace) -> Answer:
 
 def _found(campaign: Campaign, store: StudyRun) -> InterimResults:
     """What the units that are stored say, for the live page."""
-    from testbed.campaigns.figures import campaign_figures
-    from testbed.campaigns.summary import judge_claims, summarise
-    from testbed.live.events import InterimResults
-    from testbed.report.drawing.svg_figures import rendered
-
     rows = [row for entry in store.rows for row in entry.get("rows", ())]
     outcomes = tuple((check.outcome, check.name) for check in judge_claims(campaign, rows).checks)
     summary = summarise(rows)
@@ -102,9 +93,6 @@ def _found(campaign: Campaign, store: StudyRun) -> InterimResults:
 
 
 def _list() -> Answer:
-    from testbed.campaigns.description import parse_campaign, units
-    from testbed.campaigns.loader import shipped_campaigns
-
     listed = {}
     for name, text in shipped_campaigns().items():
         campaign = parse_campaign(tomllib.loads(text), name)
@@ -119,12 +107,6 @@ def _list() -> Answer:
 
 
 def _open(args: argparse.Namespace, campaign: Campaign) -> StudyRun:
-    from testbed.emulation.machine.provenance import describe_run
-    from testbed.model.json_values import json_ready
-    from testbed.results.result_store import UNFINISHED
-    from testbed.results.run_folder import refuse_link
-    from testbed.results.study_store import StudyRun
-
     described = json_ready(campaign)
     stamp = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:12]
     name = f"campaign-{campaign.name}-{stamp}"
@@ -144,22 +126,21 @@ def _open(args: argparse.Namespace, campaign: Campaign) -> StudyRun:
 
 
 def _show(document: JsonObject, verdict: Verdict) -> Iterator[Part]:
-    from testbed.commands.runs import check_lines
-    from testbed.report.answers import table_of_rows
-
-    columns: dict[str, Callable[[JsonObject], object]] = {
-        "method": lambda row: row["method"],
-        "tolerance": lambda row: row["tolerance"],
-        "labels": lambda row: "any" if row["large_blocks"] else "random",
-        "M": lambda row: row["m"],
-        "DER": lambda row: row["der"],
-        "equation": lambda row: 29 if row["large_blocks"] else 23,
-        "rows": lambda row: row["rows"],
-        "infinite": lambda row: row["infinite"],
-        "mean ROR": lambda row: math.inf if row["mean_ror"] is None else row["mean_ror"],
-        "without forced links": lambda row: row["mean_ror_of_others"],
-    }
-    rows = [{name: give(row) for name, give in columns.items()} for row in document["summary"]]
+    rows = [
+        {
+            "method": row["method"],
+            "tolerance": row["tolerance"],
+            "labels": "any" if row["large_blocks"] else "random",
+            "M": row["m"],
+            "DER": row["der"],
+            "equation": 29 if row["large_blocks"] else 23,
+            "rows": row["rows"],
+            "infinite": row["infinite"],
+            "mean ROR": math.inf if row["mean_ror"] is None else row["mean_ror"],
+            "without forced links": row["mean_ror_of_others"],
+        }
+        for row in document["summary"]
+    ]
     constant = {n: rows[0][n] for n in ("labels", "M", "DER", "equation") if len({str(row[n]) for row in rows}) == 1}
     shown = [{name: value for name, value in row.items() if name not in constant} for row in rows]
     title = ", ".join(f"{name} {value}" for name, value in constant.items())

@@ -1,19 +1,19 @@
 """``testbed compare``: runs of one workload on one page; runs nothing."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from testbed.commands.answer import Answer
 from testbed.commands.arguments import TableOptions, add_options
-
-if TYPE_CHECKING:
-    from testbed.report.answers import Part
-    from testbed.report.comparison import ComparedRun
+from testbed.errors import InputError
+from testbed.model.run_records import record_to_json
+from testbed.report.answers import Part
+from testbed.report.comparison import ComparedRun, Comparison, compared
+from testbed.results.result_store import load_run
+from testbed.results.run_folder import write_below
+from testbed.results.study_store import is_study, load_study
 
 DESCRIPTION = (
     "Put stored runs of one workload side by side: what was measured in each, its difference to the first with the "
@@ -32,9 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Answer:
     """Load, compare, write the page. InputError (2) where a folder is no finished run, or of another workload."""
-    from testbed.report.comparison import Comparison
-    from testbed.results.run_folder import write_below
-
     comparison = Comparison(runs=tuple(map(_loaded, args.runs)))
     write_below(args.output.parent, args.output.name, comparison.page().encode())
 
@@ -46,12 +43,6 @@ def run(args: argparse.Namespace) -> Answer:
 
 
 def _loaded(directory: Path) -> ComparedRun:
-    from testbed.errors import InputError
-    from testbed.model.run_records import record_to_json
-    from testbed.report.comparison import compared
-    from testbed.results.result_store import load_run
-    from testbed.results.study_store import is_study, load_study
-
     if is_study(directory):
         _, manifest, rows, verdict = load_study(directory)
     else:

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from testbed.commands.answer import Answer
+from testbed.commands.studies.new_study import write_study
+from testbed.commands.studies.study_runner import run_study
 from testbed.errors import InputError
 from testbed.model.studies.study import Study, Subject
 from topologies.errors import nearest
@@ -128,14 +130,11 @@ def _run(args: argparse.Namespace) -> int:
     sys.stdout.flush()
     if isinstance(chosen, OwnStudy):
         return chosen.main(args.options, program=program)
-    from testbed.commands.studies.study_runner import run_study
 
     return run_study(chosen, args.options, program)
 
 
 def _new(args: argparse.Namespace) -> int:
-    from testbed.commands.studies.new_study import write_study
-
     for path in write_study(args.name, args.folder, find_experiments(), lambda module: _page(module, None)):
         print(f"wrote {path}")
     print(f"run:  testbed experiment run {args.name} --quick")

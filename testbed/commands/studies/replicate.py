@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from testbed.commands.answer import Answer
+from testbed.commands.answer import Answer, start_live
 from testbed.commands.arguments import JsonOptions, LiveOptions, add_options, adder
-from testbed.commands.runs import start_live
 from testbed.commands.several_machines import DaskOptions, TlsOptions, security_of, tls_words
+from testbed.commands.studies.book import book_chapters, pack_runs, register_of, write_book
 from testbed.commands.studies.experiment import chapters, find_experiments, known_experiment
 from testbed.emulation.sandbox.process_lifetime import die_with_parent
 from testbed.live.adapters.feed import PointsPage, live_feed
@@ -28,7 +28,7 @@ from testbed.model.stored_runs import StoredRun, representative_run
 from testbed.report.column_units import seconds_in_words
 from testbed.report.progress_bar import progress_bar
 from testbed.report.register import Row, counts, counts_by_chapter, outcome_in_words
-from testbed.results.study_store import STORED, stored_runs
+from testbed.results.study_store import STORED, is_study, load_study, stored_runs
 from topologies.text.json_types import JsonObject
 
 DESCRIPTION = (
@@ -106,8 +106,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> Answer:
-    from testbed.commands.studies.book import pack_runs, write_book
-
     root = args.results or (Path("results/replication") if args.quick else STORED)
     replication = Replication(_chosen(args), "quick" if args.quick else "full", root, args.seed, _shared_words(args))
     if args.claims:
@@ -124,8 +122,6 @@ def run(args: argparse.Namespace) -> Answer:
 
 def _claims(root: Path) -> Answer:
     """The register of claims: the counts by chapter, every claim, and the studies that serve none."""
-    from testbed.commands.studies.book import book_chapters, register_of
-
     rows = register_of(book_chapters(root))
     serving = {study for row in rows for study in row.studies}
     idle = [name for name in find_experiments() if name not in serving]
@@ -243,8 +239,6 @@ def _run_one(replication: Replication, name: str, limit_s: float | None) -> str:
 
 def _with_valid_points(runs: Sequence[StoredRun]) -> Path | None:
     """The newest invalid run of which some points are invalid and others are not, which need not be measured again."""
-    from testbed.results.study_store import is_study, load_study
-
     for run in reversed([run for run in runs if run.state == "invalid" and is_study(Path(run.directory))]):
         rows = load_study(Path(run.directory))[2]
         if 0 < sum(bool(row.get("invalid")) for row in rows) < len(rows):

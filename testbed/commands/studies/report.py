@@ -1,23 +1,29 @@
 """``testbed report``: draws the page (and figures) of a run or a study again from its stored records, runs nothing."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from testbed.commands.answer import Answer
+from testbed.campaigns.summary import campaign_figures
+from testbed.commands.answer import Answer, check_lines
+from testbed.commands.studies.experiment import find_experiments
+from testbed.errors import InputError, InvalidRunError
+from testbed.model.json_values import json_ready
 from testbed.model.naming.printable import printable
+from testbed.model.run_records import LoadedRun, Manifest, record_to_json
+from testbed.model.studies.study import Study
+from testbed.model.verdict import Verdict
+from testbed.report.drawing.session_figures import session_figures
+from testbed.report.drawing.svg_figures import Draw, FigureFiles, figures_with_text, rendered
+from testbed.report.study_page import study_title
+from testbed.report.wording import stream_sentence
+from testbed.results.result_store import redraw
+from testbed.results.run_folder import write_below
+from testbed.results.study_store import is_study, load_study, write_drawings
 from topologies.text.json_types import JsonObject
-
-if TYPE_CHECKING:
-    from testbed.model.run_records import LoadedRun, Manifest
-    from testbed.model.verdict import Verdict
-    from testbed.report.drawing.svg_figures import Draw, FigureFiles
 
 Row = JsonObject
 
@@ -41,10 +47,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> Answer:
     """Redraw; with the verdict's exit code (4 where the run did not finish). InputError (2) where there is no
     run."""
-    from testbed.errors import InvalidRunError
-    from testbed.results.result_store import redraw
-    from testbed.results.study_store import is_study
-
     if is_study(args.directory):
         return _redraw_study(args)
     found, page = redraw(args.directory)
@@ -56,9 +58,6 @@ def run(args: argparse.Namespace) -> Answer:
 
 def run_figures(found: LoadedRun) -> Mapping[str, FigureFiles]:
     """Name -> figure, for every session of the run."""
-    from testbed.report.drawing.session_figures import session_figures
-    from testbed.report.drawing.svg_figures import figures_with_text
-    from testbed.report.wording import stream_sentence
 
     def draw() -> JsonObject:
         drawn = {}
@@ -73,12 +72,6 @@ def run_figures(found: LoadedRun) -> Mapping[str, FigureFiles]:
 
 
 def _redraw_study(args: argparse.Namespace) -> Answer:
-    from testbed.commands.runs import check_lines
-    from testbed.errors import InvalidRunError
-    from testbed.report.drawing.svg_figures import figures_with_text, rendered
-    from testbed.report.study_page import study_title
-    from testbed.results.study_store import load_study, write_drawings
-
     place, manifest, rows, verdict = load_study(args.directory)
     manifest = _described(manifest)
     draw = _drawer(place, manifest.name, rows, verdict)
@@ -98,7 +91,6 @@ def _described(manifest: Manifest) -> Manifest:
     """A run that was stored before studies said which code their ROR belongs to gets it from the study that is
     installed, and the run of a command its title."""
     from testbed.api.workloads.registry import stored_under
-    from testbed.commands.studies.experiment import find_experiments
 
     if (workload := stored_under(manifest.name)) is not None:
         return replace(manifest, study={"title": workload.title, **manifest.study})
@@ -110,10 +102,6 @@ def _drawer(place: Path, name: str, rows: Sequence[Row], verdict: Verdict | None
     """What draws the figures of a stored run of that name; None where nothing is there to be drawn. InputError for an
     unknown one."""
     from testbed.api.workloads.registry import stored_under
-    from testbed.campaigns.figures import campaign_figures
-    from testbed.commands.studies.experiment import find_experiments
-    from testbed.errors import InputError
-    from testbed.model.studies.study import Study
 
     if (workload := stored_under(name)) is not None and (figures := workload.figures) is not None:
         return (lambda: figures(rows)) if rows else None
@@ -127,8 +115,6 @@ def _drawer(place: Path, name: str, rows: Sequence[Row], verdict: Verdict | None
 
 def _keep(place: Path, figures: Mapping[str, FigureFiles], title: str) -> None:
     """Write the figures next to the page, and their captions. InputError where they cannot be written."""
-    from testbed.results.run_folder import write_below
-
     for name, figure in figures.items():
         write_below(place, f"figures/{name}.svg", figure.svg)
         if figure.pdf:
@@ -147,9 +133,6 @@ def _show(found: LoadedRun, page: Path) -> Iterator[object]:
 
 
 def _document(found: LoadedRun, page: Path) -> JsonObject:
-    from testbed.model.json_values import json_ready
-    from testbed.model.run_records import record_to_json
-
     sessions = []
     for part in found.sessions:
         summary = record_to_json(part.summary) if part.summary else {}

@@ -17,7 +17,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from testbed.commands.answer import Answer, place_lines, run_manifest
+from testbed.campaigns.adapters.dask_workers import dask_client, shared_out
+from testbed.commands.answer import (
+    Answer,
+    add_run_options,
+    check_lines,
+    place_lines,
+    run_manifest,
+    run_streams,
+    start_live,
+)
 from testbed.commands.arguments import (
     JsonOptions,
     LiveOptions,
@@ -28,9 +37,9 @@ from testbed.commands.arguments import (
     refuse_meaningless,
 )
 from testbed.commands.parsing import OneLineParser, reported
-from testbed.commands.runs import add_run_options, check_lines, run_streams, start_live
 from testbed.commands.several_machines import DaskOptions, TlsOptions, security_of
 from testbed.emulation.machine.fabric import choose_fabric
+from testbed.emulation.machine.provenance import describe_run
 from testbed.emulation.sandbox.sandbox import enter_sandbox
 from testbed.errors import InputError
 from testbed.live.adapters.feed import points_shown, record_page_path
@@ -51,7 +60,7 @@ if TYPE_CHECKING:
 class SharingOptions(DaskOptions):
     """Who measures the points."""
 
-    workers: int = option(default=1, kind=kinds.processes, help="processes that share the points (default {default})")
+    workers: int = option(default=1, kind=kinds.processes, help="processes that share the points")
 
 
 def run_study(study: Study | SessionStudy, argv: Sequence[str] | None = None, program: str | None = None) -> int:
@@ -114,8 +123,6 @@ def _run(study: Study, args: argparse.Namespace, words: list[str]) -> int:
 def _open(study: Study, args: argparse.Namespace, words: list[str], size: str) -> StudyRun:
     """The run to be measured. ``size``: ``quick``, ``full``, or ``own options`` where one of the study's own was
     given."""
-    from testbed.emulation.machine.provenance import describe_run
-
     said = study.described(size)
     if args.resume is not None:
         run = StudyRun.resume(args.resume, study.name, args.seed)
@@ -211,17 +218,8 @@ def _shared(
     if args.scheduler is None and (args.workers == 1 or len(points) < 2):
         yield from ((point, measure(point)) for point in points)
         return
-    from distributed import as_completed
-
-    from testbed.campaigns.adapters.dask_workers import dask_client
-
     with dask_client(args.workers, args.scheduler, security_of(args)) as client:
-        futures = dict(zip(client.map(measure, points, pure=False, retries=0), points, strict=True))
-        try:
-            for future in as_completed(list(futures)):
-                yield futures[future], future.result()
-        finally:
-            client.cancel(list(futures))
+        yield from shared_out(client, measure, points, lambda point: f"point {_key(point)}")
 
 
 def _key(point: Json) -> str:

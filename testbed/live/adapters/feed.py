@@ -16,14 +16,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from testbed.emulation.sandbox.process_lifetime import begin_child
 from testbed.errors import CapabilityError, TestbedError
 from testbed.extras import installed, pip_command
 from testbed.live.events import Event, InterimResults, RunEnded, RunView, Sample, encode
-from testbed.model.progress import Progress, ReadCounters, ReportProgress
+from testbed.model.progress import CounterReading, Progress, ReadCounters, ReportProgress
 from testbed.report.progress_bar import points_bar, progress_bar
 
 VARIABLE = "TESTBED_LIVE"
@@ -170,42 +170,40 @@ class LiveReport:
         self._reported_s = 0.0
         self._faults: tuple[str, ...] | None = None
         self._look: ReadCounters | None = None
-        self._looking: multiprocessing.process.BaseProcess | None = None
         self._ask: ReadCounters | None = None
-        self._asking: tuple[threading.Event, threading.Thread] | None = None
+        self._looking, self._asking = ExitStack(), ExitStack()
 
     def __enter__(self) -> "LiveReport":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop_looking()
-        self._stop_asking()
+        self._looking.close()
+        self._asking.close()
 
     def __call__(self, progress: Progress) -> None:
         if self._bar is not None:
             self._bar(progress)
-        if progress.read_local is not None and progress.read_local != self._look:
-            self._stop_looking()
-            self._look = progress.read_local
-            self._looking = multiprocessing.get_context("fork").Process(
-                target=_look_on, args=(self._feed, progress.read_local), daemon=True
-            )
-            self._looking.start()
-        if progress.read_remote is not None and progress.read_remote != self._ask:
-            self._stop_asking()
-            self._ask, stop = progress.read_remote, threading.Event()
-            thread = threading.Thread(
-                target=self._keep_asking, args=(progress.read_remote, stop), name="live", daemon=True
-            )
-            self._asking = stop, thread
+        if (look := progress.read_local) is not None and look != self._look:
+            self._looking.close()
+            self._look = look
+            process = multiprocessing.get_context("fork").Process(target=_look_on, args=(self._feed, look), daemon=True)
+            process.start()
+            self._looking.callback(process.join)
+            self._looking.callback(process.kill)
+        if (ask := progress.read_remote) is not None and ask != self._ask:
+            self._asking.close()
+            self._ask, stop = ask, threading.Event()
+            thread = threading.Thread(target=self._keep_asking, args=(ask, stop), name="live", daemon=True)
             thread.start()
+            self._asking.callback(thread.join)
+            self._asking.callback(stop.set)
         now, reading = time.monotonic(), progress.reading
         faults = None if reading is None else reading.faults
         if now - self._reported_s < PERIOD_S and faults == self._faults:
             return
         self._reported_s, self._faults = now, faults
-        sample = Sample(clock_s=now, done=progress.done_s / (progress.total_s or 1.0), doing=progress.doing)
-        self._feed.send(sample if reading is None else Sample(**vars(sample) | {"reading": reading}))
+        done, counted = progress.done_s / (progress.total_s or 1.0), reading or CounterReading()
+        self._feed.send(Sample(clock_s=now, reading=counted, done=done, doing=progress.doing))
 
     def _keep_asking(self, ask: ReadCounters, stop: threading.Event) -> None:
         """Until there is nothing left to ask, which is where the network is taken down, or a machine has died."""
@@ -213,19 +211,6 @@ class LiveReport:
             while not stop.wait(ASK_S):
                 reading = ask()
                 self._feed.send(Sample(clock_s=time.monotonic(), reading=reading))
-
-    def _stop_asking(self) -> None:
-        if self._asking is not None:
-            stop, thread = self._asking
-            stop.set()
-            thread.join()
-            self._asking = None
-
-    def _stop_looking(self) -> None:
-        if self._looking is not None:
-            self._looking.kill()
-            self._looking.join()
-            self._looking = None
 
 
 def _look_on(feed: Feed, look: ReadCounters) -> None:

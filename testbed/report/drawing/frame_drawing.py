@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from testbed.report.drawing.colours import LIGHT
+from testbed.report.drawing.charts import LIGHT
 from testbed.report.drawing.network_drawing import Load, Marks, draw_on
 from testbed.report.drawing.node_positions import place_network
+from topologies.network import Network
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from topologies.network import Network
 
 MAX_PICTOGRAMS = 24
 MAX_ROWS = 64

@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from testbed.errors import InputError
 from testbed.model.naming.printable import printable
-from testbed.report.drawing.charts import bare
-from testbed.report.drawing.colours import LIGHT
+from testbed.report.drawing.charts import LIGHT, bare
 from testbed.report.drawing.node_positions import Point, close_distance, place_network
 from testbed.report.drawing.svg_figures import mark, saved_figure
+from testbed.report.wording import counted
 from topologies.files.formats import write_atomically
 from topologies.network import Link, LinkId, Network, Node, label_of, reverse_of
 from topologies.text.json_types import JsonObject
@@ -21,6 +21,7 @@ from topologies.text.json_types import JsonObject
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
     from matplotlib.text import Text
 
 PLOT_FORMATS = (".svg", ".png", ".pdf")
@@ -161,7 +162,6 @@ def _sides(network: Network, places: Mapping[str, Point], size: Size, box: Box) 
 
 def _draw_links(axes: Axes, network: Network, places: Mapping[str, Point], dot: float) -> None:
     from matplotlib.collections import LineCollection
-    from matplotlib.patches import FancyArrowPatch
 
     largest = max((link.capacity_bps for link in network.links), default=1.0)
     hosts = {node.id for node in network.hosts}
@@ -169,29 +169,32 @@ def _draw_links(axes: Axes, network: Network, places: Mapping[str, Point], dot: 
     widths: list[float] = []
     colours: list[str] = []
     for link, both, bend in _bends(network, places):
-        start, end = places[link.source], places[link.target]
+        ends = places[link.source], places[link.target]
         access = link.source in hosts or link.target in hosts
         width = max(0.5, min(1.8, dot / 9)) * (0.5 + 0.5 * math.sqrt(link.capacity_bps / largest))
         colour = LIGHT["faint"] if access else LIGHT["soft"]
         if both or len(network.links) > 3000:
-            lines.append(_arc(start, end, bend))
+            lines.append(_arc(*ends, bend))
             widths.append(width * (0.8 if access else 1.0))
             colours.append(colour)
         else:
-            axes.add_patch(
-                FancyArrowPatch(
-                    start, end, arrowstyle="-|>", mutation_scale=max(6.0, dot * 0.55), color=LIGHT["soft"],
-                    linewidth=width, shrinkA=dot * 0.55, shrinkB=dot * 0.6, zorder=1,
-                    connectionstyle=f"arc3,rad={-bend:.3f}",
-                )
-            )  # fmt: skip
+            tip = max(6.0, dot * 0.55)
+            _draw_arrow(axes, ends, bend, dot, mutation_scale=tip, color=LIGHT["soft"], linewidth=width, zorder=1)
     axes.add_collection(LineCollection(lines, linewidths=widths, colors=colours, capstyle="round", zorder=1))
+
+
+def _draw_arrow(axes: Axes, ends: tuple[Point, Point], bend: float, dot: float, **style: Any) -> Patch:
+    """From node to node, bent, clear of the marks of both."""
+    from matplotlib.patches import FancyArrowPatch
+
+    curve = f"arc3,rad={-bend:.3f}"
+    return axes.add_patch(
+        FancyArrowPatch(*ends, arrowstyle="-|>", shrinkA=dot * 0.55, shrinkB=dot * 0.6, connectionstyle=curve, **style)
+    )
 
 
 def _draw_marks(axes: Axes, network: Network, places: Mapping[str, Point], marks: Marks, dot: float) -> None:
     """Loaded links as arrows by their load, with words where there is room; a badge on each broken cable."""
-    from matplotlib.patches import FancyArrowPatch
-
     bends: dict[LinkId, float] = {}
     for link, both, bend in _bends(network, places):
         bends[link.id] = bend
@@ -202,14 +205,11 @@ def _draw_marks(axes: Axes, network: Network, places: Mapping[str, Point], marks
     few = len(marks.loads) <= MAX_WORDS
     taken = [(axes.transData.transform(place), 0.7 * dot + 9) for place in places.values()]
     for loaded, load in marks.loads.items():
-        start, end = places[loaded[0]], places[loaded[1]]
-        arrow = FancyArrowPatch(
-            start, end, arrowstyle="-|>", mutation_scale=max(8.0, dot * 0.6), color=load.colour,
-            linewidth=line_width(load.share), shrinkA=dot * 0.55, shrinkB=dot * 0.6, zorder=2,
-            connectionstyle=f"arc3,rad={-bends[loaded]:.3f}",
-        )  # fmt: skip
-        mark(axes.add_patch(arrow), "link load", title=load.title, link=label_of(loaded))
-        middle = _middle(start, end, bends[loaded])
+        ends, tip, width = (places[loaded[0]], places[loaded[1]]), max(8.0, dot * 0.6), line_width(load.share)
+        style = {"mutation_scale": tip, "color": load.colour, "linewidth": width, "zorder": 2}
+        arrow = _draw_arrow(axes, ends, bends[loaded], dot, **style)
+        mark(arrow, "link load", title=load.title, link=label_of(loaded))
+        middle = _middle(*ends, bends[loaded])
         at = axes.transData.transform(middle)
         room = all(math.dist(at, other) * 72 / axes.figure.dpi > points for other, points in taken)
         if few and load.words and room:
@@ -364,21 +364,9 @@ def _write_title(figure: Figure, network: Network, size: Size) -> None:
     name = name if len(name) <= most else name[: most - 1] + "…"
     one_way = sum(reverse_of(k.id) not in network.link_index for k in network.links)
     cables = (len(network.links) - one_way) // 2
-    parts = [_count(len(network.switches), "switch", "switches"), _count(len(network.hosts), "host", "hosts")]
-    parts += [_count(cables, "two-way cable", "two-way cables")] if cables or not one_way else []
-    parts += [_count(one_way, "one-way link", "one-way links")] if one_way else []
-    figure.text(
-        inset,
-        1 - 0.3 / size[1],
-        name,
-        fontsize=12,
-        fontweight="bold",
-        color=LIGHT["ink"],
-        va="center",
-        parse_math=False,
-    )
-    figure.text(inset, 1 - 0.52 / size[1], " · ".join(parts), fontsize=9, color=LIGHT["soft"], va="center")
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
+    parts = [counted(len(network.switches), "switch", "switches"), counted(len(network.hosts), "host")]
+    parts += [counted(cables, "two-way cable")] if cables or not one_way else []
+    parts += [counted(one_way, "one-way link")] if one_way else []
+    style: JsonObject = {"va": "center", "parse_math": False}
+    figure.text(inset, 1 - 0.3 / size[1], name, fontsize=12, fontweight="bold", color=LIGHT["ink"], **style)
+    figure.text(inset, 1 - 0.52 / size[1], " · ".join(parts), fontsize=9, color=LIGHT["soft"], **style)

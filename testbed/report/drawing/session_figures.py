@@ -1,8 +1,6 @@
 """The figures of a stream: its route with the links that failed, loss and redundancy over time, prediction against
 measurement. The page of a run, the live page and ``testbed report --figures`` show the same ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -10,12 +8,10 @@ from typing import NamedTuple
 
 from testbed.model.run_records import FaultRecord, LinkLoad, SessionRecord, SessionRun, network_document
 from testbed.report.column_units import percent, plain
-from testbed.report.drawing.charts import Axes, Figure, bare
-from testbed.report.drawing.colours import LAYER_STEPS, LIGHT, layer_colour
+from testbed.report.drawing.charts import LAYER_STEPS, LIGHT, Axes, Figure, bare, layer_colour
 from testbed.report.drawing.network_drawing import Failure, Load, Marks, network_figure
 from testbed.report.drawing.svg_figures import mark
-from testbed.report.link_words import fault_title, link_title, link_words, shaped_links
-from testbed.report.wording import counted
+from testbed.report.wording import counted, fault_title, link_title, link_words, shaped_links
 from topologies.files.node_link import parse_document
 from topologies.network import LinkId, Network
 from topologies.text.json_types import Json
@@ -37,9 +33,9 @@ def session_figures(run: SessionRun) -> dict[str, Figure]:
     return {name: figure for name, figure in made.items() if figure is not None}
 
 
-def made_faults(run: SessionRun) -> Numbered:
-    """The faults that were not skipped, with their numbers."""
-    return [(n, fault) for n, fault in enumerate(run.faults, start=1) if fault.skipped is None]
+def numbered_faults(run: SessionRun) -> Numbered:
+    """The faults with their numbers."""
+    return list(enumerate(run.faults, start=1))
 
 
 def _about(run: SessionRun, *numbers: int) -> str:
@@ -67,7 +63,7 @@ def shown_network(run: SessionRun) -> Network:
 
 def route_figure(run: SessionRun) -> Figure:
     """Loads as widths, capillary layers as colours, failed links as numbered badges."""
-    session, network, faults = run.session, shown_network(run), made_faults(run)
+    session, network, faults = run.session, shown_network(run), numbered_faults(run)
     layers = max((link.layer for link in session.links), default=0)
     ends = tuple(end for end in (session.source, session.sink) if end in network.node_index)
     drawn = {(li.source, li.target, li.key): li for li in session.links}
@@ -136,7 +132,7 @@ def _failure(run: SessionRun, faults: Numbered) -> Failure:
         words=f"{numbers[0]}{'+' * (len(numbers) > 1)}",
         title="\n".join(fault_title(*one) for one in faults),
         about=_about(run, *numbers),
-        wrong=any(fault.holds is False for _, fault in faults),
+        wrong=any(fault.passed is False for _, fault in faults),
     )
 
 
@@ -174,7 +170,7 @@ def timeline_figure(run: SessionRun, *, width: int = 1120, height: int = 380) ->
     timeline = run.timeline
     if timeline is None or not timeline.t_s:
         return None
-    figure, until_s, faults = bare(width * PX, height * PX), drawn_until_s(run), made_faults(run)
+    figure, until_s, faults = bare(width * PX, height * PX), drawn_until_s(run), numbered_faults(run)
     at_rest = run.summary.base_block_size if run.summary else None
     series: tuple[tuple[str, str, Sequence[float | None], Callable[[FaultRecord], float | None]], ...] = (
         ("loss", "Packets lost", timeline.loss, lambda fault: fault.predicted_loss),
@@ -226,7 +222,7 @@ def _number_bands(axes: Axes, faults: Numbered, s_per_px: float) -> None:
     for number, fault in faults:
         middle_s, half_s = (fault.start_s + fault.stop_s) / 2, s_per_px * (5 * len(str(number)) + 1)
         if middle_s - half_s >= clear_from_s:
-            colour = LIGHT["bad" if fault.holds is False else "predicted"]
+            colour = LIGHT["bad" if fault.passed is False else "predicted"]
             place = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "bottom"}
             axes.text(middle_s, 1.03, str(number), color=colour, fontweight="bold", **place)
             clear_from_s = middle_s + half_s
@@ -247,7 +243,7 @@ def loss_figure(run: SessionRun) -> Figure | None:
     """Measured against predicted losses; None where none was measured."""
     points = [
         _Point(n, f, f.predicted_loss, f.measured_loss, f.interval, f.loss_agrees)
-        for n, f in made_faults(run)
+        for n, f in numbered_faults(run)
         if f.measured_loss is not None
     ]
     where = "where the true loss lies, given the packets counted."
@@ -258,7 +254,7 @@ def size_figure(run: SessionRun) -> Figure | None:
     """Measured against predicted block sizes; None where none was measured."""
     points = [
         _Point(n, f, f.predicted_block_size, f.measured_block_size, f.size_range, _size_holds(f, f.measured_block_size))
-        for n, f in made_faults(run)
+        for n, f in numbered_faults(run)
         if f.measured_block_size is not None and f.predicted_block_size is not None
     ]
     where = "sizes that the sender may settle at, as its measurement of the loss allows."

@@ -1,5 +1,5 @@
 """The processes at the two ends of an emulated stream: sockets of a host, a state machine, and logs handed back at the
-end."""
+end; and what a run asks a machine to do with them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -24,13 +24,16 @@ from testbed.emulation.machine.shared_counters import shared_numbers
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.sandbox.process_lifetime import die_with_parent
 from testbed.errors import InvalidRunError
+from testbed.machines.adapters.rpc_network import network_of, read_links
+from testbed.machines.rpc import MachineState
 from testbed.model.label_split import LabelSplit
+from testbed.model.progress import CounterReading
 from testbed.model.wiring import WiredHost, Wiring
 from testbed.openflow.rules import label_prefixes
 from testbed.stream.emulated.frames import Frames, frames_of
 from testbed.stream.endpoints import ContentCheck, build_receiver, build_sender, sender_counters
 from testbed.stream.judgement.packet_logs import LossReportRecorder, ReceivedLog, SentLog
-from testbed.stream.measurements import NO_LOSS_REPORTS, LossReportLog, ReceivedPackets, SentPackets
+from testbed.stream.measurements import NO_LOSS_REPORTS, RELAYED, LossReportLog, ReceivedPackets, SentPackets
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import RETURN_LABELS
 from topologies.text.json_types import JsonObject
@@ -175,31 +178,82 @@ def endpoint(
             yield process
 
 
-def sender_process(
-    net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan, key: bytes
-) -> AbstractContextManager[EndpointProcess]:
+def sender_process(net: EmulatedNetwork, plan: StreamPlan, key: bytes) -> AbstractContextManager[EndpointProcess]:
     """The source's end: coded packets out of a raw socket, loss reports in. ``key``: of this stream alone, at both
     ends."""
-    source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
-    tick_s = sending_tick_s(net, wiring)
+    source, sink = net.wiring.host_at(plan.source), net.wiring.host_at(plan.sink)
+    tick_s = sending_tick_s(net, net.wiring)
 
     def prepare(frames: Frames, reports: socket.socket, gauge: memoryview[float]) -> Run:
         reported = DatagramReceiver(reports, largest=MAX_REPORT_BYTES + 1, peer=sink.ip)
-        return _prepare_sender(plan, key, frames, (reports, reported), tick_s, gauge)
+        sender, log, loss_reports = build_sender(plan, key=key), SentLog(), LossReportRecorder()
+        sender.on_judgement = loss_reports.record_decision
+        source_ends = plan.duration_s - plan.stream.playback_s
+
+        warm_up(frames, warm_labels(plan.forward), HEADER_BYTES + plan.stream.symbol_bytes)
+
+        def run(start_s: float) -> SenderResult:
+            discard_until(start_s, reports)
+            while (now := time.monotonic() - start_s) < plan.duration_s:
+                if now >= source_ends:
+                    sender.finish_source()
+                for packet in sender.packets_due(now):
+                    frames.send(packet.label, packet.data)
+                    at = time.monotonic() - start_s
+                    log.add(at, packet.due_s, packet.block, packet.symbol, packet.label, packet.block_size)
+                    gauge[0], gauge[1] = len(log), packet.block_size
+                due = max(sender.next_due_s(), now + tick_s)
+                wait = min(due, plan.duration_s, now + 0.05) - (time.monotonic() - start_s)
+                if select.select((reports,), (), (), max(0.0, wait))[0]:
+                    for data in reported.receive():
+                        at = time.monotonic() - start_s
+                        sender.receive(data, at)
+                        loss_reports.report(at, sender.newest_reported_sent_s)
+            counters = {**sender_counters(sender), "sent_refused": frames.refused, "sent_foreign": reported.foreign}
+            return SenderResult(
+                log=log.packets(), worst_lag_s=log.worst_lag_s, news=loss_reports.log(), counters=counters
+            )
+
+        return run
 
     return endpoint(net, "sender", source, sink, prepare, plan.forward)
 
 
-def receiver_process(
-    net: EmulatedNetwork, wiring: Wiring, plan: StreamPlan, key: bytes
-) -> AbstractContextManager[EndpointProcess]:
+def receiver_process(net: EmulatedNetwork, plan: StreamPlan, key: bytes) -> AbstractContextManager[EndpointProcess]:
     """The sink's end: packets in, loss reports out on both return paths. ``key``: of this stream alone, at both
     ends."""
-    source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
+    source, sink = net.wiring.host_at(plan.source), net.wiring.host_at(plan.sink)
 
     def prepare(frames: Frames, stream: socket.socket, gauge: memoryview[float]) -> Run:
         arrivals = Arrivals(stream, HEADER_BYTES + plan.stream.symbol_bytes, peer=source.ip)
-        return _prepare_receiver(plan, key, frames, (stream, arrivals), gauge)
+        receiver, log, content = build_receiver(plan, key), ReceivedLog(), ContentCheck(plan)
+
+        warm_up(frames, RETURN_LABELS, HEADER_BYTES)
+
+        def run(start_s: float) -> ReceiverResult:
+            discard_until(start_s, stream)
+            while (now := time.monotonic() - start_s) < plan.duration_s:
+                select.select((stream,), (), (), max(0.0, min(receiver.next_deadline_s() - now, 0.02)))
+                now = time.monotonic() - start_s
+                got = arrivals.waiting(start_s)
+                for at, data in got:
+                    before = receiver.received
+                    content.take(receiver.receive(data, at))
+                    if receiver.received > before:  # what the receiver refuses is no packet of the stream
+                        log.add_datagram(at, data)
+                gauge[0] = len(log)
+                if len(got) == arrivals.most:
+                    now = got[-1][0]  # more may wait that came in time: their blocks are not closed by the present time
+                content.take(receiver.advance(now))
+                for report in receiver.reports_due(now):
+                    for label in RETURN_LABELS:
+                        frames.send(label, report)
+            content.take(receiver.advance(plan.duration_s))
+            lag_s = round(arrivals.worst_lag_s, 6)
+            counters = {**content.counters(receiver), "foreign": arrivals.foreign, "worst_receive_lag_s": lag_s}
+            return ReceiverResult(log=log.packets(), socket_drops=socket_drops(stream), counters=counters)
+
+        return run
 
     return endpoint(net, "receiver", sink, source, prepare, plan.backward)
 
@@ -244,45 +298,6 @@ def sending_tick_s(net: EmulatedNetwork, wiring: Wiring) -> float:
     if net.datapath != "user":
         return 0.0
     return min(_MAX_TICK_S, 2 * len(wiring.cables) * _PORT_POLL_S)
-
-
-def _prepare_sender(
-    plan: StreamPlan,
-    key: bytes,
-    frames: Frames,
-    backward: tuple[socket.socket, DatagramReceiver],
-    tick_s: float,
-    gauge: memoryview[float],
-) -> Run:
-    """``backward``: where reports come, and what takes them; ``gauge``: packets sent, and N of the last one."""
-    sender, log, loss_reports = build_sender(plan, key=key), SentLog(), LossReportRecorder()
-    reports, reported = backward
-    sender.on_judgement = loss_reports.record_decision
-    source_ends = plan.duration_s - plan.stream.playback_s
-
-    warm_up(frames, warm_labels(plan.forward), HEADER_BYTES + plan.stream.symbol_bytes)
-
-    def run(start_s: float) -> SenderResult:
-        discard_until(start_s, reports)
-        while (now := time.monotonic() - start_s) < plan.duration_s:
-            if now >= source_ends:
-                sender.finish_source()
-            for packet in sender.packets_due(now):
-                frames.send(packet.label, packet.data)
-                at = time.monotonic() - start_s
-                log.add(at, packet.due_s, packet.block, packet.symbol, packet.label, packet.block_size)
-                gauge[0], gauge[1] = len(log), packet.block_size
-            due = max(sender.next_due_s(), now + tick_s)
-            wait = min(due, plan.duration_s, now + 0.05) - (time.monotonic() - start_s)
-            if select.select((reports,), (), (), max(0.0, wait))[0]:
-                for data in reported.receive():
-                    at = time.monotonic() - start_s
-                    sender.receive(data, at)
-                    loss_reports.report(at, sender.newest_reported_sent_s)
-        counters = {**sender_counters(sender), "sent_refused": frames.refused, "sent_foreign": reported.foreign}
-        return SenderResult(log=log.packets(), worst_lag_s=log.worst_lag_s, news=loss_reports.log(), counters=counters)
-
-    return run
 
 
 class Arrivals:
@@ -331,40 +346,53 @@ def _clocks_apart_s() -> float:
     return wall_s - (before_s + after_s) / 2
 
 
-def _prepare_receiver(
-    plan: StreamPlan,
-    key: bytes,
-    frames: Frames,
-    forward: tuple[socket.socket, Arrivals],
-    gauge: memoryview[float],
-) -> Run:
-    """``forward``: where packets come, and what takes them; ``gauge``: packets that came."""
-    receiver, log, content = build_receiver(plan, key), ReceivedLog(), ContentCheck(plan)
-    stream, arrivals = forward
+SENDER, RECEIVER = "sender", "receiver"
 
-    warm_up(frames, RETURN_LABELS, HEADER_BYTES)
 
-    def run(start_s: float) -> ReceiverResult:
-        discard_until(start_s, stream)
-        while (now := time.monotonic() - start_s) < plan.duration_s:
-            select.select((stream,), (), (), max(0.0, min(receiver.next_deadline_s() - now, 0.02)))
-            now = time.monotonic() - start_s
-            got = arrivals.waiting(start_s)
-            for at, data in got:
-                before = receiver.received
-                content.take(receiver.receive(data, at))
-                if receiver.received > before:  # what the receiver refuses is no packet of the stream
-                    log.add_datagram(at, data)
-            gauge[0] = len(log)
-            if len(got) == arrivals.most:
-                now = got[-1][0]  # more may wait that came in time: their blocks are not closed by the present time
-            content.take(receiver.advance(now))
-            for report in receiver.reports_due(now):
-                for label in RETURN_LABELS:
-                    frames.send(label, report)
-        content.take(receiver.advance(plan.duration_s))
-        lag_s = round(arrivals.worst_lag_s, 6)
-        counters = {**content.counters(receiver), "foreign": arrivals.foreign, "worst_receive_lag_s": lag_s}
-        return ReceiverResult(log=log.packets(), socket_drops=socket_drops(stream), counters=counters)
+def open_end(machine: MachineState, role: str, number: int, plan: StreamPlan, key: bytes) -> None:
+    """Begin to make an end of stream ``number`` ready; it goes with the network. ``key``: the same for both of its
+    ends."""
+    net = network_of(machine)
+    end = sender_process if role == SENDER else receiver_process
+    process = machine.objects["built"].enter_context(end(net, plan, key))
+    machine.objects.setdefault("ends", {})[role, number] = process
 
-    return run
+
+def ask_end(machine: MachineState, role: str, number: int, request: str, *args: object) -> object:
+    """What a method of ``EndpointProcess`` answers: ``wait_until_ready``, ``begin`` (at time zero of the stream, on
+    this machine's clock), ``result`` (when the stream is over; its times are seconds after its start)."""
+    return getattr(_end(machine, role, number), request)(*args)
+
+
+def check_end(machine: MachineState, role: str, number: int, now_s: float) -> None:
+    """InvalidRunError where the end's process has ended without a result, ``now_s`` into the stream."""
+    process = _end(machine, role, number)
+    if not process.alive and not process.finished:
+        raise InvalidRunError(f"the {role} ended early, {now_s:.1f} s into the stream: {process.error()}")
+
+
+def read_ends(machine: MachineState) -> CounterReading:
+    """What the links here and the ends here tell: packets of all streams, N of the first one."""
+    gauges = {
+        end: process.gauge for end, process in machine.objects.get("ends", {}).items() if process.gauge is not None
+    }
+    first = gauges.get((SENDER, 0))
+    sent, received = (
+        sum(int(gauge[0]) for (role, _), gauge in gauges.items() if role == which) for which in (SENDER, RECEIVER)
+    )
+    block_size = None if first is None else first[1] or None
+    return replace(read_links(machine), sent=sent, received=received, block_size=block_size)
+
+
+def network_facts(machine: MachineState) -> JsonObject:
+    """What a run on this machine alone tells of its network: what built it, how packets were switched, and what the
+    relay did with them."""
+    net = network_of(machine)
+    impaired = {name: asdict(report) for name, report in net.impairment_reports().items()}
+    return {"datapath": net.datapath, "built_by": net.built_by(), **({RELAYED: impaired} if impaired else {})}
+
+
+def _end(machine: MachineState, role: str, number: int) -> EndpointProcess:
+    process = machine.objects["ends"][role, number]
+    assert isinstance(process, EndpointProcess)
+    return process

@@ -14,7 +14,7 @@ more than a trace was says nothing.
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -33,10 +33,12 @@ from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.rules import FlowRule, HostRoute, stream_routes, stream_rules
 from testbed.stream.emulated.background_traffic import tcp_between
-from testbed.stream.emulated.endpoints import KEY_BYTES, ReceiverResult, SenderResult
-from testbed.stream.emulated.machine_ends import (
+from testbed.stream.emulated.endpoints import (
+    KEY_BYTES,
     RECEIVER,
     SENDER,
+    ReceiverResult,
+    SenderResult,
     ask_end,
     check_end,
     network_facts,
@@ -74,6 +76,7 @@ def plan_routes(plan: StreamPlan, wiring: Wiring) -> tuple[HostRoute, ...]:
     )
 
 
+@dataclass(kw_only=True)
 class EmulatedStreamFabric:
     """Builds the network, installs the rules, streams, breaks links, measures; inside the sandbox where the network is
     on this machine.
@@ -85,25 +88,14 @@ class EmulatedStreamFabric:
     """
 
     name = "emulation"
-
-    def __init__(
-        self,
-        *,
-        mtu: int = 1500,
-        pcap: Mapping[LinkId, Path] | None = None,
-        background_bps: float = 0.0,
-        background_connections: int = 1,
-        queues: Literal["fifo", "priority"] = "fifo",
-        machines: MachinesRequest | None = None,
-    ) -> None:
-        self.mtu = mtu
-        self.queues = queues
-        self.background_bps = background_bps
-        self.background_connections = background_connections
-        self.pcap = pcap or {}
-        self._machines = machines
-        self.begun: Callable[[Platform], object] = lambda _: None
-        """Called when the streams have begun (tests turn loss up)."""
+    mtu: int = 1500
+    pcap: Mapping[LinkId, Path] = field(default_factory=dict)
+    background_bps: float = 0.0
+    background_connections: int = 1
+    queues: Literal["fifo", "priority"] = "fifo"
+    machines: MachinesRequest | None = None
+    begun: Callable[[Platform], object] = lambda _: None
+    """Called when the streams have begun (tests turn loss up)."""
 
     def run(self, plan: StreamPlan, progress: ReportProgress | None = None) -> StreamMeasurements:
         """One plan on a network of its own. Raises CapabilityError where this machine cannot do what the plan asks,
@@ -140,12 +132,12 @@ class EmulatedStreamFabric:
     def _network(
         self, plans: Sequence[StreamPlan], reported: Callable[[str], None]
     ) -> AbstractContextManager[Platform]:
-        if self._machines is None:
+        if self.machines is None:
             reported("building the network")
             return here_for(*plans, mtu=self.mtu, priority=self.queues == "priority")
         from testbed.machines.adapters.distributed_network import over_machines
 
-        return over_machines(self._machines, reported=reported, **_required(plans, self.mtu, self.queues == "priority"))
+        return over_machines(self.machines, reported=reported, **_required(plans, self.mtu, self.queues == "priority"))
 
     def _compared(self, platform: Platform, plan: StreamPlan) -> AbstractContextManager[JsonObject]:
         """Recordings begun, and TCP while the block lasts; afterwards what that carried."""

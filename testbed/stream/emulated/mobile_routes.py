@@ -3,11 +3,11 @@ split."""
 
 import threading
 import time
-from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.fault_injection import FaultInjector
-from testbed.errors import InvalidRunError, TestbedError
+from testbed.errors import InvalidRunError
 from testbed.faults.fault import ChangeTimes
 from testbed.machines.adapters.platform import Platform
 from testbed.model.label_split import LabelSplit
@@ -30,10 +30,9 @@ class MobileRoutes:
     def __init__(self, breaker: FaultInjector, platform: Platform, plan: StreamPlan) -> None:
         self._breaker, self._platform, self._plan = breaker, platform, plan
         self._start_s = 0.0
-        self._stopping = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._stopping, self._thread = threading.Event(), ThreadPoolExecutor(1, "movement")
+        self._played: Future[None] | None = None
         self._times: list[ChangeTimes] = []
-        self._error: TestbedError | None = None
 
     def install_first(self) -> None:
         """The links that are not there at first vanish; the first splits' rules are installed."""
@@ -43,35 +42,27 @@ class MobileRoutes:
     def start(self, start_s: float) -> None:
         """Begin to play; the stream's time zero on the monotonic clock."""
         self._start_s = start_s
-        self._thread = threading.Thread(target=self._run, name="movement", daemon=True)
-        self._thread.start()
+        self._played = self._thread.submit(self._run)
 
     def stop(self) -> None:
         """Change nothing more. May be called twice, or without a start."""
         self._stopping.set()
-        if self._thread is not None and self._thread.is_alive():
-            self._thread.join()
+        self._thread.shutdown()
 
     def join(self) -> None:
         """Wait until the last change is done. Raises what went wrong on the way."""
-        if self._thread is not None:
-            self._thread.join()
-        if self._error is not None:
-            raise self._error
+        if self._played is not None:
+            self._played.result()
 
     def times(self) -> tuple[ChangeTimes, ...]:
         """When each change that is done happened, in seconds after the start."""
         return tuple(self._times)
 
     def _run(self) -> None:
-        try:
-            for number in range(len(self._plan.changes)):
-                at_s = self._start_s + self._plan.changes[number].at_s
-                if self._stopping.wait(max(0.0, at_s - time.monotonic())):
-                    return
-                self._change(number)
-        except TestbedError as error:
-            self._error = error
+        for number, change in enumerate(self._plan.changes):
+            if self._stopping.wait(max(0.0, self._start_s + change.at_s - time.monotonic())):
+                return
+            self._change(number)
 
     def _change(self, number: int) -> None:
         """Links first; then the new split next to the old one; then, when nothing is under way by the old one, it
@@ -118,6 +109,5 @@ class MobileRoutes:
         self._platform.forget()
         return began, self._clock()
 
-    @property
-    def _clock(self) -> Callable[[], float]:
-        return lambda: time.monotonic() - self._start_s
+    def _clock(self) -> float:
+        return time.monotonic() - self._start_s

@@ -22,7 +22,7 @@ from testbed.stream.judgement.timing_errors import latenesses, spurious_loss_blo
 from testbed.stream.measurements import BoolArray, StreamMeasurements
 from testbed.stream.path_delays import delay_to_fault_s, path_spread_s, round_trip_s
 from testbed.stream.plan import StreamPlan
-from testbed.stream.prediction.active_faults import is_campaign
+from testbed.stream.prediction.active_faults import is_campaign, is_exact
 from testbed.stream.prediction.block_size_policy import (
     BlockSizePolicy,
     block_size_policy,
@@ -30,7 +30,6 @@ from testbed.stream.prediction.block_size_policy import (
     link_block_size,
 )
 from testbed.stream.prediction.epoch_analysis import EpochsResult, LossBounds, analyse_epochs, run_loss_bounds
-from testbed.stream.prediction.failure_candidates import is_exact
 from testbed.stream.prediction.loss_by_path import PathResult, path_results
 
 FAULT_GUARD_S = 0.02

@@ -2,7 +2,7 @@
 
 Everything is counted in whole blocks: a block's *excess* is what was sent of it beyond N at rest. A state of the cables
 (which of them are broken) lasts from one failure's beginning or end to the next. *Settled* blocks
-(``testbed.stream.prediction.sent_redundancy``) are what the formula speaks of.
+(``testbed.stream.prediction.stream_outcome``) are what the formula speaks of.
 
 The excess of all others, less what the formula asks for in their time, is the *transient*: late parity before the
 answer, N still raised after a failure's end.
@@ -16,10 +16,9 @@ import numpy as np
 from testbed.faults.fault import cables_of
 from testbed.stream.measurements import BoolArray, FloatArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
-from testbed.stream.prediction.active_faults import Epoch, epochs
+from testbed.stream.prediction.active_faults import Epoch, cable_name, epochs
 from testbed.stream.prediction.expected_redundancy import StateCosts
-from testbed.stream.prediction.failure_candidates import cable_name
-from testbed.stream.prediction.sent_redundancy import States, settled_blocks
+from testbed.stream.prediction.stream_outcome import States, settled_blocks
 from topologies.text.json_types import JsonObject
 
 

@@ -21,15 +21,15 @@ from testbed.stream.measurements import BlockOutcomes, BoolArray, IntArray, Sent
 from testbed.stream.path_delays import allowed_reaction_s, delay_to_fault_s
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import predicted_loss
-from testbed.stream.prediction.active_faults import fault_intervals
-from testbed.stream.prediction.block_size_policy import BlockSizePolicy, is_deterministic
-from testbed.stream.prediction.failure_candidates import (
+from testbed.stream.prediction.active_faults import (
     DIAGNOSES,
     cable_name,
     exact_block_size,
+    fault_intervals,
     is_diagnosing,
     is_exact,
 )
+from testbed.stream.prediction.block_size_policy import BlockSizePolicy, is_deterministic
 from topologies.network import label_of
 from topologies.text.json_types import Json
 

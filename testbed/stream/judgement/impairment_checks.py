@@ -10,22 +10,32 @@ from dataclasses import replace
 
 import numpy as np
 
-from testbed.model.verdict import Check
+from testbed.model.verdict import Check, Claim
 from testbed.stream.judgement.link_traversals import LinkTraversal, link_traversals
-from testbed.stream.judgement.trace_checks import trace_checks
-from testbed.stream.measurements import IntArray, PacketDeliveries, StreamMeasurements
+from testbed.stream.measurements import RELAYED, FloatArray, IntArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
+from testbed.stream.planning import HEADERS_BYTES
 from testbed.stream.prediction.active_faults import ImpairedSpan
 from testbed.stream.prediction.burst_loss import (
     binomial_losses,
     follows_a_loss,
     losses_in_block,
     mean_of,
+    overtaken_packets,
+    predicted_delay_spread,
     share_error,
     survival_covariance,
 )
-from testbed.stream.prediction.delay_spread import overtaken_packets, predicted_delay_spread
-from topologies.impairments import Duplication, ExtraDelay, GilbertElliott, Impairments, RateTrace, Reordering, to_text
+from topologies.impairments import (
+    OPPORTUNITY_BYTES,
+    Duplication,
+    ExtraDelay,
+    GilbertElliott,
+    Impairments,
+    RateTrace,
+    Reordering,
+    to_text,
+)
 from topologies.network import label_of
 
 SIGMAS = 4.0
@@ -33,17 +43,18 @@ SIGMAS = 4.0
 GRAIN_S = 0.004
 """What real switches and a program that holds packets up may add to a mean wait (the simulated fabric adds nothing)."""
 MIN_PACKETS, MOST_PACKETS = 200, 1e7
+INDEPENDENT = "as many losses, but independent ones"
 
 
 def impairment_checks(plan: StreamPlan, run: StreamMeasurements) -> list[Check]:
     """All checks of all impaired links that the stream crossed; a link of which nothing can be predicted has one that
     cannot tell."""
-    deliveries, found = run.deliveries, link_traversals(plan, run)
+    found = link_traversals(plan, run)
     checks: list[Check] = []
     for crossing in found:
-        own = list(_link_checks(plan, run, crossing, deliveries)) or [_unpredicted(plan, crossing.span)]
+        own = list(_link_checks(plan, run, crossing)) or [_unpredicted(plan, crossing.span)]
         checks += [_identified(plan, crossing.span, check) for check in own]
-    return checks + _block_checks(plan, run, found, deliveries)
+    return checks + _block_checks(plan, run, found)
 
 
 def unrest_s(plan: StreamPlan, run: StreamMeasurements) -> float:
@@ -71,32 +82,24 @@ def _identified(plan: StreamPlan, span: ImpairedSpan, check: Check) -> Check:
 
 
 def _unpredicted(plan: StreamPlan, span: ImpairedSpan) -> Check:
-    return Check(
-        name=f"unpredicted, {span_label(plan, span)}",
-        key="unpredicted",
-        passed=False,
-        unsure=True,
-        detail="too few packets crossed it alone, or the words together have no prediction",
-    )
+    why = "too few packets crossed it alone, or the words together have no prediction"
+    return replace(Check.unmeasured(f"unpredicted, {span_label(plan, span)}", why), key="unpredicted")
 
 
-def _link_checks(
-    plan: StreamPlan, run: StreamMeasurements, crossing: LinkTraversal, deliveries: PacketDeliveries
-) -> Iterator[Check]:
+def _link_checks(plan: StreamPlan, run: StreamMeasurements, crossing: LinkTraversal) -> Iterator[Check]:
     span, ending = crossing.span, span_label(plan, crossing.span)
-    own = crossing.packets[crossing.alone]
-    if len(own) < MIN_PACKETS:
+    if len(crossing.own) < MIN_PACKETS:
         return
     if any(isinstance(one, RateTrace) for one in span.impairments):
         yield from trace_checks(plan, run, crossing, ending)
         return
     if mean_of(span.impairments) > 0:
-        yield _loss_check(crossing, deliveries, ending)
+        yield _loss_check(run, crossing, ending)
     if sum(isinstance(one, GilbertElliott) for one in span.impairments) == 1:
-        yield _burst_check(crossing, deliveries, ending)
+        yield _burst_check(run, crossing, ending)
     if sum(isinstance(one, Duplication) for one in span.impairments) == 1:
-        yield _copies_check(crossing, deliveries, ending)
-    yield from _waiting_checks(run, crossing, deliveries, ending)
+        yield _copies_check(run, crossing, ending)
+    yield from _waiting_checks(run, crossing, ending)
 
 
 def packets_needed(impairments: Impairments) -> float:
@@ -137,63 +140,43 @@ def burst_tolerance(words: Impairments, losses: int) -> float:
     return SIGMAS * math.sqrt(spread) + 1 / max(1, losses)
 
 
-def _loss_check(crossing: LinkTraversal, deliveries: PacketDeliveries, ending: str) -> Check:
-    own = crossing.packets[crossing.alone]
-    return Check.equal(
-        f"share of packets lost, {ending}",
-        mean_of(_lossy(crossing.span.impairments)),
-        float((deliveries.copies[own] == 0).mean()),
-        tolerance=loss_tolerance(crossing.span.impairments, len(own)),
-        rival=0.0,
-        rival_is="nothing is lost",
-        key="loss",
-        detail=f"{len(own)} packets crossed",
-    )
+def _loss_check(run: StreamMeasurements, crossing: LinkTraversal, ending: str) -> Check:
+    words, own = crossing.span.impairments, crossing.own
+    lost, tolerance = float((run.deliveries.copies[own] == 0).mean()), loss_tolerance(words, len(own))
+    check = Claim(f"share of packets lost, {ending}", "loss").equal(mean_of(_lossy(words)), lost, tolerance)
+    return check.against(0.0, "nothing is lost").noting(f"{len(own)} packets crossed")
 
 
-def _burst_check(crossing: LinkTraversal, deliveries: PacketDeliveries, ending: str) -> Check:
+def _burst_check(run: StreamMeasurements, crossing: LinkTraversal, ending: str) -> Check:
     """How often the packet after a lost one is lost too: between neighbours on the link that were both alone."""
     words, alone = _lossy(crossing.span.impairments), crossing.alone
-    lost = deliveries.copies[crossing.packets] == 0
+    lost = run.deliveries.copies[crossing.packets] == 0
     first = lost[:-1] & alone[:-1] & alone[1:]
     losses, both = int(first.sum()), int((first & lost[1:]).sum())
     expected = follows_a_loss(words)
-    return Check.equal(
-        f"share of losses that follow a loss, {ending}",
-        expected,
-        both / max(1, losses),
-        tolerance=burst_tolerance(words, losses),
-        rival=mean_of(words),
-        rival_is="as many losses, but independent ones",
-        key="losses-in-a-row",
-        detail=f"{losses} losses; bursts of {1 / max(1e-9, 1 - expected):.1f} packets predicted on average",
-    )
+    claim = Claim(f"share of losses that follow a loss, {ending}", "losses-in-a-row")
+    check = claim.equal(expected, both / max(1, losses), burst_tolerance(words, losses))
+    detail = f"{losses} losses; bursts of {1 / max(1e-9, 1 - expected):.1f} packets predicted on average"
+    return check.against(mean_of(words), INDEPENDENT).noting(detail)
 
 
-def _copies_check(crossing: LinkTraversal, deliveries: PacketDeliveries, ending: str) -> Check:
+def _copies_check(run: StreamMeasurements, crossing: LinkTraversal, ending: str) -> Check:
     words = crossing.span.impairments
     place = next(k for k, one in enumerate(words) if isinstance(one, Duplication))
     twice, before, after = words[place], words[:place], words[place + 1 :]
     assert isinstance(twice, Duplication)
     both = (1 - mean_of(after)) ** 2 + survival_covariance(after, 1)
     expected = (1 - mean_of(before)) * twice.fraction * both
-    own = crossing.packets[crossing.alone]
-    return Check.equal(
-        f"share of packets that came twice, {ending}",
-        expected,
-        float((deliveries.copies[own] > 1).mean()),
-        tolerance=SIGMAS * math.sqrt(expected * (1 - expected) / len(own)) + 1 / len(own),
-        rival=0.0,
-        rival_is="no packet comes twice",
-        key="duplicates",
-        detail=f"{len(own)} packets crossed; a packet that comes twice is decoded once",
-    )
+    packets, copied = len(crossing.own), float((run.deliveries.copies[crossing.own] > 1).mean())
+    tolerance = SIGMAS * math.sqrt(expected * (1 - expected) / packets) + 1 / packets
+    check = Claim(f"share of packets that came twice, {ending}", "duplicates").equal(expected, copied, tolerance)
+    detail = f"{packets} packets crossed; a packet that comes twice is decoded once"
+    return check.against(0.0, "no packet comes twice").noting(detail)
 
 
-def _waiting_checks(
-    run: StreamMeasurements, crossing: LinkTraversal, deliveries: PacketDeliveries, ending: str
-) -> Iterator[Check]:
+def _waiting_checks(run: StreamMeasurements, crossing: LinkTraversal, ending: str) -> Iterator[Check]:
     """The mean wait, and how many packets were overtaken, next to what the sending times and independent draws give."""
+    deliveries = run.deliveries
     chosen = crossing.alone & (deliveries.copies[crossing.packets] > 0)
     own = crossing.packets[chosen]
     predicted = predicted_delay_spread(crossing.span.impairments, run.sent.time_s[own])
@@ -201,34 +184,22 @@ def _waiting_checks(
         return
     grain = GRAIN_S if run.fabric == "emulation" else 1e-6
     waits = deliveries.transit_s[own] - crossing.base_s[chosen]
-    yield Check.equal(
-        f"mean wait, s, {ending}",
-        predicted.mean_s,
-        float(waits.mean()),
-        tolerance=SIGMAS * predicted.mean_error_s + grain,
-        rival=0.0,
-        rival_is="no packet waits",
-        key="mean-wait",
-        detail=f"{len(own)} packets arrived; {grain * 1000:g} ms are left to the fabric",
+    wait = Claim(f"mean wait, s, {ending}", "mean-wait").equal(
+        predicted.mean_s, float(waits.mean()), SIGMAS * predicted.mean_error_s + grain
     )
-    overtaken = float(overtaken_packets(run.sent.time_s[own] + deliveries.transit_s[own]).mean())
+    detail = f"{len(own)} packets arrived; {grain * 1000:g} ms are left to the fabric"
+    yield wait.against(0.0, "no packet waits").noting(detail)
     if predicted.overtaken > 0:
-        yield Check.equal(
-            f"share of packets overtaken, {ending}",
-            predicted.overtaken,
-            overtaken,
-            tolerance=SIGMAS * predicted.overtaken_error + predicted.overtaken_slack(grain),
-            rival=0.0,
-            rival_is="no packet overtakes another",
-            key="overtaken",
-            detail="packets that came after one sent later (RFC 4737); "
-            "predicted by drawing waits for the times of sending",
+        measured = float(overtaken_packets(run.sent.time_s[own] + deliveries.transit_s[own]).mean())
+        tolerance = SIGMAS * predicted.overtaken_error + predicted.overtaken_slack(grain)
+        claim = Claim(f"share of packets overtaken, {ending}", "overtaken")
+        overtaken = claim.equal(predicted.overtaken, measured, tolerance)
+        yield overtaken.against(0.0, "no packet overtakes another").noting(
+            "packets that came after one sent later (RFC 4737); predicted by drawing waits for the times of sending"
         )
 
 
-def _block_checks(
-    plan: StreamPlan, run: StreamMeasurements, found: Sequence[LinkTraversal], deliveries: PacketDeliveries
-) -> list[Check]:
+def _block_checks(plan: StreamPlan, run: StreamMeasurements, found: Sequence[LinkTraversal]) -> list[Check]:
     """Blocks of whose first N packets fewer than M came: predicted by the recursion over the chain, against independent
     loss.
 
@@ -240,7 +211,7 @@ def _block_checks(
     ]
     if not lossy or len(lossy) < sum(mean_of(one.span.impairments) > 0 for one in found):
         return []
-    blocks = _Blocks(plan, run, lossy, deliveries)
+    blocks = _Blocks(plan, run, lossy)
     if len(blocks.predicted) < 50:
         return []
     total, rival = float(np.sum(blocks.predicted)), float(np.sum(blocks.independent))
@@ -249,26 +220,16 @@ def _block_checks(
     tolerance = (SIGMAS * math.sqrt(spread) + 1) / count
     if abs(total - rival) / count <= tolerance:
         return []
-    return [
-        Check.equal(
-            "share of blocks that their first N packets do not decode, bursts on impaired links",
-            total / count,
-            float(blocks.short.mean()),
-            tolerance=tolerance,
-            rival=rival / count,
-            rival_is="as many losses, but independent ones",
-            key="undecodable-in-bursts",
-            detail=f"{count} blocks; before late parity, by the recursion of Elliott 1963",
-        )
-    ]
+    name = "share of blocks that their first N packets do not decode, bursts on impaired links"
+    check = Claim(name, "undecodable-in-bursts").equal(total / count, float(blocks.short.mean()), tolerance)
+    detail = f"{count} blocks; before late parity, by the recursion of Elliott 1963"
+    return [check.against(rival / count, INDEPENDENT).noting(detail)]
 
 
 class _Blocks:
     """Shape (blocks,) of ``predicted`` and ``independent`` probabilities and of what happened, ``short``."""
 
-    def __init__(
-        self, plan: StreamPlan, run: StreamMeasurements, found: Sequence[LinkTraversal], deliveries: PacketDeliveries
-    ) -> None:
+    def __init__(self, plan: StreamPlan, run: StreamMeasurements, found: Sequence[LinkTraversal]) -> None:
         sent, m = run.sent, plan.stream.source_packets
         met: dict[int, list[tuple[GilbertElliott, IntArray]]] = {}
         barred: set[int] = set()
@@ -284,7 +245,7 @@ class _Blocks:
                 places = np.flatnonzero((block == number) & planned)
                 met.setdefault(number, []).append((chain, places))
                 counts.append(len(places))
-        planned = (deliveries.copies > 0) & (sent.symbol < sent.block_size)
+        planned = (run.deliveries.copies > 0) & (sent.symbol < sent.block_size)
         numbers = run.blocks.block.tolist()
         sizes = dict(zip(numbers, run.size_begun.tolist(), strict=True))
         arrived = dict(zip(numbers, np.bincount(run.place_of_block, weights=planned).tolist(), strict=True))
@@ -310,3 +271,71 @@ def _short(met: Sequence[tuple[GilbertElliott, IntArray]], spare: int, *, burst:
         else:
             total = np.convolve(total, binomial_losses(chain.mean_loss, len(places)))
     return float(total[spare + 1 :].sum())
+
+
+WINDOWS_S = (0.1, 0.3, 1.0)
+_GRAIN_S = 0.005
+"""Arrivals are noted so much late or early on real switches; a window is taken as much wider, by the most that the
+relay was late and by the most that a packet which met no impairment was."""
+
+
+def trace_checks(plan: StreamPlan, run: StreamMeasurements, crossing: LinkTraversal, ending: str) -> list[Check]:
+    """Those that can tell the trace from a link without one; where none can, one that says so."""
+    trace = next(one for one in crossing.span.impairments if isinstance(one, RateTrace))
+    arrived = _arrivals(run, crossing)
+    sent = run.sent.time_s[crossing.packets]
+    packet = plan.stream.symbol_bytes + HEADERS_BYTES - 14
+    grain_s = _GRAIN_S + latest_s(run, plan.network.links[crossing.span.link].label) + crossing.unrest_s[1]
+    checks = [_capacity_check(trace, arrived, sent, (packet, grain_s, window), ending) for window in WINDOWS_S]
+    capacity = next((check for check in checks if not check.unsure), checks[-1])
+    silence = _silence_check(trace, arrived, sent, ending)
+    return [check for check in (capacity, silence) if not check.unsure] or [capacity]
+
+
+def _capacity_check(
+    trace: RateTrace, arrived: FloatArray, sent: FloatArray, measure: tuple[int, float, float], ending: str
+) -> Check:
+    """``measure``: bytes of a packet, how far its arrival may be off and the window, in seconds."""
+    packet, grain_s, window_s = measure
+    most = most_opportunities(trace, window_s + grain_s) * OPPORTUNITY_BYTES + packet
+    came, went = (most_in_window(times, window_s) * packet for times in (arrived, sent))
+    check = Claim(f"most bytes in {window_s:g} s, {ending}", "most-bytes").at_most(most, came)
+    carries = f"IP bytes; the trace carries {trace.mean_rate_bps / 1e6:.3g} Mbit/s on average"
+    detail = f"{carries}; {grain_s * 1000:.1f} ms for lateness"
+    return check.against(float(went), "as many as were sent").noting(detail).of(len(arrived))
+
+
+def _silence_check(trace: RateTrace, arrived: FloatArray, sent: FloatArray, ending: str) -> Check:
+    gap_s, claim = longest_gap_s(trace), Claim(f"longest silence, s, {ending}", "longest-silence")
+    silent_s, unsent_s = (float(np.diff(times).max(initial=0.0)) for times in (arrived, sent))
+    check = claim.at_least(gap_s - _GRAIN_S, silent_s).against(unsent_s, "as long as nothing was sent")
+    return check.noting(f"the trace has no opportunity for {gap_s:g} s").of(len(arrived))
+
+
+def latest_s(run: StreamMeasurements, label: str) -> float:
+    """How late the relay sent a packet of the link on at most; 0 where there was none."""
+    reports = run.counters.get(RELAYED, {})
+    return max((float(one["latest_s"]) for name, one in reports.items() if name.startswith(f"{label} ")), default=0.0)
+
+
+def _arrivals(run: StreamMeasurements, crossing: LinkTraversal) -> FloatArray:
+    """When the packets came that crossed the link, in order."""
+    return np.sort(run.received.time_s[np.isin(run.received.key, run.sent.key[crossing.packets])])
+
+
+def most_in_window(times: FloatArray, window_s: float) -> int:
+    """The most of the times (sorted, s) that lie within one window."""
+    return int((np.searchsorted(times, times + window_s, side="right") - np.arange(len(times))).max(initial=0))
+
+
+def most_opportunities(trace: RateTrace, window_s: float) -> int:
+    """The most opportunities of the trace, which comes again and again, within any window of so many seconds."""
+    rounds = int(window_s / trace.period_s) + 2
+    once = np.array(trace.times_ms) / 1000
+    return most_in_window((np.arange(rounds)[:, None] * trace.period_s + once).ravel(), window_s)
+
+
+def longest_gap_s(trace: RateTrace) -> float:
+    """The longest time without an opportunity, over the end of the trace too."""
+    times = np.array([*trace.times_ms, trace.times_ms[-1] + trace.times_ms[0]])
+    return float(np.diff(times).max(initial=trace.times_ms[0])) / 1000

@@ -29,6 +29,11 @@ class LinkTraversal:
     base_s: FloatArray
     unrest_s: tuple[float, float] = (0.0, 0.0)
 
+    @property
+    def own(self) -> IntArray:
+        """Those that met nothing else."""
+        return self.packets[self.alone]
+
 
 def link_traversals(plan: StreamPlan, run: StreamMeasurements) -> tuple[LinkTraversal, ...]:
     """One of each impaired span that the stream's packets cross, in the plan's order."""

@@ -3,8 +3,6 @@
 The receiver's own account (what it delivered) is kept as counters, so that the two can be held against each other.
 """
 
-from __future__ import annotations
-
 import math
 from array import array
 from typing import Any

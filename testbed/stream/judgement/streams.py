@@ -1,21 +1,43 @@
 """A finished stream, and several that ran at once, as judgements: what the command, the library and studies
 read, and what a command prints of them when they are over."""
 
-from __future__ import annotations
-
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 
-from testbed.model.run_records import Record, SessionRun, combined_verdict, group_sessions
+from fec.redundancy.label_layout import label_layout
+from testbed.model.json_values import json_ready
+from testbed.model.label_split import LABELS
+from testbed.model.machine.load import as_figures
+from testbed.model.run_records import (
+    FaultOutcome,
+    FaultRecord,
+    Record,
+    SessionRun,
+    SummaryRecord,
+    combined_verdict,
+    group_sessions,
+    session_record,
+)
+from testbed.model.verdict import Verdict
 from testbed.model.workload import Judgement
 from testbed.report.wording import OUTCOMES, check_words
-from testbed.stream.judgement.analysis import SessionAnalysis, analyse
-from testbed.stream.judgement.records import session_records, stream_document
+from testbed.routing.label_split.spraying import interval_groups
+from testbed.stream.judgement.analysis import SessionAnalysis, analyse, timeline, whole_route_rors
+from testbed.stream.judgement.fault_results import FaultResult
+from testbed.stream.judgement.impairment_checks import packets_needed, span_label
+from testbed.stream.judgement.link_traversals import GUARD_S
+from testbed.stream.judgement.packet_logs import undecided_arrivals
 from testbed.stream.judgement.verdict import judge
-from testbed.stream.measurements import StreamMeasurements
+from testbed.stream.measurements import ONE_CLOCK, StreamMeasurements
+from testbed.stream.path_delays import delay_to_fault_s
 from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.active_faults import DIAGNOSES, is_campaign, is_impaired, stream_spans
+from testbed.stream.prediction.block_size_policy import block_size_policy, is_deterministic
 from testbed.stream.prediction.epoch_analysis import EpochsResult
-from topologies.text.json_types import Json
+from testbed.stream.prediction.loss_by_path import REPORTS
+from topologies.network import label_of
+from topologies.text.json_types import Json, JsonObject
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +49,113 @@ class StreamJudgement(Judgement):
     analysis: SessionAnalysis
 
     def records(self, session: int, title: str) -> list[Record]:
-        """What is kept of it; ``session`` numbers the streams of a run."""
-        return session_records(session, title, self.plan, self.run, self.analysis, self.verdict)
+        """What is kept of it, its faults, timeline and summary; ``session`` numbers the streams of a run."""
+        plan, found, document = self.plan, self.analysis, self.document
+        head = session_record(
+            plan.exact_route,
+            session=session,
+            fabric=self.run.fabric,
+            intervals={i: plan.forward.intervals(i) for i in plan.forward.loaded},
+            title=title,
+            parameters=asdict(plan.stream) | {"seed": plan.seed, "tolerated": found.policy.base},
+            duration_s=plan.duration_s,
+        )
+        ending = SummaryRecord(
+            session=session,
+            verdict=self.verdict,
+            ror_predicted=found.ror_predicted,
+            ror_measured=found.ror_measured,
+            infinite_links=tuple(document["infinite_links"]),
+            base_block_size=found.base_block_size,
+            figures=document["figures"] | {"per_path": document["per_path"]},
+        )
+        faults = [fault_record(session, fault, self.verdict) for fault in found.faults]
+        return [head, *faults, timeline(plan, self.run, session), ending]
+
+
+def fault_record(index: int, fault: FaultResult, verdict: Verdict) -> FaultRecord:
+    """The fault's figures with what all its checks say together."""
+    passed, diagnosis = verdict.passed_about(fault.about), None if fault.diagnosis is None else asdict(fault.diagnosis)
+    known = {one.name: getattr(fault, one.name) for one in fields(FaultOutcome)}
+    return FaultRecord(session=index, passed=passed, diagnosis=diagnosis, **known)
+
+
+def judgement_of(
+    plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis, verdict: Verdict
+) -> StreamJudgement:
+    """With the object that ``testbed stream --json`` prints; infinite values are null, with the links named."""
+    stated, order, infinite = whole_route_rors(plan, analysis.policy)
+    document: JsonObject = {
+        "fabric": run.fabric,
+        "network": plan.network.name,
+        "source": plan.source,
+        "sink": plan.sink,
+        "method": plan.method,
+        "seed": plan.seed,
+        "per_fault": [fault.to_json() | {"passed": verdict.passed_about(fault.about)} for fault in analysis.faults],
+        "per_path": [path.to_json() for path in analysis.paths],
+        "ror": {
+            **_ror(plan, analysis),
+            "links": len(analysis.faults),
+            "whole_route": None if infinite else stated if order is None else order,
+            "eq23": stated,
+            "label_order": order,
+            "labels": plan.stream.labels,
+            "m": plan.stream.source_packets,
+            "static_tolerance": plan.stream.tolerance,
+            "der": plan.stream.decoding_error_rate,
+        },
+        "infinite_links": list(infinite),
+        "figures": {
+            "policy": analysis.policy.name,
+            "base_block_size": {"predicted": analysis.policy.base, "measured": analysis.base_block_size},
+            "packets_sent": analysis.sent,
+            "packets_received": len(run.received.time_s),
+            "packets_lost_outside_faults": analysis.lost_outside,
+            "blocks": analysis.blocks,
+            "blocks_undecodable_outside_faults": analysis.undecodable_outside,
+            "sender_lag_s": run.health.sender_lag_s,
+            "unplanned_drops": run.health.unplanned_drops,
+            "lateness": as_figures(analysis.lateness),
+            "cpu_fraction": run.health.cpu_fraction,
+            "loaded_links": len(plan.forward.loaded),
+            **_clocks(plan, run),
+            **_layout(plan),
+            **({"campaign": json_ready(analysis.campaign)} if analysis.campaign is not None else {}),
+            **{name: value for name, value in run.counters.items() if name not in (REPORTS, DIAGNOSES)},
+        },
+        "verdict": verdict.to_json(),
+    }
+    rows = tuple(document["per_fault"])
+    return StreamJudgement(verdict=verdict, document=document, rows=rows, plan=plan, run=run, analysis=analysis)
+
+
+def _ror(plan: StreamPlan, analysis: SessionAnalysis) -> dict[str, float | None]:
+    """Null where theory predicts none: without a fault that a block size answers, and with impairments."""
+    names = ("predicted", "measured", "tolerance", "error")
+    answered = any(fault.predicted_block_size is not None for fault in analysis.faults)
+    failures = analysis.campaign.faults if analysis.campaign is not None else 0
+    if is_impaired(plan) or not (answered or failures):
+        return dict.fromkeys(names)
+    return {name: getattr(analysis, f"ror_{name}") for name in names}
+
+
+def _clocks(plan: StreamPlan, run: StreamMeasurements) -> JsonObject:
+    """How far the clocks of several machines can be off, and what they leave undecided; nothing where one clock told
+    all."""
+    if run.clocks == ONE_CLOCK:
+        return {}
+    undecided = undecided_arrivals(run.deliveries, plan.stream.playback_s, run.clocks.end_to_end_s)
+    return {"clocks": asdict(run.clocks) | {"arrivals_undecided_at_playback": undecided}}
+
+
+def _layout(plan: StreamPlan) -> JsonObject:
+    """How far the order of labels is from what none can beat, where losses follow from labels."""
+    if not is_deterministic(plan) or plan.changes:
+        return {}
+    stream = plan.stream
+    layout = label_layout(interval_groups(plan.forward), stream.source_packets, stream.tolerance, stream.label_rule)
+    return {"label_layout": asdict(layout)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,10 +175,7 @@ class StreamsJudgement(Judgement):
 def judge_stream(plan: StreamPlan, run: StreamMeasurements) -> StreamJudgement:
     """What the measurements say of the plan's predictions."""
     analysis = analyse(plan, run)
-    verdict = judge(plan, run, analysis)
-    document = stream_document(plan, run, analysis, verdict)
-    rows = tuple(document["per_fault"])
-    return StreamJudgement(verdict=verdict, document=document, rows=rows, plan=plan, run=run, analysis=analysis)
+    return judgement_of(plan, run, analysis, judge(plan, run, analysis))
 
 
 def judge_together(parts: Sequence[StreamJudgement], titles: Sequence[str]) -> StreamsJudgement:
@@ -103,3 +227,23 @@ def campaign_lines(campaign: EpochsResult) -> Iterator[str]:
             f"{needed} would help; of {one.blocks} open blocks {one.predicted} to {one.predicted_most} predicted "
             f"undecodable, {one.measured} were"
         )
+
+
+def foreseen(plan: StreamPlan) -> Iterator[str]:
+    """A line for each fault and impaired link of which so few packets cannot tell, with what it takes."""
+    stream, spans = plan.stream, stream_spans(plan)
+    least_pps = stream.rate_pps * (stream.block_size or block_size_policy(plan).base) / stream.source_packets
+    for span in spans:
+        others = {o.link for o in spans if o is not span and o.start_s < span.stop_s and span.start_s < o.stop_s}
+        crossing = [path for path in plan.forward.paths if span.link in path.links]
+        alone = sum(path.stop - path.start for path in crossing if others.isdisjoint(path.links)) / LABELS
+        begins_s = 0.0 if span.fault is None else span.start_s + GUARD_S
+        lasts_s = max(0.0, min(span.stop_s, plan.duration_s - stream.playback_s) - GUARD_S - begins_s)
+        packets, needed = int(least_pps * alone * lasts_s), packets_needed(span.impairments)
+        if crossing and packets < needed:
+            more = "no number of packets is enough" if math.isinf(needed) else f"it takes {needed:.0f}"
+            yield f"{span_label(plan, span)}: some {packets} packets will meet nothing but it, and {more}"
+    for fault in () if spans or is_campaign(plan) else plan.faults:
+        empty_s = 2 * stream.block_s + delay_to_fault_s(plan, fault)
+        if min(fault.stop_s, plan.duration_s) - fault.start_s <= empty_s:
+            yield f"{label_of(fault.link)} {fault.kind}: it has to last longer than {empty_s:g} s for packets to count"

@@ -3,13 +3,15 @@ reason."""
 
 from testbed.faults.impaired_link import MAX_LATE_S, most_late_s
 from testbed.model.machine.load import LOWER_PACKET_RATE, first_exceeded, overload_message
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.stream.judgement.analysis import FAULT_GUARD_S, SessionAnalysis
 from testbed.stream.judgement.epoch_verdict import (
     MAX_WRONG,
+    Rival,
     campaign_checks,
     chance_failures,
     late_parity_check,
+    no_redundancy_rival,
     within,
 )
 from testbed.stream.judgement.fault_results import FaultResult
@@ -49,14 +51,8 @@ def judge(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) 
     if (
         analysis.blocks_outside or not analysis.blocks
     ):  # else faults last as long as the stream, and their checks have all of it
-        blocks = Check.equal(
-            "undecodable blocks outside faults",
-            0,
-            analysis.undecodable_outside,
-            rival_is=COUNTED,
-            key="undecodable-blocks",
-        )
-        checks.append(blocks.of(analysis.blocks_outside))
+        blocks = Claim("undecodable blocks outside faults", "undecodable-blocks")
+        checks.append(blocks.count(0, analysis.undecodable_outside, COUNTED).of(analysis.blocks_outside))
     if plan.stream.block_size is None and any(_is_answered(plan, result) for result in analysis.faults):
         checks.append(_ror_check(analysis))
         late, settled = analysis.settled_late_parity
@@ -119,26 +115,20 @@ def _path_checks(analysis: SessionAnalysis) -> list[Check]:
         return []
     measured = [path for path in analysis.paths if path.predicted_loss is not None and path.measured_loss is not None]
     off = [path for path in measured if not path.agrees]
-    losses = Check.equal(
-        "paths whose loss is not the predicted one",
-        0,
-        len(off),
-        rival_is=COUNTED,
-        detail=f"of {len(measured)}" + (f"; path {off[0].path} is the first" if off else ""),
-        key="path-losses",
-    )
-    return [losses.of(len(measured))]
+    losses = Claim("paths whose loss is not the predicted one", "path-losses").count(0, len(off), COUNTED)
+    detail = f"of {len(measured)}" + (f"; path {off[0].path} is the first" if off else "")
+    return [losses.noting(detail).of(len(measured))]
 
 
 def _label_check(analysis: SessionAnalysis) -> Check:
     wrong, packets = analysis.mislabelled
-    words, detail = "packets under another label than the plan's", f"of {packets} looked at"
-    return Check.equal(words, 0, wrong, rival_is=COUNTED, detail=detail, key="labels").of(packets)
+    check = Claim("packets under another label than the plan's", "labels").count(0, wrong, COUNTED)
+    return check.noting(f"of {packets} looked at").of(packets)
 
 
 def _content_check(run: StreamMeasurements) -> Check:
     corrupted = int(run.counters.get("corrupted", 0))
-    check = Check.equal("corrupted packets", 0, corrupted, rival_is=COUNTED, key="corrupted-packets")
+    check = Claim("corrupted packets", "corrupted-packets").count(0, corrupted, COUNTED)
     return check.of(corrupted + len(run.received.time_s))
 
 
@@ -258,31 +248,18 @@ def _size_check(result: FaultResult, least: int) -> Check:
 
 
 def _decoding_check(plan: StreamPlan, result: FaultResult) -> Check:
-    return within(
-        "undecodable-blocks",
-        f"undecodable blocks, {result.link} {result.kind}",
-        0,
-        result.undecodable_blocks,
-        chance_failures(plan, result.steady_blocks),
-        about=result.about,
-        detail=f"{result.steady_blocks} blocks after the reaction; {result.transient_blocks_lost} of "
-        f"{result.transient_blocks} transient blocks were not saved by late parity",
-        rival_note=COUNTED,
-    ).of(result.steady_blocks)
+    name, blocks = f"undecodable blocks, {result.link} {result.kind}", result.steady_blocks
+    most, rest = chance_failures(plan, blocks), Rival(about=result.about, rival_note=COUNTED)
+    check = within("undecodable-blocks", name, 0, result.undecodable_blocks, most, **rest)
+    transient = f"{result.transient_blocks_lost} of {result.transient_blocks} transient blocks"
+    detail = f"{blocks} blocks after the reaction; {transient} were not saved by late parity"
+    return check.noting(detail).of(blocks)
 
 
 def _ror_check(analysis: SessionAnalysis) -> Check:
-    tolerance = analysis.ror_tolerance
-    reported = analysis.ror_predicted > tolerance
+    predicted, measured, tolerance = analysis.ror_predicted, analysis.ror_measured, analysis.ror_tolerance
     counted = sum(fault.sent_per_source is not None and not fault.impaired for fault in analysis.faults)
-    return within(
-        "ror",
-        "ROR over the failed links",
-        analysis.ror_predicted,
-        analysis.ror_measured,
-        tolerance,
-        detail="Gabrielyan 2007, eq. 23, with the block sizes of "
-        + f"{analysis.policy.name}; counting whole blocks leaves {analysis.ror_error:.3f} open",
-        rival=0.0 if reported else None,
-        rival_note="no redundancy is added" if reported else "none: the prediction is too near to no redundancy at all",
-    ).of(counted)
+    rival = no_redundancy_rival(predicted, tolerance, "none: the prediction is too near to no redundancy at all")
+    check = within("ror", "ROR over the failed links", predicted, measured, tolerance, **rival)
+    of = f"Gabrielyan 2007, eq. 23, with the block sizes of {analysis.policy.name}"
+    return check.noting(f"{of}; counting whole blocks leaves {analysis.ror_error:.3f} open").of(counted)

@@ -7,17 +7,23 @@ of faults.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from testbed.faults.fault import FaultTimes
 from testbed.stream.measurements import BoolArray, FloatArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
-from testbed.stream.prediction.active_faults import NEVER, Epoch, epochs, path_losses
+from testbed.stream.prediction.active_faults import (
+    NEVER,
+    DiagnosisAccuracy,
+    Epoch,
+    diagnosis_accuracy,
+    epochs,
+    path_losses,
+)
 from testbed.stream.prediction.block_size_policy import BlockSizePolicy
-from testbed.stream.prediction.failure_candidates import DiagnosisAccuracy, diagnosis_accuracy
-from testbed.stream.prediction.sent_redundancy import SentRedundancy, is_unrecoverable, sent_redundancy
+from testbed.stream.prediction.stream_outcome import SentRedundancy, is_unrecoverable, sent_redundancy
 
 _EARLY_S = 0.01
 """A change may have been in force so long before it was noted."""
@@ -89,6 +95,16 @@ class EpochsResult(SentRedundancy):
     diagnoses: DiagnosisAccuracy | None = None
 
 
+class LossShare(NamedTuple):
+    """Losses over so many packets whose fate was certain: a fraction of them predicted and measured, and by how much
+    the two may differ."""
+
+    certain: int
+    predicted_loss: float | None
+    measured_loss: float | None
+    tolerance: float | None
+
+
 @dataclass(frozen=True)
 class LossBounds:
     """Shape (sent,): the smallest and largest probability of loss that a packet may have met, and whether it was
@@ -101,6 +117,15 @@ class LossBounds:
     @property
     def certain(self) -> BoolArray:
         return np.asarray(self.lowest == self.highest)
+
+    def share(self, own: BoolArray | slice) -> LossShare:
+        """Of the packets among these whose fate was certain; nothing where there is none."""
+        sure = self.certain[own]
+        chance, lost, packets = self.lowest[own][sure], self.lost[own][sure], int(sure.sum())
+        if not packets:
+            return LossShare(0, None, None, None)
+        spread = 4 * float(np.sqrt((chance * (1 - chance)).sum())) + 1 + 1e-3 * packets
+        return LossShare(packets, float(chance.mean()), float(lost.mean()), spread / packets)
 
 
 def analyse_epochs(
@@ -195,21 +220,18 @@ def _split_periods(
         if not own:
             continue
         first, last = np.searchsorted(run.sent.time_s, (own[0].start_s, own[-1].stop_s))
-        sure = deliveries.certain[first:last]
-        chance, lost = deliveries.lowest[first:last][sure], deliveries.lost[first:last][sure]
-        packets = int(sure.sum())
-        spread = 4 * float(np.sqrt((chance * (1 - chance)).sum())) + 1 + 1e-3 * packets
+        share = deliveries.share(slice(first, last))
         times = run.changes[number - 1] if 0 < number <= len(run.changes) else None
         parts.append(
             SplitPeriod(
                 frame=number,
                 start_s=round(own[0].start_s, 4),
                 stop_s=round(own[-1].stop_s, 4),
-                packets=packets,
-                uncertain=int(last - first) - packets,
-                predicted_loss=float(chance.mean()) if packets else 0.0,
-                measured_loss=float(lost.mean()) if packets else 0.0,
-                tolerance=spread / max(1, packets),
+                packets=share.certain,
+                uncertain=int(last - first) - share.certain,
+                predicted_loss=share.predicted_loss or 0.0,
+                measured_loss=share.measured_loss or 0.0,
+                tolerance=1.0 if share.tolerance is None else share.tolerance,
                 change_s=round(times.switch_stop_s - times.began_s, 4) if times else None,
                 lost_links=len(plan.changes[number - 1].vanished) // 2 if number else 0,
             )

@@ -17,9 +17,8 @@ from testbed.faults.fault import PoissonFaults, cables_of
 from testbed.model.label_split import LABELS
 from testbed.stream.measurements import BoolArray, FloatArray
 from testbed.stream.plan import StreamPlan
-from testbed.stream.prediction.active_faults import RETURN_LABELS
+from testbed.stream.prediction.active_faults import RETURN_LABELS, exact_block_size
 from testbed.stream.prediction.block_size_policy import block_size_policy
-from testbed.stream.prediction.failure_candidates import exact_block_size
 from topologies.network import LinkId
 from topologies.text.json_types import JsonObject
 

@@ -5,7 +5,7 @@ A split says which links each label takes, so that it is a set of paths already;
 path.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from fec.protocol.loss_report import MAX_PATH
 from testbed.model.label_split import LABELS, LabelSplit
-from testbed.stream.measurements import BoolArray, StreamMeasurements
+from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.epoch_analysis import LossBounds
 from topologies.text.json_types import JsonObject
@@ -104,31 +104,19 @@ def path_results(plan: StreamPlan, run: StreamMeasurements, deliveries: LossBoun
         return ()
     of_label = np.frombuffer(path_of_label(plan.forward), dtype=np.uint8)
     taken = of_label[run.sent.label]
-    reports: Mapping[Any, Sequence[int]] = run.counters.get(REPORTS, {})
-    return tuple(_result(plan, path, taken == path.number, deliveries, reports) for path in number_paths(plan.forward))
-
-
-def _result(
-    plan: StreamPlan,
-    path: NumberedPath,
-    own: BoolArray,
-    deliveries: LossBounds,
-    reports: Mapping[Any, Sequence[int]],
-) -> PathResult:
-    sure = own & deliveries.certain
-    chance, lost, certain = deliveries.lowest[sure], deliveries.lost[sure], int(sure.sum())
-    spread = 4 * float(np.sqrt((chance * (1 - chance)).sum())) + 1 + 1e-3 * certain
-    reported = reports.get(path.number, (None, None))
-    return PathResult(
-        path=path.number,
-        links=tuple(plan.network.links[i].label for i in path.links),
-        share=path.labels / LABELS,
-        sent=int(own.sum()),
-        arrived=int((own & ~deliveries.lost).sum()),
-        certain=certain,
-        predicted_loss=float(chance.mean()) if certain else None,
-        measured_loss=float(lost.mean()) if certain else None,
-        tolerance=spread / certain if certain else None,
-        reported_lost=reported[0],
-        reported_came=reported[1],
-    )
+    reports: Mapping[Any, tuple[int | None, int | None]] = run.counters.get(REPORTS, {})
+    found = []
+    for path in number_paths(plan.forward):
+        own, (lost, came) = taken == path.number, reports.get(path.number, (None, None))
+        one = PathResult(
+            path=path.number,
+            links=tuple(plan.network.links[i].label for i in path.links),
+            share=path.labels / LABELS,
+            sent=int(own.sum()),
+            arrived=int((own & ~deliveries.lost).sum()),
+            **deliveries.share(own)._asdict(),
+            reported_lost=lost,
+            reported_came=came,
+        )
+        found.append(one)
+    return tuple(found)

@@ -1,12 +1,18 @@
 """N for a state of the network that is known, and how a stream fared: measures of redundancy against losses; pure."""
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple, Self
+
 import numpy as np
 
-from testbed.stream.measurements import StreamMeasurements
+from testbed.stream.measurements import BoolArray, FloatArray, IntArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
-from testbed.stream.prediction.active_faults import NEVER
+from testbed.stream.prediction.active_faults import DIAGNOSES, NEVER, Epoch, is_exact
 from testbed.stream.prediction.block_size_policy import BlockSizePolicy, is_deterministic
-from topologies.text.json_types import JsonObject
+from topologies.text.json_types import Json, JsonObject
 
 
 def needed_size(plan: StreamPlan, policy: BlockSizePolicy, loss: float, needed: int) -> int:
@@ -44,3 +50,137 @@ def _first_decode_s(run: StreamMeasurements, start_s: float, stop_s: float) -> f
     done = done[~np.isnan(done)]
     first = float(done.min()) if len(done) else float("inf")
     return first - start_s if first < stop_s else None
+
+
+LEAST_ROR, SHARE_OF_ROR = 0.002, 0.02
+"""What a redundancy of packets really sent may be off, and of what is predicted: a packet too many or too few in each
+answer is off by more up to N = 2.5 M."""
+
+_ANSWER_BLOCKS, _ANSWER_LOSSES = 5, 3
+"""A sender that has not answered a state after two reports, so many blocks and the time in which so many packets are
+lost is judged all the same."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentRedundancy:
+    """Means over the settled blocks, ``redundancy_over_s`` of stream time, of N / FEC_t - 1: what their states ask for,
+    and first transmissions that were really sent; ``redundancy_tolerance``: what an estimated share of losses leaves
+    open. Of those blocks' ``settled_packets``, ``settled_late_parity`` were late parity. ``transient_packets``: of all
+    other blocks within reach, beyond what their states call for.
+    """
+
+    redundancy_predicted: float = 0.0
+    redundancy_measured: float = 0.0
+    redundancy_tolerance: float = 0.0
+    redundancy_over_s: float = 0.0
+    settled_packets: int = 0
+    settled_late_parity: int = 0
+    transient_packets: int = 0
+
+    @property
+    def ror_tolerance(self) -> float:
+        """What the redundancy that was sent may be off the predicted one."""
+        return self.redundancy_tolerance + max(LEAST_ROR, SHARE_OF_ROR * self.redundancy_predicted)
+
+
+class States(NamedTuple):
+    """Shape (states,) each: when they begin and end, N (nan beyond reach), and the fraction of packets lost."""
+
+    start_s: FloatArray
+    stop_s: FloatArray
+    size: FloatArray
+    loss: FloatArray
+
+    @classmethod
+    def of(cls, found: Sequence[Epoch], sizes: Sequence[float] | FloatArray, losses: FloatArray) -> Self:
+        """Of these epochs."""
+        edges = [epoch.start_s for epoch in found], [epoch.stop_s for epoch in found]
+        return cls(*map(np.array, (*edges, sizes, losses)))
+
+    @property
+    def lasts_s(self) -> FloatArray:
+        return self.stop_s - self.start_s
+
+    def of_blocks(self, run: StreamMeasurements) -> IntArray:
+        """Shape (blocks,): the state in which each began."""
+        found = np.searchsorted(self.start_s, run.blocks.started_s, side="right") - 1
+        return np.clip(found, 0, len(self.start_s) - 1)
+
+
+def is_unrecoverable(epoch: Epoch, policy: BlockSizePolicy) -> bool:
+    """Whether no block size up to the policy's largest repairs the epoch's loss, or nobody can tell the sender of
+    it."""
+    return epoch.needed > policy.largest or (epoch.reports_cut and epoch.needed > policy.base)
+
+
+def sent_redundancy(
+    plan: StreamPlan, run: StreamMeasurements, found: Sequence[Epoch], policy: BlockSizePolicy
+) -> SentRedundancy:
+    """States beyond the code's reach count for nothing."""
+    if not len(run.blocks.block):
+        return SentRedundancy()
+    sizes = [
+        math.nan if is_unrecoverable(epoch, policy) else needed_size(plan, policy, epoch.loss, epoch.needed)
+        for epoch in found
+    ]
+    states = States.of(found, sizes, np.array([epoch.loss for epoch in found]))
+    state, settled = states.of_blocks(run), settled_blocks(plan, run, states)
+    sent, required = run.packets_of_block, states.size[state]
+    first = np.minimum(run.size_begun, sent)  # an N that was said, and not sent, is no redundancy
+    transient = int((sent - required)[~np.isnan(required) & ~settled].sum())
+    if not settled.any():
+        return SentRedundancy(transient_packets=transient)
+    return SentRedundancy(
+        redundancy_predicted=float(required[settled].mean() / policy.base - 1),
+        redundancy_measured=float(first[settled].mean() / policy.base - 1),
+        redundancy_tolerance=float(_left_open(plan, policy, states)[state][settled].mean() / policy.base),
+        redundancy_over_s=round(float(settled.sum()) * plan.stream.block_s, 4),
+        settled_packets=int(sent[settled].sum()),
+        settled_late_parity=int((sent - first)[settled].sum()),
+        transient_packets=transient,
+    )
+
+
+def settled_blocks(plan: StreamPlan, run: StreamMeasurements, states: States) -> BoolArray:
+    """Shape (blocks,): which began after the answer to their state, which is the first N that is right, and were over,
+    parity included, before its end."""
+    started, state, stream = run.blocks.started_s, states.of_blocks(run), plan.stream
+    lost_pps = stream.rate_pps * states.loss
+    losses_s = np.divide(_ANSWER_LOSSES, lost_pps, out=np.zeros(len(lost_pps)), where=lost_pps > 0)
+    usual_s = 2 * stream.report_interval_s + _ANSWER_BLOCKS * stream.block_s + losses_s
+    before = np.append(states.size[:1], states.size[:-1])
+    falls = (states.size < before) | np.isnan(before)
+    latest = np.minimum(
+        states.stop_s, states.start_s + np.where(falls, np.maximum(usual_s, stream.recovery_s), usual_s)
+    )
+    answered = latest.copy()
+    certain = _certain_again_s(run, states, latest)
+    # where no report got back before, a block that happens to have the right N is no answer
+    right = (run.size_begun == states.size[state]) & (started >= certain[state]) & ~np.isnan(before)[state]
+    np.minimum.at(answered, state, np.where(right, started, np.inf))
+    over = started + 2 * stream.block_s < states.stop_s[state]
+    return np.asarray((started >= answered[state]) & over & ~np.isnan(states.size)[state])
+
+
+def _certain_again_s(run: StreamMeasurements, states: States, latest: FloatArray) -> FloatArray:
+    """Shape (states,): when the last doubt that came up before ``latest`` was over, at the latest then; the state's
+    beginning where the sender had none."""
+    found = states.start_s.copy()
+    events: Sequence[Json] = run.counters.get(DIAGNOSES, ())
+    for event, after in pairwise([*events, {"at_s": math.inf}]):
+        if not event.get("certain", True):
+            state = int(np.searchsorted(states.start_s, event["at_s"], side="right")) - 1
+            if event["at_s"] < latest[state]:
+                found[state] = max(found[state], min(latest[state], after["at_s"]))
+    return found
+
+
+def _left_open(plan: StreamPlan, policy: BlockSizePolicy, states: States) -> FloatArray:
+    """Shape (states,): packets a block by which the answer to a state's loss may differ where the sender does not know
+    what is lost but has to estimate its share, which the packets of the state tell so far; none where it knows."""
+    if is_exact(plan, *plan.faults):
+        return np.zeros(len(states.loss))
+    packets = np.maximum(1.0, states.lasts_s * plan.stream.rate_pps)
+    error = 2 * np.sqrt(states.loss * (1 - states.loss) / packets) + 1 / packets + 0.015
+    bounds = zip(np.maximum(0.0, states.loss - error), np.minimum(0.99, states.loss + error), strict=True)
+    return np.array([float(policy(high) - policy(low)) for low, high in bounds])

@@ -35,10 +35,9 @@ def judged(spoil: Callable[[FaultRecord, float], FaultRecord]) -> Verdict:
     for part in published_sessions().sessions:
         assert part.summary is not None and part.summary.base_block_size is not None
         for record in part.faults:
-            if record.skipped is None:
-                least = part.summary.base_block_size
-                found = fault_checks(_result(spoil(record, least)), round(least))
-                checks += [replace(check, about=f"{record.session}, {record.start_s}") for check in found]
+            least = part.summary.base_block_size
+            found = fault_checks(_result(spoil(record, least)), round(least))
+            checks += [replace(check, about=f"{record.session}, {record.start_s}") for check in found]
     return Verdict(checks=tuple(checks))
 
 

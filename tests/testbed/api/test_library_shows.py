@@ -10,8 +10,8 @@ import testbed
 from testbed.errors import InputError, UsageError
 from testbed.faults.fault import Fault
 from testbed.report.drawing.charts import HUES
-from testbed.report.drawing.dark_mode import following_dark_mode
 from testbed.report.drawing.network_drawing import Load
+from testbed.report.drawing.svg_figures import following_dark_mode
 from topologies import TopologyError
 
 

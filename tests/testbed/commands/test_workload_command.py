@@ -155,8 +155,8 @@ def test_a_run_on_switches_is_planned_in_its_sandbox_alone(
         raise InputError(f"entered with {len(argv)} words")
 
     asked = ["stream", "ring:4", "--from", "s0", "--to", "nosuch", *words.split()]
-    monkeypatch.setattr("testbed.emulation.machine.capabilities.emulation_problem", lambda: None)
-    monkeypatch.setattr("testbed.emulation.sandbox.sandbox.enter_sandbox", enter)
+    monkeypatch.setattr("testbed.commands.several_machines.emulation_problem", lambda: None)
+    monkeypatch.setattr("testbed.commands.several_machines.enter_sandbox", enter)
     monkeypatch.setattr("sys.argv", ["testbed", *asked])
     said = io.StringIO()
     with contextlib.redirect_stderr(said):
@@ -167,8 +167,8 @@ def test_a_run_on_switches_is_planned_in_its_sandbox_alone(
 
 
 def test_where_nothing_can_be_emulated_nothing_is_entered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("testbed.emulation.machine.capabilities.emulation_problem", lambda: "no kernel")
-    monkeypatch.setattr("testbed.emulation.sandbox.sandbox.enter_sandbox", lambda _: pytest.fail("entered"))
+    monkeypatch.setattr("testbed.commands.several_machines.emulation_problem", lambda: "no kernel")
+    monkeypatch.setattr("testbed.commands.several_machines.enter_sandbox", lambda _: pytest.fail("entered"))
     asked = ["stream", "ring:4", "--from", "s0", "--to", "nosuch"]
     monkeypatch.setattr("sys.argv", ["testbed", *asked])
     assert main(asked) == 2

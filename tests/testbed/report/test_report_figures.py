@@ -11,7 +11,7 @@ import pytest
 
 from testbed.model.run_records import LinkLoad, SessionRun
 from testbed.report.column_units import plain
-from testbed.report.drawing.colours import DARK, LAYER_STEPS, LIGHT, layer_colour
+from testbed.report.drawing.charts import DARK, LAYER_STEPS, LIGHT, layer_colour
 from testbed.report.drawing.network_drawing import line_width
 from testbed.report.drawing.session_figures import loss_figure, session_figures, shown_network, timeline_figure
 from testbed.report.drawing.svg_figures import inlined
@@ -45,7 +45,7 @@ def test_drawing_shows_each_loaded_link_once_with_its_load(drawn: list[dict[str,
 @EVERY
 def test_every_fault_that_was_made_has_a_badge_a_band_and_a_point(drawn: list[dict[str, str]], number: int) -> None:
     faults = enumerate(RUN.sessions[number].faults, start=1)
-    made = {f"{f.session}-{n}" for n, f in faults if f.skipped is None}
+    made = {f"{f.session}-{n}" for n, f in faults}
     kinds = (("route", "badge"), ("timeline", "band"), ("loss", "point"), ("block-size", "point"))
     for figure, name in kinds:
         assert {e.get("data-fault") for e in marks(drawn[number][figure], name)} == made
@@ -75,7 +75,7 @@ def test_point_of_perfect_agreement_lies_on_the_diagonal() -> None:
 
 def test_timeline_draws_both_series_and_the_predictions(drawn: list[dict[str, str]]) -> None:
     svg = drawn[0]["timeline"]
-    made = sum(f.skipped is None for f in RUN.sessions[0].faults)
+    made = len(RUN.sessions[0].faults)
     assert len(marks(svg, "steps")) == 2 and len(marks(svg, "predicted")) == 2 * made
 
 

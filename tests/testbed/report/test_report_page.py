@@ -108,7 +108,7 @@ def test_names_that_look_like_markup_stay_names() -> None:
         for li in session.network["links"]
     ]
     session = replace(session, network={**session.network, "nodes": nodes, "links": links})
-    faults = (replace(part.faults[0], skipped=evil), *part.faults[1:])
+    faults = (replace(part.faults[0], kind=evil), *part.faults[1:])
     sessions = (replace(part, session=session, faults=faults),)
     manifest = replace(
         run.manifest, name=evil, command=evil, versions={evil: evil}, capabilities={evil: {"detail": evil}}
@@ -127,7 +127,7 @@ def test_infinite_ror_is_written_with_the_reason() -> None:
 
 def unpredicted(part: SessionRun) -> SessionRun:
     """As an impaired link's run: a loss by theory, no block size, nothing that the ROR is the sum of."""
-    impaired = tuple(replace(f, kind="impaired", predicted_block_size=None) for f in part.faults if f.skipped is None)
+    impaired = tuple(replace(f, kind="impaired", predicted_block_size=None) for f in part.faults)
     assert part.summary is not None
     return replace(
         part, faults=impaired, summary=replace(part.summary, ror_predicted=0.0, ror_measured=0.0, infinite_links=())

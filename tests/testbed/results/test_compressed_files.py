@@ -18,7 +18,7 @@ from testbed.commands.studies.book import pack_runs, write_book
 from testbed.errors import InputError
 from testbed.model.run_records import Manifest
 from testbed.model.verdict import Check, Verdict
-from testbed.report.drawing.dark_mode import following_dark_mode
+from testbed.report.drawing.svg_figures import following_dark_mode
 from testbed.results.compressed_files import drawings_of, pack_run, read_bytes, read_packed
 from testbed.results.result_store import ResultStore, load_run
 from testbed.results.study_store import StudyRun, load_study, stored_runs

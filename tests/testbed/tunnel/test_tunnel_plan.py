@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import InputError
-from testbed.stream.prediction.failure_candidates import cable_name
+from testbed.stream.prediction.active_faults import cable_name
 from testbed.tunnel.emulated.tun_device import TunDevice, packets_unread
 from testbed.tunnel.ends import build_receiver, build_sender, flow_of_packet, is_ipv4
 from testbed.tunnel.plan import MODES, TunnelPlan, build_tunnel, report_labels

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from testbed.commands.studies import experiment
 from testbed.commands.studies.study import Study
 from testbed.errors import InputError
 from testbed.model.verdict import Check, Verdict
@@ -134,7 +133,7 @@ def test_a_study_is_drawn_anew_without_measuring(
     (run / "figure-squares.svg").unlink()
     measured.clear()
     capsys.readouterr()
-    monkeypatch.setattr(experiment, "find_experiments", lambda: {"squares": study()})
+    monkeypatch.setattr("testbed.commands.studies.report.find_experiments", lambda: {"squares": study()})
     assert main(["report", str(run), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["verdict"]["passed"] is True
     assert (run / "page.html").read_bytes() == first

@@ -14,8 +14,8 @@ from testbed.faults.fault import Fault
 from testbed.stream.endpoints import build_sender
 from testbed.stream.judgement.failure_costs import failure_costs
 from testbed.stream.plan import StreamParameters, StreamPlan
+from testbed.stream.prediction.active_faults import DIAGNOSES
 from testbed.stream.prediction.expected_redundancy import StateCosts
-from testbed.stream.prediction.failure_candidates import DIAGNOSES
 from testbed.stream.simulated import SimulatedStreamFabric
 from tests.helpers.stream_plans import planned
 from topologies import load_network

@@ -17,8 +17,7 @@ from testbed.report.tables import closing_table
 from testbed.report.wording import fault_mark
 from testbed.stream.judgement.analysis import analyse
 from testbed.stream.judgement.packet_logs import block_outcomes
-from testbed.stream.judgement.records import fault_record, session_records
-from testbed.stream.judgement.streams import judge_stream
+from testbed.stream.judgement.streams import fault_record, judge_stream, judgement_of
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
@@ -65,7 +64,7 @@ def test_a_fault_that_no_check_is_about_is_not_judged(twice: tuple[StreamPlan, S
     plan, run = twice
     others = Verdict(checks=(Check.equal("corrupted packets", 0, 0, key="corrupted-packets"),))
     found = records(plan, run, others)
-    assert [(record.passed, record.holds, fault_mark(record)) for record in found] == [(None, None, "–")] * 2
+    assert [(record.passed, fault_mark(record)) for record in found] == [(None, "–")] * 2
 
 
 def test_a_check_that_cannot_tell_leaves_its_fault_unjudged() -> None:
@@ -77,7 +76,7 @@ def test_a_check_that_cannot_tell_leaves_its_fault_unjudged() -> None:
 def test_page_and_terminal_show_a_dash_for_it(twice: tuple[StreamPlan, StreamMeasurements]) -> None:
     plan, run = twice
     analysis = analyse(plan, run)
-    (part,) = group_sessions(session_records(0, "ring", plan, run, analysis, Verdict(checks=())))
+    (part,) = group_sessions(judgement_of(plan, run, analysis, Verdict(checks=())).records(0, "ring"))
     assert 'aria-label="not judged"' in str(session_section(part)) and 'aria-label="agrees"' not in str(
         session_section(part)
     )
@@ -119,7 +118,7 @@ def test_a_cut_tells_nothing_of_a_stream_of_which_nothing_comes_anyway() -> None
 def test_stored_faults_stay_readable(passed: bool | None) -> None:
     stored = {"record": "fault", "session": 0, "link": "a->b", "kind": "down", "predicted_loss": 0.5, "passed": passed}
     record = record_from_json(stored, "here")
-    assert isinstance(record, FaultRecord) and record.holds is passed
+    assert isinstance(record, FaultRecord) and record.passed is passed
 
 
 def silent(**health: float) -> Verdict:

@@ -14,7 +14,7 @@ from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import EachLink, schedule_each_link
-from testbed.stream.prediction.failure_candidates import DIAGNOSES
+from testbed.stream.prediction.active_faults import DIAGNOSES
 from testbed.stream.simulated import SimulatedStreamFabric
 from tests.helpers.stream_plans import planned
 from topologies import Link, Network, Node, load_network

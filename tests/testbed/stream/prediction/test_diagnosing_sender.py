@@ -20,8 +20,8 @@ from testbed.stream.judgement.verdict import judge
 from testbed.stream.options import LabelOrder
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import EachLink
+from testbed.stream.prediction.active_faults import DIAGNOSES, cable_name, candidate_table
 from testbed.stream.prediction.block_size_policy import block_size_policy
-from testbed.stream.prediction.failure_candidates import DIAGNOSES, cable_name, candidate_table
 from testbed.stream.simulated import SimulatedStreamFabric
 from tests.helpers.stream_plans import planned
 from topologies import load_network

@@ -14,7 +14,7 @@ from testbed.stream.endpoints import build_sender
 from testbed.stream.judgement.analysis import analyse
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
-from testbed.stream.prediction.failure_candidates import DIAGNOSES, cable_name
+from testbed.stream.prediction.active_faults import DIAGNOSES, cable_name
 from testbed.stream.simulated import SimulatedStreamFabric
 from testbed.stream.workload import mobility_plan
 

@@ -11,7 +11,7 @@ from fec.redundancy.block_size_control import PacketReport
 from fec.redundancy.candidates import CandidateTable
 from fec.redundancy.diagnosis import Diagnoser
 from fec.redundancy.labels import LABELS, LabelOrder, LabelRule, RandomLabels, stratified_labels
-from testbed.stream.prediction.failure_candidates import candidate_table
+from testbed.stream.prediction.active_faults import candidate_table
 from tests.helpers.stream_plans import planned
 from topologies import load_network
 

@@ -14,7 +14,7 @@ from testbed.model.run_records import LoadedRun, Manifest, SummaryRecord, group_
 from testbed.report.page import build_page
 from testbed.routing.label_split.spraying import disjoint_return_split, paths_split
 from testbed.stream.judgement.analysis import analyse
-from testbed.stream.judgement.records import session_records, stream_document
+from testbed.stream.judgement.streams import judgement_of
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
@@ -92,10 +92,11 @@ def test_document_and_page_show_every_path() -> None:
     plan, run = ring_plan(Fault(link=("s0", "s1", 0), start_s=1.0, stop_s=2.0))
     analysis = analyse(plan, run)
     verdict = judge(plan, run, analysis)
-    document = stream_document(plan, run, analysis, verdict)
+    judged = judgement_of(plan, run, analysis, verdict)
+    document = judged.document
     assert [path["path"] for path in document["per_path"]] == [1, 2]
     assert "path_reports" not in document["figures"]
-    records = session_records(0, "Ring", plan, run, analysis, verdict)
+    records = judged.records(0, "Ring")
     assert isinstance(records[-1], SummaryRecord)
     sessions = group_sessions(records)
     page = build_page(LoadedRun(manifest=Manifest(command="x"), sessions=sessions, verdict=verdict))
