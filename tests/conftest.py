@@ -41,6 +41,8 @@ PAUSES_S = (0.5, 1.0, 2.0)
 INVALID = 4
 SERIAL = "emulation and not unclocked"
 """What `make test` runs after the rest, two at a time."""
+LONG = ("test_two_machines.py", "test_moving_nodes_on_switches.py", "test_trial_on_switches.py", "test_site.py")
+"""Files that take long, alone, in either half of `make test`."""
 _CONTENT = {("corrupted-packets", ""), ("verified", ""), ("content", "operation")}
 """Key, and kind of what it is about, of the checks that no slow machine can fail (a download's content it can: the file
 came too late)."""
@@ -78,7 +80,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave what is marked ``soak`` to `make soak`, which sets TESTBED_SOAK, but for what is a short test at its usual
-    size."""
+    size. Files that take long begin first: then no worker waits long for another at the end."""
+    items.sort(key=lambda item: item.path.name not in LONG)
     if SOAK:
         return
     long = [item for item in items if item.get_closest_marker("soak") and not item.get_closest_marker("scaled")]

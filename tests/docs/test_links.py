@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -38,12 +37,12 @@ def _pages() -> list[object]:
     return [pytest.param(page, id=str(page.relative_to(ROOT))) for page in PAGES]
 
 
-def _code(page: Path) -> Iterator[str]:
+@cache
+def _code(page: Path) -> list[str]:
     """Every stretch of code on the page: between backticks, in fences, indented."""
     text = page.read_text()
-    yield from (fence.group() for fence in FENCED.finditer(text))
-    for found in CODE.finditer(FENCED.sub("", text)):
-        yield found.group(1) or found.group(2)
+    fences = [fence.group() for fence in FENCED.finditer(text)]
+    return fences + [found.group(1) or found.group(2) for found in CODE.finditer(FENCED.sub("", text))]
 
 
 @cache
@@ -74,6 +73,7 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert not broken
 
 
+@cache
 def _headings(page: Path) -> set[str]:
     """Anchors as the usual renderers make them of headings."""
     titles = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
@@ -86,15 +86,15 @@ def test_files_and_folders_named_exist(page: Path) -> None:
     assert not [path for path in sorted(named) if not _there(path)]
 
 
+@cache
 def _there(path: str) -> bool:
     return any(ROOT.glob(path)) if "*" in path else (ROOT / path).exists()
 
 
 @pytest.mark.parametrize("page", _pages())
 def test_modules_that_are_named_bare_exist(page: Path) -> None:
-    names = {path.name for path in SOURCES}
     named = {code for code in _code(page) if re.fullmatch(r"\w+\.py", code)}
-    assert not sorted(named - names - {"program.py", "matrix.py"})
+    assert not sorted(named - {path.name for path in SOURCES} - {"program.py", "matrix.py"})
 
 
 @pytest.mark.parametrize("page", _pages())
@@ -103,6 +103,7 @@ def test_python_names_exist(page: Path) -> None:
     assert not [name for name in sorted(named) if not _defined(name)]
 
 
+@cache
 def _defined(name: str) -> bool:
     """Is ``name`` an entry-point group, a module, or what a module (or a class in it) defines? Read, not imported."""
     if name in {EXPERIMENTS.group, *registries()}:

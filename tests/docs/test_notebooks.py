@@ -16,6 +16,14 @@ from tests.helpers.paths import ROOT
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 OPEN = "my_answer = ..."
 """How the cell of an exercise begins."""
+WRONG = """
+try:
+    exec({!r})
+except (AssertionError, LookupError, TypeError):
+    pass
+else:
+    raise SystemError("a wrong answer passes")
+"""
 ON_SWITCHES = {"2_coding_under_failures", "4_striping", "7_own_network_and_program"}
 """Notebooks that run over real switches where the machine has them."""
 
@@ -53,11 +61,26 @@ def as_parameters() -> list[Any]:
     ]
 
 
+def tried(notebook: Path) -> dict[str, Any]:
+    """Before the answer of each exercise: a cell as a reader finds it, and one with a wrong answer that has to fail."""
+    found = solved(notebook)
+    cells = []
+    for cell, answered in zip(document(notebook)["cells"], found["cells"], strict=True):
+        text = "".join(cell["source"])
+        if cell["cell_type"] == "code" and text.startswith(OPEN):
+            wrong = WRONG.format(text.replace(OPEN, "my_answer = -1.5", 1))
+            cells += [{**cell, "id": f"{cell['id']}-{k}", "source": one} for k, one in enumerate((text, wrong))]
+        cells.append(answered)
+    return found | {"cells": cells}
+
+
 @pytest.mark.parametrize("notebook", as_parameters())
-def test_a_notebook_runs_from_its_first_cell_to_its_last_with_its_solutions(notebook: Path) -> None:
+def test_a_notebook_runs_from_its_first_cell_to_its_last_open_and_solved_and_no_wrong_answer_passes(
+    notebook: Path,
+) -> None:
     nbclient = pytest.importorskip("nbclient", reason="the extra test is not installed")
     nbformat = pytest.importorskip("nbformat", reason="the extra test is not installed")
-    cells = nbformat.reads(json.dumps(solved(notebook)), as_version=4)
+    cells = nbformat.reads(json.dumps(tried(notebook)), as_version=4)
     folder = {"metadata": {"path": str(notebook.parent)}}
     nbclient.NotebookClient(cells, timeout=240, resources=folder).execute(env=environment())
     assert all(cell.execution_count for cell in cells.cells if cell.cell_type == "code")
@@ -73,18 +96,3 @@ def test_notebooks_are_lessons_with_open_exercises_and_pictures_and_carry_no_out
         opened = ["".join(cell["source"]).startswith(OPEN) for cell in cells]
         assert sum(opened) == text.count("**Exercise") and "testbed.draw(" in str(cells)
         assert sum("assert" in "".join(cell["source"]) for cell in cells) >= 3
-
-
-@pytest.mark.parametrize("notebook", as_parameters())
-def test_an_open_or_right_answer_passes_and_a_wrong_one_fails(notebook: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(notebook.parent)
-    values: dict[str, Any] = {"__name__": "__main__"}
-    for cell, answered in zip(document(notebook)["cells"], solved(notebook)["cells"], strict=True):
-        text = "".join(cell["source"])
-        if cell["cell_type"] != "code":
-            continue
-        if text.startswith(OPEN):
-            exec(text, values)
-            with pytest.raises((AssertionError, LookupError, TypeError)):
-                exec(text.replace(OPEN, "my_answer = -1.5", 1), values)
-        exec("".join(answered["source"]), values)

@@ -19,6 +19,7 @@ import pytest
 from sfio_emu import Session, Settings, StripedFile
 from sfio_emu.adapters.listener import Listener, open_listening_socket
 from sfio_emu.adapters.sockets import TcpConnections
+from tests.helpers.warm import WarmProcess
 
 Addresses = dict[str, tuple[str, int]]
 
@@ -28,16 +29,12 @@ def listener(
     root: Path, host: str, *options: str, port: int = 0, limit_bytes: int | None = None, before: tuple[str, ...] = ()
 ) -> Iterator[tuple[subprocess.Popen[str], Addresses]]:
     """One listener in a process (at any free port unless told otherwise), its files no longer than `limit_bytes`."""
-
-    def limit() -> None:
+    module = [sys.executable, "-P", "-m", "sfio_emu.adapters.listener"]
+    command = [*before, *module, "--root", str(root), "--listen", f"{host}@127.0.0.1:{port}", *options]
+    start = subprocess.Popen if before else WarmProcess
+    with start(command, stdout=subprocess.PIPE, text=True) as process:
         if limit_bytes is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
-
-    module = [sys.executable, "-m", "sfio_emu.adapters.listener"]
-    command = [*module, "--root", str(root), "--listen", f"{host}@127.0.0.1:{port}"]
-    with subprocess.Popen(
-        [*before, *command, *options], stdout=subprocess.PIPE, text=True, preexec_fn=limit
-    ) as process:
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
         assert process.stdout is not None
         try:
             port = int(process.stdout.readline().rpartition(":")[2])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,17 @@ Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 def published(name: str) -> Rows:
     """The points of the committed run that speaks for a study: of its full size where there is one."""
+    return [dict(row) for row in _rows(name)]
+
+
+@cache
+def _rows(name: str) -> Rows:
     run = published_run(name)
     assert run is not None, name
     return load_study(Path(run.directory))[2]
 
 
+@cache
 def published_run(name: str) -> StoredRun | None:
     """The committed run that speaks for a study; None where there is none."""
     return representative_run(stored_runs(ROOT / STORED, name))

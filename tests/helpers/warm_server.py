@@ -34,7 +34,7 @@ FIRST = 400
 """Lowest number of a descriptor of this program's own: those below are for the programs."""
 _PRELOADED = (
     "distributed", "matplotlib.backends.backend_svg", "matplotlib.pyplot", "networkx",
-    "os_ken.ofproto.ofproto_v1_3_parser",
+    "os_ken.ofproto.ofproto_v1_3_parser", "sfio_emu.adapters.listener",
     "scipy.optimize", "scipy.sparse.csgraph", "scipy.spatial.transform", "testbed.api.emulated.sandbox_server",
     "testbed.bulk.emulated.machine_ends", "testbed.cli", "testbed.conformance",
     "testbed.interconnect.compiled.compiled_run", "testbed.report.page", "testbed.stream.emulated.fabric",

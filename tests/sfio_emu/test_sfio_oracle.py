@@ -17,6 +17,7 @@ import pytest
 
 from sfio_emu import Session, Settings, StripedFile, mchsize, mread, mreadb, mreadc, mwrite, mwriteb, mwritec
 from sfio_emu.adapters.sockets import TcpConnections
+from tests.helpers.warm import WarmProcess
 
 OPERATIONS = int(os.environ.get("SFIO_ORACLE_OPERATIONS", "1200"))
 UNITS = (1, 5, 75, 200, 1005, 65536)
@@ -27,10 +28,10 @@ HOSTS = ("p1", "p2", "p3")
 @contextmanager
 def listener_process(root: Path, *options: str) -> Iterator[dict[str, tuple[str, int]]]:
     """Three listeners in one process of their own; their addresses."""
-    command = [sys.executable, "-m", "sfio_emu.adapters.listener", "--root", str(root), *options]
+    command = [sys.executable, "-P", "-m", "sfio_emu.adapters.listener", "--root", str(root), *options]
     for host in HOSTS:
         command += ["--listen", f"{host}@127.0.0.1:0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with WarmProcess(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
             ports = [int(process.stdout.readline().rpartition(":")[2]) for _ in HOSTS]

@@ -5,7 +5,7 @@ against these counts. ``tail`` is equation 25 of Gabrielyan 2007 once more, by s
 """
 
 import numpy as np
-from scipy.stats import binom
+from scipy.special import bdtr  # as scipy.stats has it, which takes most of a second to import
 
 from testbed.stream.measurements import BoolArray, IntArray, StreamMeasurements
 
@@ -48,4 +48,4 @@ def short_blocks(arrived: BoolArray, size: int, m: int) -> tuple[int, int]:
 def tail(m: int, n: int, loss: float) -> float:
     """The probability that fewer than ``m`` of ``n`` packets arrive, each lost with probability ``loss`` (equation
     25)."""
-    return float(binom.cdf(m - 1, n, 1 - loss))
+    return float(bdtr(m - 1, n, 1 - loss)) if m <= n else 1.0

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import pytest
 
 from experiments.liquid.schedules_price import EQUAL, SKEWED, STUDY, prices
 
 SMALL = ("kautz:5,2", "gpu-machines:2,2")
-ROWS = [
-    {**point, **STUDY.measure(point)}
-    for point in ({"network": name, "loads": kind, "seed": 1} for name in SMALL for kind in (EQUAL, SKEWED))
-]
+
+
+@cache
+def rows() -> list[dict[str, Any]]:
+    points = [{"network": name, "loads": kind, "seed": 1} for name in SMALL for kind in (EQUAL, SKEWED)]
+    return [{**point, **STUDY.measure(point)} for point in points]
 
 
 def test_prices_of_a_small_network_by_hand() -> None:
     """Two machines of 2 GPUs, eight cables: 4 messages each way could take half a frame; static routes use one cable,
     balanced ones two, halves four; and a host sends 2 to the other machine over its own link."""
-    row = next(one for one in ROWS if one["network"] == SMALL[1] and one["loads"] == EQUAL)
+    row = next(one for one in rows() if one["network"] == SMALL[1] and one["loads"] == EQUAL)
     assert (row["messages"], row["bound"], row["bound_with_hosts"]) == (8, pytest.approx(0.5), pytest.approx(2))
     assert row["carried"] == {"static": 4, "balanced": 2, "halves": 1}
     assert prices(row) == pytest.approx(
@@ -33,5 +38,5 @@ def test_prices_of_a_small_network_by_hand() -> None:
     ],
 )
 def test_what_is_spoilt_fails(spoilt: dict[str, object], failing: str) -> None:
-    checks = STUDY.judged([row | spoilt for row in ROWS]).checks
+    checks = STUDY.judged([row | spoilt for row in rows()]).checks
     assert any(failing in check.name and check.outcome == "fails" for check in checks)

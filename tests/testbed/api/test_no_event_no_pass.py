@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -102,11 +103,24 @@ STREAMS: dict[str, Callable[[], StreamPlan]] = {
 }
 
 
+@cache
+def stream(name: str) -> tuple[StreamPlan, StreamMeasurements]:
+    plan = STREAMS[name]()
+    return plan, measured(plan)
+
+
+@cache
+def example(name: str) -> tuple[Any, Any]:
+    workload = WORKLOADS.find(name)
+    assert workload is not None and workload.example is not None
+    plan = workload.example()
+    return plan, measured(plan)
+
+
 @pytest.mark.parametrize("fabric", FABRICS)
 @pytest.mark.parametrize("name", STREAMS)
 def test_a_silent_stream_passes_no_check(name: str, fabric: str) -> None:
-    plan = STREAMS[name]()
-    run = measured(plan)
+    plan, run = stream(name)
     true, silent = judged(plan, run), judged(plan, replace(silent_stream(plan, run), fabric=fabric))
     assert true.passed, [check.name for check in true.checks if not check.passed]
     assert silent.checks and not silent.passed and not [check.name for check in silent.checks if check.passed]
@@ -133,10 +147,7 @@ def test_every_workload_is_among_these() -> None:
 @pytest.mark.parametrize("fabric", FABRICS)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_run_without_events_passes_no_check(name: str, fabric: str) -> None:
-    workload = WORKLOADS.find(name)
-    assert workload is not None and workload.example is not None
-    plan = workload.example()
-    run = measured(plan)
+    plan, run = example(name)
     silent = EXAMPLES[name](plan, run)
     if hasattr(silent, "fabric"):
         silent = replace(silent, fabric=fabric)
@@ -148,10 +159,7 @@ def test_a_run_without_events_passes_no_check(name: str, fabric: str) -> None:
 
 @pytest.mark.parametrize("name", ["striping", "wavelengths", "simulation"])
 def test_an_empty_list_of_measurements_passes_nothing(name: str) -> None:
-    workload = WORKLOADS.find(name)
-    assert workload is not None and workload.example is not None
-    plan = workload.example()
-    run = measured(plan)
+    plan, run = example(name)
     verdict = judged(plan, replace(run, operations=()) if name == "striping" else ())
     assert not verdict.passed and not [check.name for check in verdict.checks if check.passed]
 

@@ -13,6 +13,7 @@ import pytest
 
 from testbed.cli import main
 from testbed.commands import completion
+from tests.helpers.warm import TESTBED, run
 
 pytest.importorskip("argcomplete", reason="the extra completion is not installed")
 BREAKS = " \t\n\"'><=;|&(:"
@@ -26,9 +27,7 @@ def offered(line: str, folder: Path, shell: str = "bash") -> list[str]:
     told |= {"COMP_LINE": line, "COMP_POINT": str(len(line))}
     told |= {"_ARGCOMPLETE_COMP_WORDBREAKS": BREAKS} if shell == "bash" else {}
     told |= {"_ARGCOMPLETE_STDOUT_FILENAME": str(out)}
-    words = [sys.executable, "-m", "testbed.cli"]
-    root = str(Path(__file__).parents[3])
-    subprocess.run(words, cwd=folder, env={**os.environ, **told, "PYTHONPATH": root}, check=False, capture_output=True)
+    run(TESTBED, cwd=folder, env={**os.environ, **told}, capture_output=True)
     return [word.strip().replace("\\", "") for word in out.read_text().split("\n")]
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from testbed.commands.help_pages import by_subject
 from testbed.model.options.option import GROUPS
 
 
+@cache
 def commands() -> dict[str, argparse.ArgumentParser]:
     found = build_parser(None)
     (chosen,) = (action for action in found._actions if isinstance(action, argparse._SubParsersAction))

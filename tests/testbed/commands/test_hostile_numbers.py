@@ -49,8 +49,11 @@ def options_of(
             yield path, action
 
 
+OF_COMMANDS = list(options_of(build_parser(None), ()))
+
+
 def all_options() -> list[tuple[tuple[str, ...], argparse.Action]]:
-    found = list(options_of(build_parser(None), ()))
+    found = [*OF_COMMANDS]
     for name, study in find_experiments().items():
         if getattr(study, "options", None) is not None:
             own = [*options_of(study_parser(study), (name,))]
@@ -102,7 +105,6 @@ def test_every_numeric_option_refuses_what_is_no_number_of_use(capsys: pytest.Ca
         "bulk --message-size",
         "replicate --max-hours",
     } <= names
-    build_parser(None)  # imports every command once, which is not what is timed
     wrong, calls, tried = [], 0, set[Any]()
     for place, (path, action) in enumerate(options):
         # each kind is given every text once; of the options that share it, each some of them, and the bounds
@@ -119,7 +121,7 @@ def test_every_numeric_option_refuses_what_is_no_number_of_use(capsys: pytest.Ca
 
 @pytest.mark.parametrize(
     ("path", "action"),
-    [pytest.param(p, a, id=" ".join((*p, a.option_strings[0]))) for p, a in options_of(build_parser(None), ())],
+    [pytest.param(p, a, id=" ".join((*p, a.option_strings[0]))) for p, a in OF_COMMANDS],
 )
 def test_options_of_commands_say_their_own_bounds(path: tuple[str, ...], action: argparse.Action) -> None:
     assert isinstance(action.type, Kind), f"{path}: give {action.option_strings} a kind of testbed.model.options.kinds"
@@ -128,7 +130,7 @@ def test_options_of_commands_say_their_own_bounds(path: tuple[str, ...], action:
         assert action.type(str(action.default)) == pytest.approx(action.default)
 
 
-KINDS: list[Kind] = list({id(a.type): a.type for _, a in options_of(build_parser(None), ())}.values())  # type: ignore[misc]
+KINDS: list[Kind] = list({id(a.type): a.type for _, a in OF_COMMANDS}.values())  # type: ignore[misc]
 
 
 @drawn(300)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import stat
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 from testbed.commands import unforeseen
 from testbed.commands.parsing import reported
 from testbed.errors import InputError
+from tests.helpers.drawn import SOAK
 from tests.helpers.paths import ROOT
 
 BROKEN = """
@@ -164,22 +166,37 @@ def test_little_memory(tmp_path: Path) -> None:
 
 
 WITH_FIGURES = "simulate ring:4 --duration 1e-5"
-"""It takes ten times as long as the others: `make test` runs it in the first condition of ``ALSO`` only."""
+"""It takes ten times as long as the others: `make test` runs it where all is closed only."""
 COMMANDS = {
     "topology list": 0,
     "route net.json --from Zürich --to 東京": 0,
     "route net.json --from Zürich --to 東京 --json": 0,
     "topology show net.json --json": 0,
     "route net.json --from Zürich --to nobody": 2,
-    WITH_FIGURES: 0,
     "nosuch": 2,
     "--help": 0,
     "route --help": 0,
+    WITH_FIGURES: 0,
 }
-ALIKE = ("topology list", "topology show net.json --json", WITH_FIGURES, "--help")
-"""Commands that print in the way of others, a text, a document or a page of help."""
-ALSO = ("all closed", "ascii, strict", "C")
-"""Conditions in which `make test` runs those; `make soak` runs them in all."""
+EACH = """
+import itertools, os, runpy, sys
+import testbed.cli, testbed.commands.routing.route, testbed.commands.network.topology, topologies.catalog
+
+open_streams, *words = sys.argv[1:]
+with open("codes", "w") as codes:
+    for number, (_, part) in enumerate(itertools.groupby(words, ",".__eq__)):
+        sys.argv[:] = ["testbed", *part]
+        if sys.argv[1:] == [","]:
+            continue
+        if (child := os.fork()) == 0:
+            for stream in map(int, open_streams):
+                os.dup2(os.open(f"{number // 2}.{stream}", os.O_WRONLY | os.O_CREAT), stream)
+            del sys.modules["testbed.cli"]
+            runpy.run_module("testbed.cli", run_name="__main__")
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), file=codes, flush=True)
+"""
+"""Runs every command in a fork, which ends as an interpreter does; what it prints, where that is open, goes into files
+of its number."""
 CONDITIONS: dict[str, tuple[str, dict[str, str]]] = {
     "stdout closed": (">&-", {}),
     "stderr closed": ("2>&-", {}),
@@ -201,29 +218,23 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.mark.parametrize(
-    ("command", "condition"),
-    [
-        pytest.param(
-            command,
-            condition,
-            marks=[pytest.mark.soak]
-            if command in ALIKE and condition not in ALSO[: 1 if command == WITH_FIGURES else None]
-            else [],
-        )
-        for command in COMMANDS
-        for condition in CONDITIONS
-    ],
-)
-def test_streams_that_are_closed_or_narrow(command: str, condition: str, place: Path) -> None:
+@pytest.mark.scaled
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_streams_that_are_closed_or_narrow(condition: str, place: Path, tmp_path: Path) -> None:
     closing, variables = CONDITIONS[condition]
-    ran = shell(f"$PY -m testbed.cli {command} {closing}", place, **variables)
-    assert ran.returncode == COMMANDS[command], ran.stderr
-    assert b"Traceback" not in ran.stderr and ran.stderr.count(b"\n") == (ran.returncode == 2 and "2>&-" not in closing)
-    if ">&-" not in closing.replace("2>&-", "") and ran.returncode == 0:
-        assert ran.stdout
-    if variables.get("PYTHONIOENCODING", "").startswith("ascii"):
-        assert ran.stdout.isascii()
+    open_streams = [number for number, sign in (("1", " >&-"), ("2", " 2>&-")) if sign not in f" {closing}"]
+    commands = [c for c in COMMANDS if SOAK or c != WITH_FIGURES or condition == "all closed"]
+    shutil.copy(place / "net.json", tmp_path)
+    (tmp_path / "each.py").write_text(EACH)
+    ran = shell(f"$PY each.py '{''.join(open_streams)}' {' , '.join(commands)} {closing}", tmp_path, **variables)
+    codes = (tmp_path / "codes").read_text().split()
+    assert (ran.returncode, ran.stdout, ran.stderr, len(codes)) == (0, b"", b"", len(commands))
+    for number, (command, code) in enumerate(zip(commands, codes, strict=True)):
+        out, err = ((tmp_path / f"{number}.{one}").read_bytes() if one in open_streams else b"" for one in "12")
+        assert int(code) == COMMANDS[command], (command, err)
+        assert b"Traceback" not in err and err.count(b"\n") == (code == "2" and "2" in open_streams), (command, err)
+        assert out or code != "0" or "1" not in open_streams, command
+        assert out.isascii() or not variables.get("PYTHONIOENCODING", "").startswith("ascii"), command
 
 
 def test_a_closed_stream_is_no_file_of_the_commands(place: Path) -> None:

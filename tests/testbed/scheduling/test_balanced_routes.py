@@ -66,7 +66,9 @@ def test_balanced_routes_are_scheduled_at_the_bound(
     assert schedule.length == length * parts == traffic.bottleneck_load
 
 
-@pytest.mark.parametrize(("name", "frames"), [("ring:32", 128), ("torus:16x16", 512)])
+@pytest.mark.parametrize(
+    ("name", "frames"), [("ring:32", 128), pytest.param("torus:16x16", 512, marks=pytest.mark.soak)]
+)
 def test_large_tori_take_phases_of_whole_messages(name: str, frames: int) -> None:
     traffic = traffic_over(name, "all-to-all", 1)
     schedule = torus_phases(traffic)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import numpy as np
 import pytest
 
@@ -33,7 +35,8 @@ def unsure(plan: StreamPlan) -> set[str]:
 @pytest.mark.parametrize("manner", ["ge:p=0.01,r=0.2", "loss:0.02", "loss:0.3", "duplicate:0.1", "down", "loss 0.3"])
 def test_packets_that_are_too_few_are_told_beforehand_and_enough_are_asked_for(manner: str) -> None:
     """A run of half as many packets as are asked for cannot tell, one of twice as many can."""
-    shortest = next(s for k in range(60) if not list(foreseen(plan_of(manner, s := 0.03 * 1.25**k))))
+    lengths = [0.03 * 1.25**k for k in range(40)]
+    shortest = lengths[bisect_left(lengths, True, key=lambda s: not list(foreseen(plan_of(manner, s))))]
     assert list(foreseen(plan_of(manner, shortest / 2.1))) and unsure(plan_of(manner, shortest / 2.1))
     assert not unsure(plan_of(manner, max(2.0 * shortest, 0.8)))
 
@@ -61,7 +64,7 @@ def test_a_probe_says_which_of_its_sizes_its_blocks_cannot_settle(
     options = StreamOptions(
         network=network, source=ends[0], sink=ends[1], labels=labels, layers=layers, symbol_bytes=8, faults="none"
     )  # type: ignore[arg-type]
-    for blocks in (300, 2000):
+    for blocks in (300, 900):
         probe = build_probe(options, blocks=blocks, link=link)
         told = list(foreseen_of_probe(probe))
         sizes = sorted({int(line.split()[2]) for line in told})
