@@ -10,10 +10,31 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from typing import cast
+from typing import Any, Protocol, TypeAlias, cast
 
-from fec.engines.engine import Engine
+import numpy as np
+from numpy.typing import NDArray
+
 from fec.errors import EngineUnavailable, FecError
+
+Symbols: TypeAlias = NDArray[np.uint8]
+"""uint8 of shape (symbols, symbol_bytes), C-contiguous: one symbol a row."""
+
+
+class Engine(Protocol):
+    """Applies a matrix over GF(2^8) to symbols: the one costly operation of encoding and decoding."""
+
+    name: str
+
+    def prepare(self, known: tuple[int, ...], required: tuple[int, ...]) -> Any:
+        """Whatever the engine wants to keep for giving the ``wanted`` symbols from the ``known`` M (cached by the
+        code)."""
+        ...
+
+    def apply(self, prepared: Any, source: Symbols, out: Symbols) -> None:
+        """Write the requested symbols to ``out`` from the known ones in ``source`` (rows in those orders)."""
+        ...
+
 
 _MODULES = {
     "isal": "fec.adapters.isal",

@@ -8,7 +8,7 @@ from typing import Any
 
 import reedsolo
 
-from fec.engines.engine import Symbols
+from fec.engines import Symbols
 from fec.engines.galois_field import ORDER, POLYNOMIAL
 
 

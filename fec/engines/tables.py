@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fec.engines.engine import Symbols
+from fec.engines import Symbols
 from fec.engines.galois_field import LOGARITHMS, POWERS, interpolation_rows
 
 _PRODUCTS: Symbols = POWERS[LOGARITHMS[:, None] + LOGARITHMS].astype(np.uint8)
