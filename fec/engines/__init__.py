@@ -36,28 +36,29 @@ class Engine(Protocol):
         ...
 
 
-_MODULES = {
-    "isal": "fec.adapters.isal",
-    "numpy": "fec.engines.tables",
-    "reedsolo": "fec.engines.reference",
+_MAKERS = {
+    "isal": ("fec.adapters.isal", "build_engine"),
+    "numpy": ("fec.engines.tables", "NumpyEngine"),
+    "reedsolo": ("fec.engines.reference", "ReedsoloEngine"),
 }
 
 
 @cache
 def load_engine(name: str) -> Engine:
     """The engine called ``name``: FecError for an unknown name, EngineUnavailable where this machine is missing it."""
-    if name not in _MODULES:
-        raise FecError(f"engine {name!r} is not known; choose one of {', '.join(_MODULES)}")
+    if name not in _MAKERS:
+        raise FecError(f"engine {name!r} is not known; choose one of {', '.join(_MAKERS)}")
+    module_name, maker = _MAKERS[name]
     try:
-        module = import_module(_MODULES[name])
+        module = import_module(module_name)
     except ImportError as error:
         raise EngineUnavailable(f"engine {name!r}: {error}; install it with pip") from error
-    return cast(Engine, module.build_engine())
+    return cast(Engine, getattr(module, maker)())
 
 
 def _working() -> Iterator[Engine]:
     """Those that this machine has, fastest first; each is loaded when its turn comes."""
-    for name in _MODULES:
+    for name in _MAKERS:
         with suppress(EngineUnavailable):
             yield load_engine(name)
 

@@ -19,8 +19,3 @@ class NumpyEngine:
 
     def apply(self, prepared: Symbols, source: Symbols, out: Symbols) -> None:
         np.bitwise_xor.reduce(_PRODUCTS[prepared[:, :, None], source], axis=1, out=out)
-
-
-def build_engine() -> NumpyEngine:
-    """The engine."""
-    return NumpyEngine()

@@ -416,10 +416,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for (name, address, _), (listening, _) in zip(options.listen, sockets, strict=True):
         print(f"listening {name + '@' if name else ''}{address}:{listening.getsockname()[1]}", flush=True)
     _work_in_batches()
-    try:
+    with suppress(KeyboardInterrupt):
         listener.serve_forever()
-    except KeyboardInterrupt:
-        return 0
     return 0
 
 

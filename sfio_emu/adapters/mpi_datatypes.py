@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from sfio_emu.errors import SfioError, UsageError
 from sfio_emu.views import datatypes
-from sfio_emu.views.datatypes import Datatype, darray, hindexed, joined_runs, resized
+from sfio_emu.views.datatypes import Datatype, hindexed, joined_runs, resized
+from sfio_emu.views.dealt_arrays import darray
 
 if TYPE_CHECKING:
     from mpi4py import MPI
