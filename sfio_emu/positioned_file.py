@@ -93,10 +93,6 @@ class PositionedFile(io.RawIOBase):
         """All from the position."""
         return self.read()
 
-    def tell(self) -> int:
-        """The position of `read` and `write` of this process."""
-        return self._position
-
     def seek(self, offset: int, whence: int = 0) -> int:
         """Set the position: from the start (0), from where it is (1), from the end (2)."""
         if whence not in (0, 1, 2):

@@ -121,7 +121,8 @@ class StripedFile(PositionedFile):
                     if mine:
                         self._open_subfiles(meant)
         except SfioError:
-            self._give_up()
+            self.session.unmake(self._access.opened)  # what was made by this opening, and is empty, goes
+            self._release()  # the error on its way says more
             with suppress(SfioError):
                 self.session.group.barrier()  # what was made is gone before anybody tries again
             raise
@@ -145,12 +146,6 @@ class StripedFile(PositionedFile):
             check_layout(one, (unit, number, len(self.subfiles)))
         if opening.truncate and not all(one.opened.created for one in access.opened):
             self._resize([0] * len(self.subfiles))
-
-    def _give_up(self) -> None:
-        """Leave nothing of an opening that failed: what was made by it, and is empty, goes. The error on its way says
-        more."""
-        self.session.unmake(self._access.opened)
-        self._release()
 
     def _release(self) -> SfioError | None:
         """Close the subfiles when all requests are done, going on after a fault; the first fault, or None."""

@@ -38,7 +38,7 @@ from sfio_emu import Session, StripedFile
 from sfio_emu.adapters.listener_clients import DEFAULT_MESSAGE_BYTES
 from sfio_emu.adapters.sockets import TcpConnections
 from sfio_emu.client import access
-from sfio_emu.layout import piece_builder
+from sfio_emu.layout import piece as layout_piece
 
 PIECE_BYTES = 256 << 10
 CALLS = 200
@@ -168,7 +168,7 @@ def ways(session: Session, server: int, rounds: int, total_bytes: int) -> None:
         add(f"long messages, write, unit {unit}", total_bytes, partial(files[unit].pwrite, data, 0), off)
         add(f"long messages, read, unit {unit}", total_bytes, partial(files[unit].pread, back, 0), off)
     for block in (75, 200, 1005):
-        none = ((where, "regular_pieces", lambda *_: None) for where in (access, piece_builder))
+        none = ((where, "regular_pieces", lambda *_: None) for where in (access, layout_piece))
         first, second = none
         numbers = np.arange(total_bytes // 4 // block)
         blocks = block + numbers * 4 * block, numbers * block, np.full(len(numbers), block)

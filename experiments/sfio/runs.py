@@ -36,9 +36,8 @@ def accessed(
     lie (by default in the page cache of the working directory); ``nodes``: that compute, and as many that keep a
     subfile; ``options``: of StripingOptions, beside those that the point names."""
     from testbed.striping.emulated.scratch_folders import scratch_folder
-    from testbed.striping.judgement import judge_striping
+    from testbed.striping.judgement import invalid_reason, judge_striping
     from testbed.striping.options import StripingOptions
-    from testbed.striping.overload import invalid_reason
     from testbed.striping.workload import run_striping, striping_plan
 
     if nodes is not None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fec.engines.engine import Symbols
+from fec.engines import Symbols
 from fec.engines.galois_field import interpolation_rows
 from fec.errors import EngineUnavailable
 

@@ -11,8 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from fec.code.checked import octets, plain, whole
-from fec.engines import best_engine, load_engine
-from fec.engines.engine import Symbols
+from fec.engines import Symbols, best_engine, load_engine
 from fec.engines.galois_field import ORDER
 from fec.errors import FecError, NotDecodable
 

@@ -10,33 +10,55 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from typing import cast
+from typing import Any, Protocol, TypeAlias, cast
 
-from fec.engines.engine import Engine
+import numpy as np
+from numpy.typing import NDArray
+
 from fec.errors import EngineUnavailable, FecError
 
-_MODULES = {
-    "isal": "fec.adapters.isal",
-    "numpy": "fec.engines.tables",
-    "reedsolo": "fec.engines.reference",
+Symbols: TypeAlias = NDArray[np.uint8]
+"""uint8 of shape (symbols, symbol_bytes), C-contiguous: one symbol a row."""
+
+
+class Engine(Protocol):
+    """Applies a matrix over GF(2^8) to symbols: the one costly operation of encoding and decoding."""
+
+    name: str
+
+    def prepare(self, known: tuple[int, ...], required: tuple[int, ...]) -> Any:
+        """Whatever the engine wants to keep for giving the ``wanted`` symbols from the ``known`` M (cached by the
+        code)."""
+        ...
+
+    def apply(self, prepared: Any, source: Symbols, out: Symbols) -> None:
+        """Write the requested symbols to ``out`` from the known ones in ``source`` (rows in those orders)."""
+        ...
+
+
+_MAKERS = {
+    "isal": ("fec.adapters.isal", "build_engine"),
+    "numpy": ("fec.engines.tables", "NumpyEngine"),
+    "reedsolo": ("fec.engines.reference", "ReedsoloEngine"),
 }
 
 
 @cache
 def load_engine(name: str) -> Engine:
     """The engine called ``name``: FecError for an unknown name, EngineUnavailable where this machine is missing it."""
-    if name not in _MODULES:
-        raise FecError(f"engine {name!r} is not known; choose one of {', '.join(_MODULES)}")
+    if name not in _MAKERS:
+        raise FecError(f"engine {name!r} is not known; choose one of {', '.join(_MAKERS)}")
+    module_name, maker = _MAKERS[name]
     try:
-        module = import_module(_MODULES[name])
+        module = import_module(module_name)
     except ImportError as error:
         raise EngineUnavailable(f"engine {name!r}: {error}; install it with pip") from error
-    return cast(Engine, module.build_engine())
+    return cast(Engine, getattr(module, maker)())
 
 
 def _working() -> Iterator[Engine]:
     """Those that this machine has, fastest first; each is loaded when its turn comes."""
-    for name in _MODULES:
+    for name in _MAKERS:
         with suppress(EngineUnavailable):
             yield load_engine(name)
 

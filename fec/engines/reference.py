@@ -8,7 +8,7 @@ from typing import Any
 
 import reedsolo
 
-from fec.engines.engine import Symbols
+from fec.engines import Symbols
 from fec.engines.galois_field import ORDER, POLYNOMIAL
 
 
@@ -38,8 +38,3 @@ class ReedsoloEngine:
                     damaged[position] = value
                 word = code.decode(damaged, erase_pos=erased, only_erasures=True)[1]
             out[:, column] = [word[i] for i in required]
-
-
-def build_engine() -> ReedsoloEngine:
-    """The engine; ImportError of this module where reedsolo is not installed."""
-    return ReedsoloEngine()

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fec.engines.engine import Symbols
+from fec.engines import Symbols
 from fec.engines.galois_field import LOGARITHMS, POWERS, interpolation_rows
 
 _PRODUCTS: Symbols = POWERS[LOGARITHMS[:, None] + LOGARITHMS].astype(np.uint8)
@@ -19,8 +19,3 @@ class NumpyEngine:
 
     def apply(self, prepared: Symbols, source: Symbols, out: Symbols) -> None:
         np.bitwise_xor.reduce(_PRODUCTS[prepared[:, :, None], source], axis=1, out=out)
-
-
-def build_engine() -> NumpyEngine:
-    """The engine."""
-    return NumpyEngine()

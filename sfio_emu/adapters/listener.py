@@ -23,15 +23,14 @@ from pathlib import Path
 from sfio_emu import wire
 from sfio_emu.adapters.command_line import OneLineParser
 from sfio_emu.adapters.key_files import key_from_environment, read_key
-from sfio_emu.adapters.limited_log import LimitedLog
-from sfio_emu.adapters.listener_clients import DEFAULT_MEMORY_BYTES, DEFAULT_MESSAGE_BYTES, Client, Limits
+from sfio_emu.adapters.listener_clients import DEFAULT_MEMORY_BYTES, DEFAULT_MESSAGE_BYTES, Client, LimitedLog, Limits
 from sfio_emu.adapters.listener_disk import OpenFiles, RootedSubfiles
 from sfio_emu.adapters.peers.local_users import is_own_user
 from sfio_emu.adapters.sockets import watch_peer
 from sfio_emu.errors import UsageError
 from sfio_emu.listener.connection import Identity, ServerConnection
-from sfio_emu.listener.pool import BufferPool
 from sfio_emu.listener.ports import Answer, Thread
+from sfio_emu.listener.reader import BufferPool
 from sfio_emu.message_bodies import NONCE_BYTES
 from sfio_emu.wire import Kind
 
@@ -417,10 +416,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for (name, address, _), (listening, _) in zip(options.listen, sockets, strict=True):
         print(f"listening {name + '@' if name else ''}{address}:{listening.getsockname()[1]}", flush=True)
     _work_in_batches()
-    try:
+    with suppress(KeyboardInterrupt):
         listener.serve_forever()
-    except KeyboardInterrupt:
-        return 0
     return 0
 
 

@@ -11,19 +11,22 @@ import threading
 import time
 from pathlib import Path
 
-from sfio_emu.adapters.peers.group_server import LOSS_NOTICED_S, GroupServer, parse_address, watch_silence
-from sfio_emu.adapters.peers.local_users import is_foreign_user
-from sfio_emu.client.group_rounds import (
+from sfio_emu.adapters.peers.group_server import (
     AMOUNT,
     HEADER,
     HELLO,
+    LOSS_NOTICED_S,
     MAX_ITEM_BYTES,
     Frame,
     GroupError,
+    GroupServer,
     Kind,
     check_membership,
     decode_head,
+    parse_address,
+    watch_silence,
 )
+from sfio_emu.adapters.peers.local_users import is_foreign_user
 from sfio_emu.errors import UsageError
 
 _RETRY_S = 0.02

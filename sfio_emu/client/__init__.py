@@ -9,5 +9,6 @@ data gathered, only when there is room for it in the window: what is under way i
 `session` keeps a link a host: its connection, the number of the next message, the open subfiles. A link that breaks is
 forgotten, and the next call makes it again and opens the subfiles again, so that a call fails once and can be repeated.
 
-`group_rounds` is how processes act together: opening, closing and truncating happen in all of them or in none.
+Processes act together over their group (`ports.ProcessGroup`): opening, closing and truncating happen in all of them or
+in none.
 """

@@ -10,12 +10,10 @@ from sfio_emu import message_bodies, wire
 from sfio_emu.client.connection import Link, Message
 from sfio_emu.client.session import Result, answered
 from sfio_emu.client.size_check import NO_END, WrittenSizes, fit_one_file, min_size, possibly_short_subfiles
-from sfio_emu.client.small_access import OpenSubfiles
-from sfio_emu.client.small_calls import block_pieces
+from sfio_emu.client.small_access import OpenSubfiles, block_pieces
 from sfio_emu.client.transfer import HostTransfer, Job
 from sfio_emu.errors import SfioError
-from sfio_emu.layout.piece import Bytes
-from sfio_emu.layout.piece_builder import Piece, pieces_of, regular_pieces
+from sfio_emu.layout.piece import Bytes, Piece, pieces_of, regular_pieces
 from sfio_emu.layout.requests import Requests, make_requests, prepare
 from sfio_emu.ports import Direction
 from sfio_emu.settings import TransferCounters

@@ -13,8 +13,7 @@ from hmac import compare_digest
 from typing import Any, Concatenate, ParamSpec, SupportsIndex, TypeVar, cast
 
 from sfio_emu import authentication, message_bodies, wire
-from sfio_emu.client.connection import Exchange, Link, Message, OpenKey
-from sfio_emu.client.small_calls import SmallCall
+from sfio_emu.client.connection import Exchange, Link, Message, OpenKey, SmallCall
 from sfio_emu.client.threads import Background, Guard
 from sfio_emu.errors import PeerError, ProtocolError, SfioError, StaleFileError, UsageError
 from sfio_emu.message_bodies import Opened, OpenFlag, Welcome

@@ -13,6 +13,11 @@ before another, these differ, and all is looked at again; else nobody needs to b
 sizes behind it, so that a write need not care for truncations that are still under way. Where a listener was started
 again, or a truncation reached only some nodes, they differ until all have closed the file: that costs a look, nothing
 else.
+
+Who dies, or whose listener dies, between the messages of a write that reaches past the end leaves subfiles of no one
+file: a node has its part, and knows of no other. To prevent that would take a second message to every node, and the
+time of one more answer, for each such write; and whoever dies between those leaves the same. To make subfiles longer
+before they are written would only hide it: a reader would take zeros for data while the write is under way.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,16 +1,16 @@
 """The subfiles of an open file, and reads and writes of one small block of it: one message to each I/O node that holds
-a part of the block (`small_calls`)."""
+a part of the block (`SmallCall`)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from xxhash import xxh3_64_intdigest
 
 from sfio_emu import wire
-from sfio_emu.client.connection import Link
+from sfio_emu.client.connection import MAX_SMALL_BYTES, Link, SmallCall
 from sfio_emu.client.session import OpenSubfile, Session
 from sfio_emu.client.size_check import NO_END, WrittenSizes
-from sfio_emu.client.small_calls import MAX_SMALL_BYTES, OVERHEAD_BYTES, SmallCall, write_message
 from sfio_emu.client.transfer import note_written
 from sfio_emu.layout.piece import Bytes, StripedPiece
 from sfio_emu.layout.striping import MAX_OFFSET, Layout
@@ -19,7 +19,28 @@ from sfio_emu.ports import FreeTurns
 from sfio_emu.settings import Settings, TransferCounters
 from sfio_emu.wire import Kind, Malformed
 
+OVERHEAD_BYTES = 256  # what a message and its answer hold besides data and runs, and more
 Answered = Callable[[memoryview, memoryview], None]
+
+
+def block_pieces(layout: Layout, offset: int, size: int) -> list[StripedPiece]:
+    """The parts of `size` bytes at `offset` of the file that lie in the first bytes of memory, in the order of the
+    subfiles."""
+    count, unit, end = layout.subfiles, layout.stripe_unit, offset + size
+    first, last = offset // unit, (end - 1) // unit
+    if first == last:  # the usual case, quickly
+        low = (first // count - first) * unit + offset
+        return [StripedPiece(layout, first % count, low, low + size, -offset)]
+    touched = range(count) if last - first >= count else sorted({number % count for number in range(first, last + 1)})
+    share = layout.share
+    return [StripedPiece(layout, number, share(offset, number), share(end, number), -offset) for number in touched]
+
+
+def write_message(sequence: int, runs: bytes, data: Sequence[bytes | memoryview], *, checked: bool) -> bytes:
+    """A WRITE in one piece."""
+    whole = data[0] if len(data) == 1 else b"".join(data)
+    head = wire.encode_head(Kind.WRITE, sequence, runs, len(whole), checked=checked)
+    return b"".join((head, runs, whole, wire.TRAILER.pack(xxh3_64_intdigest(whole)) if checked else b""))
 
 
 class HostPieces(NamedTuple):

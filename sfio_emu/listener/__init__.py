@@ -3,7 +3,7 @@
 Theory of operation. Each client has one `connection.ServerConnection`, and a message passes through it in three steps:
 
 1. `reader` cuts the stream into requests. The head of a message (28 bytes) goes to memory of the connection; its length
-   is compared with the limit before anything else is kept. For the rest a buffer is taken from the `pool`.
+   is compared with the limit before anything else is kept. For the rest a buffer is taken from the pool.
 2. `operations` carries a request out on the subfiles, the listener's port to the disk (`ports`), and makes the answer;
    what reads and writes them is in `moves`. A request is carried out when it has arrived whole, or (corrupted,
    malformed) not at all.

@@ -9,9 +9,8 @@ from xxhash import xxh3_64_intdigest
 
 from sfio_emu import authentication, message_bodies, wire
 from sfio_emu.listener.operations import Operations
-from sfio_emu.listener.pool import BufferPool
 from sfio_emu.listener.ports import Answer, Subfiles
-from sfio_emu.listener.reader import Reader, Request
+from sfio_emu.listener.reader import BufferPool, Reader, Request
 from sfio_emu.wire import Kind, Malformed
 
 

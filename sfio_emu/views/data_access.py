@@ -1,8 +1,11 @@
 """MPI's data access routines on one open file (MPI 4.0, section 14.4, table 14.1): three ways to say where, alone or
-together with the other processes, at once, begun, or split. All of them come down to one multi-block request."""
+together with the other processes, at once, begun, or split. All of them come down to one multi-block request. What
+the processes keep together of a file are counters of their group: the shared pointer (section 14.4.4), and who may
+access it in the atomic mode (section 14.6.1)."""
 
 from __future__ import annotations
 
+import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -13,14 +16,15 @@ import numpy as np
 from sfio_emu.client.buffers import as_bytes
 from sfio_emu.client.nonblocking import Request
 from sfio_emu.client.session import Session
+from sfio_emu.client.threads import Event
 from sfio_emu.errors import SfioError, UsageError, whole_number
+from sfio_emu.ports import ProcessGroup
 from sfio_emu.positioned_file import Opening
 from sfio_emu.striped_file import StripedFile
 from sfio_emu.views.access_modes import Amode
 from sfio_emu.views.data_representation import Status, swapped
 from sfio_emu.views.datatypes import BYTE, Datatype, Integers
 from sfio_emu.views.file_views import PairedAccess, View, memory_runs
-from sfio_emu.views.shared_counters import AccessLock, SharedPointer, numbers_of_all
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -29,6 +33,73 @@ if TYPE_CHECKING:
     Block = Buffer | npt.NDArray[Any]
     Memory = tuple[Block, Datatype | None, int, int]
     """A buffer and what of it is meant: layout, count and start byte as of `DataAccess.read_at`."""
+
+RETRY_S = 0.001
+WRITER = 1 << 32
+
+_counted: weakref.WeakKeyDictionary[ProcessGroup, int] = weakref.WeakKeyDictionary()
+
+
+def _new_counter(group: ProcessGroup, kind: str) -> str:
+    """The name of a counter: the same in all processes, which make them in the same order."""
+    number = _counted.get(group, 0)
+    _counted[group] = number + 1
+    return f"{kind}:{number}"
+
+
+def numbers_of_all(group: ProcessGroup, number: int) -> list[int]:
+    """The numbers of all processes, that of rank i at place i; collective."""
+    return [int(item) for item in group.all_gather(b"%d" % number)]
+
+
+class SharedPointer:
+    """The shared pointer of one collectively opened file: a counter of the group, in etypes. Making one is
+    collective, as opening is. A new view does not reset the counter, which somebody else may be adding to, but notes
+    what it was when all had come."""
+
+    def __init__(self, group: ProcessGroup) -> None:
+        self._group, self._name = group, _new_counter(group, "shared pointer")
+        self._base = 0
+
+    @property
+    def position(self) -> int:
+        """Where it points now, in etypes of the view."""
+        return self._base + self._group.fetch_add(self._name, 0)
+
+    def fetch_and_add(self, etypes: int) -> int:
+        """Where an access of so many etypes begins; the next one, of whatever process, begins behind it."""
+        return self._base + self._group.fetch_add(self._name, etypes)
+
+    def move(self, position: int) -> None:
+        """Let it point to `position`: collective, a synchronisation point."""
+        self._group.barrier()  # nobody's call from before is under way any more
+        count = self._group.fetch_add(self._name, 0) if self._group.rank == 0 else 0
+        self._base = position - numbers_of_all(self._group, count)[0]
+
+
+class AccessLock:
+    """Many processes read, or one writes: what the atomic mode needs, as a counter of the group. Making one is
+    collective.
+
+    A reader counts 1 and a writer 2^32; who finds a writer before it, or is a writer and finds anybody, takes its count
+    back and tries again. Where a process dies meanwhile the group is over, and nobody waits.
+    """
+
+    def __init__(self, group: ProcessGroup) -> None:
+        self._group, self._name = group, _new_counter(group, "accesses")
+
+    @contextmanager
+    def held(self, *, writing: bool) -> Iterator[None]:
+        """Around one access."""
+        amount, allowed = (WRITER, 0) if writing else (1, WRITER - 1)
+        while self._group.fetch_add(self._name, amount) > allowed:
+            self._group.fetch_add(self._name, -amount)
+            Event().wait(RETRY_S)
+        try:
+            yield
+        finally:
+            self._group.fetch_add(self._name, -amount)
+
 
 Verb = Literal["read", "write"]
 Result = TypeVar("Result")

@@ -13,11 +13,10 @@ from sfio_emu.names import parse_file_name
 from sfio_emu.ports import ProcessGroup
 from sfio_emu.striped_file import StripedFile
 from sfio_emu.views.access_modes import Amode, Short, file_mode, opening_of, parse_amode
-from sfio_emu.views.data_access import DataAccess, etypes
+from sfio_emu.views.data_access import AccessLock, DataAccess, SharedPointer, etypes, numbers_of_all
 from sfio_emu.views.data_representation import check_representation
 from sfio_emu.views.datatypes import BYTE, Datatype, require_datatype
 from sfio_emu.views.file_views import View
-from sfio_emu.views.shared_counters import AccessLock, SharedPointer, numbers_of_all
 
 Whence = Literal["set", "current", "end"]
 PREALLOCATED_AT_ONCE = 1 << 20

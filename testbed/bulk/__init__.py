@@ -33,7 +33,7 @@ for long, or an end point dies, the run ends and says why.
 the rest.
 
 The coordinator knows neither sockets nor clocks. ``simulated`` runs it in virtual time; ``emulated`` runs it on
-switches, where one driver (``emulated.circuit_driver``) carries its decisions out. What a run measured
-(``measurements``) is judged (``judgement``) next to what theory says (``prediction``), after the machine has shown what
-one path can carry (``calibration``).
+switches, where one driver (``emulated.switchboard``) carries its decisions out. What a run measured
+(``measurements``) is judged (``judgement``) next to what theory says, after the machine has shown what one path can
+carry (``calibration``).
 """

@@ -191,7 +191,7 @@ class BulkCoordinator:
                     continue
                 self._records[index] = replace(record, path=other)
                 if index in self._open:
-                    self._withdraw(index)
+                    self._withdraw(index, now_s)
                     self._attempts[index] += record.started_s is not None
                     moved.append(index)
         if moved:
@@ -229,19 +229,16 @@ class BulkCoordinator:
 
     def _ask(self, index: int, now_s: float) -> None:
         record = self._records[index]
-        if record.requested_s is None:
-            self._records[index] = record = replace(record, requested_s=now_s)
         if self.plan.switching == "circuit":
             self._apply_arbiter_actions(self._arbiter.request(index, record.path), now_s)
         elif record.path != self.plan.transfers[index].path:
-            self._on_granted(index, now_s)
+            self._on_granted(index)
         else:
-            self._records[index] = replace(record, granted_s=now_s)
             self._send([index], now_s)
 
     def _apply_arbiter_actions(self, outcome: ArbiterResult, now_s: float) -> None:
         for index in outcome.granted:
-            self._on_granted(index, now_s)
+            self._on_granted(index)
         for deadlock in outcome.deadlocks:
             self._break(deadlock, now_s)
 
@@ -257,16 +254,12 @@ class BulkCoordinator:
         retreating = deadlock.waiting[0]
         if self._arbiter.waits_for(retreating) is None:
             return  # another retreat of the same moment has freed it
-        outcome = self._arbiter.release(retreating)
-        self._apply_arbiter_actions(outcome, now_s)
+        self._apply_arbiter_actions(self._arbiter.release(retreating), now_s)
         self._apply_arbiter_actions(self._arbiter.request(retreating, self._records[retreating].path), now_s)
 
-    def _on_granted(self, index: int, now_s: float) -> None:
-        record = self._records[index]
-        self._records[index] = replace(record, granted_s=now_s)
-        planned = self.plan.transfers[index]
-        moved = record.path != planned.path
-        self._set_up[index] = Circuit(transfer=index, path=record.path, part=planned.part, own_return=moved)
+    def _on_granted(self, index: int) -> None:
+        path, planned = self._records[index].path, self.plan.transfers[index]
+        self._set_up[index] = Circuit(transfer=index, path=path, part=planned.part, own_return=path != planned.path)
 
     def _send(self, indices: list[int], now_s: float) -> None:
         for index in indices:
@@ -305,15 +298,14 @@ class BulkCoordinator:
         for index in resting:
             self._withdraw(index, now_s)
 
-    def _withdraw(self, index: int, now_s: float | None = None) -> None:
+    def _withdraw(self, index: int, now_s: float) -> None:
         """Take the transfer's circuit, or its request for one, away."""
         self._set_up.pop(index, None)
         circuit = self._standing.pop(index, None) or (self._in_change or {}).pop(index, None)
         if circuit is not None:
             self._tear_down.append(circuit)
         if self.plan.switching == "circuit" and (self._arbiter.holds_all(index) or self._arbiter.waits_for(index)):
-            outcome = self._arbiter.release(index)
-            self._apply_arbiter_actions(outcome, self._progress_s if now_s is None else now_s)
+            self._apply_arbiter_actions(self._arbiter.release(index), now_s)
 
     def _strand(self, index: int, now_s: float) -> None:
         """No way is left: the transfer is given up, and named at the end."""
@@ -336,10 +328,9 @@ class BulkCoordinator:
         if self._stranded:
             cut = ", ".join(map(label_of, sorted(self._dead_links)))
             failure = f"links cut ({cut}) and no other path for {self._named(sorted(self._stranded))}"
-        left = (*self._standing.values(),)
-        self._standing.clear()
-        torn = (*self._tear_down, *left)
+        torn = (*self._tear_down, *self._standing.values())
         self._tear_down = []
+        self._standing.clear()
         if torn:
             self._actions.append(ChangeCircuits(tear_down=torn))
         self._actions.append(Finished(failure=failure))

@@ -1,4 +1,4 @@
-"""A bulk run's measurements next to its prediction: figures, and the verdict.
+"""What theory says that a bulk run will measure, and its measurements next to it: figures, and the verdict.
 
 Every run must come to its end with each message delivered once and verified. Where circuits ran without faults, their
 throughput is held against the prediction and the links' bytes against the schedule; a machine that did not keep up
@@ -6,12 +6,14 @@ makes that verdict invalid.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from testbed.bulk.calibration import LONGER_FRAMES, machine_lag
-from testbed.bulk.measurements import BulkMeasurements
+from testbed.bulk.measurements import BulkMeasurements, Goodput
+from testbed.bulk.messages import OVERHEAD_BYTES
 from testbed.bulk.plan import BulkPlan
 from testbed.bulk.planning import ROUNDS, conflict_free_frames
-from testbed.bulk.prediction import HEADERS_BYTES, expected_bytes, liquid_throughput_bps, predicted_ratio
+from testbed.bulk.simulated import SimulatedBulkFabric
 from testbed.faults.fault import injection_check, injection_times
 from testbed.machines.machines_report import MachinesReport
 from testbed.model.machine.load import MachineLoadLimits, overload_message, overload_reason
@@ -19,6 +21,37 @@ from testbed.model.verdict import Check, Verdict
 from testbed.model.workload import Judgement
 from topologies.network import LinkId, label_of
 from topologies.text.json_types import Json, JsonObject
+
+HEADERS_BYTES = 66
+"""Ethernet, IPv4 and TCP with time stamps, of a packet of data and of an acknowledgement alike."""
+
+
+def liquid_throughput_bps(plan: BulkPlan, goodput: Goodput) -> float:
+    """Bits of payload a second that no order of the transfers exceeds: the traffic's liquid throughput in links
+    (Gabrielyan 2007, eq. 3) times the calibrated goodput of one link."""
+    return float(plan.liquid_links) * goodput.single_path_bps
+
+
+def predicted_ratio(plan: BulkPlan) -> float:
+    """Throughput of the plan's own order over liquid throughput, 0 to 1, in virtual time and without faults."""
+    virtual_s = SimulatedBulkFabric().run(replace(plan, faults=(), killed=(), injected=0)).seconds
+    liquid_s = plan.total_bytes * 8 / (float(plan.liquid_links) * plan.link_rate_bps)
+    return liquid_s / virtual_s if virtual_s > 0 else 0.0
+
+
+def expected_bytes(plan: BulkPlan, packet_payload_bytes: int) -> dict[LinkId, float]:
+    """Link -> bytes that the schedule puts on it: messages with their headers, and on the way back at most one
+    acknowledgement for every two packets."""
+    message = plan.message_bytes + OVERHEAD_BYTES
+    packets = -(-message // packet_payload_bytes)
+    forward, back = message + packets * HEADERS_BYTES, packets * HEADERS_BYTES / 2
+    found: dict[LinkId, float] = {}
+    for transfer in plan.transfers:
+        for a, b, key in transfer.path:
+            found[a, b, key] = found.get((a, b, key), 0.0) + forward
+            found[b, a, key] = found.get((b, a, key), 0.0) + back
+    return found
+
 
 LIQUID_RATIO = 0.95
 """What a liquid schedule's run must reach of the predicted liquid throughput."""

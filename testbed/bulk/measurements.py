@@ -14,13 +14,11 @@ from topologies.network import LinkId
 class TransferRecord:
     """What became of one transfer; times in seconds after the start, None where it never came to that.
 
-    ``requested_s``: requested its links; ``granted_s``: held them all; ``started_s``: its circuit stood and it sent;
-    ``done_s``: its message was whole and verified. ``attempts``: times it was sent.
+    ``started_s``: it held its links, its circuit stood, and it sent; ``done_s``: its message was whole and verified.
+    ``attempts``: times it was sent.
     """
 
     transfer: int
-    requested_s: float | None = None
-    granted_s: float | None = None
     started_s: float | None = None
     done_s: float | None = None
     attempts: int = 0

@@ -5,8 +5,8 @@ What arrives is believed only when the checksum agrees; a message that breaks of
 What a run and its end-point processes say to each other over a pipe is here too, orders one way, reports the other.
 Each process reports ``Ready`` once, when its receivers listen or its connections stand. The sending process then takes
 ``Send`` and reports ``ConnectionBroke`` where a connection ends too early; a receiving process reports
-``MessageDone`` for every message that is complete. ``Count`` asks for ``Retransmitted`` or ``Delivered``, and a process
-that cannot go on reports ``AgentFailed``.
+``MessageDone`` for every message that is complete. ``Count`` asks for ``Counted``, and a process that cannot go on
+reports ``AgentFailed``.
 """
 
 import struct
@@ -223,18 +223,12 @@ class ConnectionBroke:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Retransmitted:
-    """(transfer, bytes, packets, time-outs): what TCP has sent again since the connection was made, and how often it
-    had waited for nothing before; one entry a connection, under the first transfer that uses it."""
+class Counted:
+    """Of a receiving process (transfer, times that a whole and verified message of it was delivered). Of a sending one
+    (transfer, bytes, packets, time-outs): what TCP has sent again since the connection was made, and how often it had
+    waited for nothing before; one entry a connection, under the first transfer that uses it."""
 
-    counts: tuple[tuple[int, int, int, int], ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Delivered:
-    """(transfer, times that a whole and verified message of it was delivered)."""
-
-    counts: tuple[tuple[int, int], ...]
+    counts: tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,4 +239,4 @@ class AgentFailed:
 
 
 Order = Send | Count
-Report = Ready | MessageDone | ConnectionBroke | Retransmitted | Delivered | AgentFailed
+Report = Ready | MessageDone | ConnectionBroke | Counted | AgentFailed

@@ -3,6 +3,7 @@
 ``testbed.bulk.planning`` builds plans, both fabrics (emulated and simulated) run them; nothing here knows either.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -114,11 +115,7 @@ class BulkPlan(ShortRepr):
     @cached_property
     def loads(self) -> Mapping[LinkId, int]:
         """Link -> transfers over it, links with none left out."""
-        found: dict[LinkId, int] = {}
-        for transfer in self.transfers:
-            for link in transfer.path:
-                found[link] = found.get(link, 0) + 1
-        return found
+        return Counter(link for transfer in self.transfers for link in transfer.path)
 
     @property
     def bottleneck_load(self) -> int:
@@ -139,8 +136,5 @@ class BulkPlan(ShortRepr):
     @cached_property
     def frame_of(self) -> tuple[int, ...]:
         """Transfer -> its time frame."""
-        found = [0] * len(self.transfers)
-        for number, frame in enumerate(self.frames):
-            for index in frame:
-                found[index] = number
-        return tuple(found)
+        found = {index: number for number, frame in enumerate(self.frames) for index in frame}
+        return tuple(found[index] for index in range(len(self.transfers)))

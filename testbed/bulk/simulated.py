@@ -89,11 +89,8 @@ class SimulatedBulkFabric:
         for action in self._coordinator.actions():
             if isinstance(action, Send):
                 for transfer, attempt in action.messages:
-                    path = (
-                        self._coordinator.records()[transfer].path
-                        if attempt > 1
-                        else self._plan.transfers[transfer].path
-                    )
+                    planned = self._plan.transfers[transfer]
+                    path = self._coordinator.records()[transfer].path if attempt > 1 else planned.path
                     self._flows[transfer] = _Flow(path=path, attempt=attempt, left_bits=self._plan.message_bytes * 8)
             elif isinstance(action, ChangeCircuits):
                 self._changes += 1

@@ -46,14 +46,8 @@ def _others(requested: BulkOptions, plan: BulkPlan) -> Sequence[BulkPlan]:
     return (replace(plan, switching="circuit", injected=requested.inject_packets if switched else 0),)
 
 
-def _simulate(plan: BulkPlan, report_progress: ReportProgress | None) -> BulkMeasurements:
-    from testbed.bulk.simulated import SimulatedBulkFabric
-
-    return SimulatedBulkFabric().run(plan, report_progress)
-
-
-def _emulate(plan: BulkPlan, report_progress: ReportProgress | None) -> BulkMeasurements:
-    with _opened(How(fabric="emulation")) as carry:
+def _carry(plan: BulkPlan, how: How, report_progress: ReportProgress | None) -> BulkMeasurements:
+    with _opened(how) as carry:
         return carry(plan, report_progress)
 
 
@@ -153,8 +147,7 @@ BULK = Workload(
     fitted=_fitted,
     variants=_others,
     together=_compared,
-    simulate=_simulate,
-    emulate=_emulate,
+    carry=_carry,
     opened=_opened,
     judge=lazily("testbed.bulk.judgement:judge_bulk"),
     spreads=True,

@@ -11,7 +11,6 @@ MAX_LOCAL_MACHINES = 16
 START_S = 60.0
 """A machine that has not come up by then is named, and the run ends."""
 UNDERLAY = "underlay"
-UNDERLAY_MTU = 9000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,15 +35,12 @@ class MachinesRequest:
 
     ``underlay``: the machines' interface towards each other. ``start_s``: how long they may take to come up. ``place``:
     a document of ``parse_placement``, None: the network is cut by what the machines say they can carry.
-    ``clock_offsets_s``: of machines here. ``encrypt``: what crosses goes through WireGuard. ``tls``: for the
-    scheduler's link.
+    ``encrypt``: what crosses goes through WireGuard. ``tls``: for the scheduler's link.
     """
 
     count: int
     scheduler: str | None = None
     underlay: str = UNDERLAY
-    underlay_mtu: int = UNDERLAY_MTU
-    clock_offsets_s: tuple[float, ...] | None = None
     start_s: float = START_S
     place: Json | None = None
     encrypt: bool = False

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from testbed.errors import CapabilityError
-from testbed.machines.placement import Placement
+from testbed.machines.partition import Placement
 from testbed.model.wiring import VXLAN_BYTES, Tunnel, Wiring, WiringPart
 
 MOST_CROSSING = 1 << 12

@@ -16,8 +16,7 @@ transfers decides (``testbed.bulk``). A thread holds its links from admission un
 byte.
 
 **Judgement** (``judgement``). After each operation the subfiles are held against the layout worked out on its own
-(``oracle``, ``emulated.verification``), and the throughput against ``prediction``, where the machine has kept up
-(``keeping_up``).
+(``oracle``), and the throughput against ``prediction``, where the machine has kept up.
 
 ``testbed run`` uses the same hosts and listeners for a parallel program of the user's, one process a compute node
 (``emulated.program_run``, with MPI ``emulated.mpi_launcher``); such a program has no plan and is not judged.

@@ -27,7 +27,7 @@ from testbed.errors import CapabilityError
 from testbed.machines.clocks.adapters.datagram_clock import ClockAnswers, ClockQuestions
 from testbed.machines.clocks.exchange import ANSWER_BYTES, KEY_BYTES
 from testbed.machines.clocks.remote_clock import RemoteClock
-from testbed.machines.clocks.report import ClockReport, clock_report
+from testbed.machines.machines_report import ClockReport, clock_report
 
 _START_S = 10.0
 _STAMPS = 2000

@@ -36,7 +36,7 @@ _PRELOADED = (
     "distributed", "matplotlib.backends.backend_svg", "matplotlib.pyplot", "networkx",
     "os_ken.ofproto.ofproto_v1_3_parser", "sfio_emu.adapters.listener",
     "scipy.optimize", "scipy.sparse.csgraph", "scipy.spatial.transform", "testbed.api.emulated.sandbox_server",
-    "testbed.bulk.emulated.machine_ends", "testbed.cli", "testbed.conformance",
+    "testbed.bulk.emulated.endpoints", "testbed.cli", "testbed.conformance",
     "testbed.interconnect.compiled.compiled_run", "testbed.report.page", "testbed.stream.emulated.fabric",
     "testbed.striping.emulated.program_run", "tests.helpers.sandboxed_call",
 )  # fmt: skip

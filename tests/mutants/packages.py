@@ -129,7 +129,7 @@ PACKAGES = (
     ),
     Package(
         name="bulk",
-        places=tuple(f"testbed/bulk/{name}.py" for name in ("judgement", "prediction", "calibration", "measurements")),
+        places=tuple(f"testbed/bulk/{name}.py" for name in ("judgement", "calibration", "measurements")),
         tests=(
             *(f"tests/testbed/bulk/test_{name}.py" for name in ("bulk_judgement", "calibration", "bulk_in_parts")),
             *computed("judged-bulk"),
@@ -139,9 +139,7 @@ PACKAGES = (
     ),
     Package(
         name="sfio",
-        places=tuple(
-            f"testbed/striping/{name}.py" for name in ("judgement", "prediction", "oracle", "overload", "measurements")
-        ),
+        places=tuple(f"testbed/striping/{name}.py" for name in ("judgement", "prediction", "oracle", "measurements")),
         tests=(
             *(f"tests/testbed/striping/test_{name}.py" for name in ("striping_plans", "striping_keeps_up")),
             *computed("judged-striping"),

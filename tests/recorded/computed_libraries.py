@@ -15,7 +15,7 @@ from fec.redundancy.adaptation import AdaptationParameters, BlockSizeController,
 from fec.redundancy.block_size_control import PacketReport
 from fec.redundancy.loss_bursts import LossBursts
 from fec.redundancy.short_blocks import ShortBlocks
-from sfio_emu.layout.piece_builder import pieces_of, striped_pieces
+from sfio_emu.layout.piece import pieces_of, striped_pieces
 from sfio_emu.layout.requests import make_requests, prepare
 from sfio_emu.layout.striping import Layout
 from sfio_emu.settings import Settings

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from testbed.bulk import calibration
-from testbed.bulk.judgement import judge_bulk
+from testbed.bulk.judgement import expected_bytes, judge_bulk
 from testbed.bulk.measurements import Goodput, LinkCount, TcpRetransmissions
 from testbed.bulk.plan import KilledProcess
-from testbed.bulk.prediction import expected_bytes
 from testbed.bulk.simulated import SimulatedBulkFabric
 from testbed.bulk.workload import bulk_plan
 from testbed.download.judgement import judge_download
@@ -30,8 +29,8 @@ from testbed.stream.measurements import StreamClocks, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.simulated import SimulatedStreamFabric
 from testbed.stream.workload import stream_plan
-from testbed.striping import oracle, overload
-from testbed.striping.judgement import judge_striping
+from testbed.striping import oracle
+from testbed.striping.judgement import delay_by_late_threads_s, judge_striping
 from testbed.striping.measurements import ClientError, OperationRecord, StripingMeasurements
 from testbed.striping.prediction import predict
 from testbed.striping.workload import striping_plan
@@ -348,7 +347,7 @@ def striped_runs() -> Iterator[tuple[str, Any]]:
             )
         yield (
             f"{name}, predicted",
-            [plain(expected), told(predict, plan, 1500), overload.delay_by_late_threads_s(plan, {0: 0.1, 1: 0.2})],
+            [plain(expected), told(predict, plan, 1500), delay_by_late_threads_s(plan, {0: 0.1, 1: 0.2})],
         )
     content = oracle.file_content(103, 5)
     yield (

@@ -7,8 +7,7 @@ import random
 import pytest
 
 from sfio_emu import wire
-from sfio_emu.listener.pool import BufferPool
-from sfio_emu.listener.reader import Reader, Request
+from sfio_emu.listener.reader import BufferPool, Reader, Request
 from sfio_emu.wire import Kind, Malformed
 
 PAGE = 4096

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
 from fec.protocol.wire import STREAM_UDP_PORT
-from testbed.bulk.emulated.fabric import run_here
+from testbed.bulk.emulated.fabric import run_on
 from testbed.bulk.emulated.run import RunOptions
 from testbed.bulk.measurements import BulkMeasurements
 from testbed.bulk.plan import BulkPlan
@@ -179,7 +179,7 @@ class SessionNetwork:
             remove_shortest_paths(self._wiring)
             try:
                 with occupied_here(self.net, self._controller) as platform:
-                    return run_here(platform, plan, report_progress, RunOptions())
+                    return run_on(platform, plan, report_progress, RunOptions())
             finally:
                 install_shortest_paths(self._wiring)
                 for number, rules in self._installed.values():

@@ -12,7 +12,6 @@ import resource
 import signal
 import socket
 import struct
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import cast
@@ -26,9 +25,9 @@ ANSWER_S = 60.0
 """How long a process may take to answer."""
 
 
-class PipeEnd(ABC):
-    """The parent's end of a process's pipe, here or on another machine; ``fileno`` is readable when a report has
-    come."""
+class PipeEnd:
+    """The end of a process's pipe at whoever orders it about, here or on another machine; ``fileno`` is readable when
+    a report has come."""
 
     def __init__(self, role: str, nodes: Sequence[str], pipe: Connection) -> None:
         self.role, self.nodes, self._pipe = role, tuple(nodes), pipe
@@ -59,14 +58,6 @@ class PipeEnd(ABC):
             raise CapabilityError(f"the {self.role} of bulk transfers failed: {report.reason}")
         return report
 
-    @abstractmethod
-    def kill(self) -> None:
-        """End it at once, as a crash would."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """End it, and close the pipe."""
-
 
 class AgentProcess(PipeEnd):
     """The parent's side of a forked process that runs ``run(port)`` for ``nodes``.
@@ -84,9 +75,11 @@ class AgentProcess(PipeEnd):
         child.close()
 
     def kill(self) -> None:
+        """End it at once, as a crash would."""
         self._process.kill()
 
     def close(self) -> None:
+        """End it, and close the pipe."""
         self._process.kill()
         self._process.join(2)
         self._pipe.close()
@@ -107,7 +100,7 @@ def process_groups(nodes: Sequence[str], killed: Sequence[str]) -> list[tuple[st
     >>> process_groups(["a", "b", "c"], ["b", "b"])
     [('a', 'c'), ('b',)]
     """
-    apart = tuple(dict.fromkeys(killed))
+    apart = tuple(node for node in dict.fromkeys(killed) if node in nodes)
     together = tuple(node for node in nodes if node not in apart)
     return [group for group in (together, *((node,) for node in apart)) if group]
 

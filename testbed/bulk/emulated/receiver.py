@@ -16,7 +16,7 @@ from typing import IO
 from testbed.bulk.circuit_rules import BULK_PORT
 from testbed.bulk.emulated.agent_process import reset_on_close
 from testbed.bulk.messages import (
-    Delivered,
+    Counted,
     Inbox,
     MessageArrived,
     MessageDone,
@@ -28,7 +28,6 @@ from testbed.bulk.messages import (
     Ready,
 )
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.model.wiring import Wiring
 
 _READ_BYTES = 1 << 18
 _BACKLOG = 1024
@@ -37,22 +36,21 @@ _BACKLOG = 1024
 class Receiver:
     """Some receivers of a run."""
 
-    def __init__(self, net: EmulatedNetwork, wiring: Wiring, nodes: Sequence[str], messages: MessageSet) -> None:
-        self._net, self._wiring, self._messages = net, wiring, messages
+    def __init__(self, net: EmulatedNetwork, nodes: Sequence[str], messages: MessageSet) -> None:
+        self._net, self._messages = net, messages
         self._poll = select.epoll()
         self._listening: dict[int, socket.socket] = {}
         self._readers: dict[int, tuple[socket.socket, MessageReader]] = {}
         self._files: dict[int, IO[bytes]] = {}
         own = set(nodes)
-        numbers = [n for n, ends in enumerate(messages.ends) if ends[1] in own]
-        self._doors = dict.fromkeys(messages.ends[n][1:] for n in numbers)
-        self._inbox = Inbox({n: messages.payloads.checksum(n) for n in numbers})
-        self._deliveries = dict.fromkeys(numbers, 0)
+        self._numbers = [n for n, ends in enumerate(messages.ends) if ends[1] in own]
+        self._doors = dict.fromkeys(messages.ends[n][1:] for n in self._numbers)
+        self._inbox = Inbox({n: messages.payloads.checksum(n) for n in self._numbers})
         self._buffer = memoryview(bytearray(_READ_BYTES))
 
     def run(self, port: Connection) -> None:
         for node, part in self._doors:
-            sock = self._net.open_socket(self._wiring.host_at(node).name, socket.AF_INET, socket.SOCK_STREAM)
+            sock = self._net.open_socket(self._net.wiring.host_at(node).name, socket.AF_INET, socket.SOCK_STREAM)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             reset_on_close(sock)
             sock.bind(("0.0.0.0", BULK_PORT + part))
@@ -70,7 +68,7 @@ class Receiver:
                     self._accept(self._listening[file])
                 else:
                     port.recv()
-                    port.send(Delivered(counts=tuple(self._deliveries.items())))
+                    port.send(Counted(counts=tuple((n, int(self._inbox.has(n))) for n in self._numbers)))
 
     def _accept(self, listening: socket.socket) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -104,7 +102,6 @@ class Receiver:
         number = event.header.transfer
         at = time.monotonic()
         if self._inbox.take(event):
-            self._deliveries[number] += 1
             self._complete(number)
         intact = self._inbox.has(number)
         port.send(MessageDone(transfer=number, attempt=event.header.attempt, intact=intact, at_s=at))

@@ -7,7 +7,6 @@ while its circuit stands. The run itself is the coordinator's (``testbed.bulk.co
 
 import random
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -17,18 +16,17 @@ from testbed.bulk.calibration import CalibrationJob, calibrate, calibration_ends
 from testbed.bulk.circuit_rules import packet_switching_rules, shared_return_rules
 from testbed.bulk.coordinator import BulkCoordinator, Circuit, OnDeadlock
 from testbed.bulk.emulated.agent_process import PipeEnd
-from testbed.bulk.emulated.circuit_driver import CircuitDriver
-from testbed.bulk.emulated.endpoints import BulkEndpoints, Retransmissions, StartAgents
+from testbed.bulk.emulated.endpoints import BulkEndpoints, Retransmissions
 from testbed.bulk.emulated.injection import InjectionChoice, inject
-from testbed.bulk.emulated.switchboard import CircuitSwitchboard
+from testbed.bulk.emulated.switchboard import CircuitDriver, CircuitSwitchboard
 from testbed.bulk.measurements import BulkMeasurements, Goodput, TcpRetransmissions
 from testbed.bulk.messages import ConnectionBroke, MessageDone, MessageSet, Payloads
 from testbed.bulk.plan import BulkPlan
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.machine.load_monitor import LoadMonitor
-from testbed.emulation.network.kernel.link_meter import read_counters
 from testbed.errors import InputError, InvalidRunError
 from testbed.machines.adapters.platform import Platform
+from testbed.machines.adapters.rpc_network import read_links
 from testbed.model.progress import CounterReading, Progress, ReportProgress
 
 _CIRCUIT_SEND_BUFFER = 80 << 10
@@ -51,15 +49,9 @@ class BulkRun:
     """A context manager: entered, all connections stand, and in circuit switching no data finds a way."""
 
     def __init__(
-        self,
-        platform: Platform,
-        plan: BulkPlan,
-        report_progress: ReportProgress,
-        options: RunOptions,
-        agents: Callable[[MessageSet], StartAgents],
+        self, platform: Platform, plan: BulkPlan, report_progress: ReportProgress, options: RunOptions
     ) -> None:
-        """``agents``: starts the end points' processes."""
-        self._platform, self._plan, self._agents = platform, plan, agents
+        self._platform, self._plan = platform, plan
         self._report_progress, self._options = report_progress, options
         self._circuits = plan.switching == "circuit"
         stall_s = max(_MIN_STALL_S, _STALL_MESSAGES * plan.message_s)
@@ -96,7 +88,7 @@ class BulkRun:
         self._switchboard.flush_flow_cache()  # drops of the run before are not for this one's first packets
         stack.callback(self._switchboard.change_rules, rules, "remove")
         self._report_progress(Progress(done_s=0, total_s=1, doing="connecting"))
-        self._endpoints = BulkEndpoints(self._agents(self._messages), plan, self._messages)
+        self._endpoints = BulkEndpoints(self._platform, plan, self._messages)
         stack.callback(self._endpoints.close)
         if self._circuits:
             self._switchboard.change_rules(data, "remove")
@@ -147,9 +139,8 @@ class BulkRun:
         """The run itself, until the coordinator ends it; what the network's own counters say of it is not in yet."""
         retransmitted, changes = self._endpoints.retransmitted(), self._switchboard.changes
         self._switchboard.slowest_change_s = self._switchboard.changing_s = 0.0
-        meter = self._platform.network.link_meter()
-        look = partial(read_counters, meter) if meter.sent else None  # links of other machines cannot be read here
-        self._report_progress(Progress(done_s=0, total_s=1, doing="sending", read_local=look))
+        now = Progress(done_s=0, total_s=1, doing="sending")
+        self._report_progress(self._platform.live(read_links, now))
         with LoadMonitor() as gauge:
             self._drive()
         driver, records = self._driver, self._coordinator.records()

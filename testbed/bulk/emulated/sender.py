@@ -1,4 +1,4 @@
-"""The process that owns the sockets of all senders of a run: it opens their connections and writes the messages it is
+"""The process that owns the sockets of senders of a run: it opens their connections and writes the messages it is
 given.
 
 One loop over epoll, which decides nothing: what is sent when comes as orders, and only a connection that breaks is
@@ -20,18 +20,10 @@ from testbed.bulk.circuit_rules import BULK_PORT
 from testbed.bulk.coordinator import Send
 from testbed.bulk.emulated.agent_process import ANSWER_S, reset_on_close
 from testbed.bulk.measurements import TcpRetransmissions
-from testbed.bulk.messages import (
-    ConnectionBroke,
-    MessageHeader,
-    MessageSet,
-    Ready,
-    Retransmitted,
-    trailer,
-)
+from testbed.bulk.messages import ConnectionBroke, Counted, MessageHeader, MessageSet, Ready, trailer
 from testbed.bulk.plan import Ends
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.errors import CapabilityError
-from testbed.model.wiring import Wiring
 
 _WRITE_BYTES = 1 << 17
 _CONNECT_AGAIN_S, _CONNECT_AT_ONCE = 4.0, 64
@@ -49,14 +41,11 @@ class _Outgoing:
 
 
 class Sender:
-    """All senders of a run, or those of ``nodes``; raises CapabilityError where a connection is refused or does not
-    come."""
+    """Some senders of a run; raises CapabilityError where a connection is refused or does not come."""
 
-    def __init__(
-        self, net: EmulatedNetwork, wiring: Wiring, messages: MessageSet, nodes: Container[str] | None = None
-    ) -> None:
-        self._net, self._wiring, self._messages = net, wiring, messages
-        self._connections = [one for one in dict.fromkeys(messages.ends) if nodes is None or one[0] in nodes]
+    def __init__(self, net: EmulatedNetwork, nodes: Container[str], messages: MessageSet) -> None:
+        self._net, self._messages = net, messages
+        self._connections = [one for one in dict.fromkeys(messages.ends) if one[0] in nodes]
         self._poll = select.epoll()
         self._by_ends: dict[Ends, _Outgoing] = {}
         self._by_file: dict[int, _Outgoing] = {}
@@ -80,7 +69,7 @@ class Sender:
         else:
             first = {ends: n for n, ends in reversed(list(enumerate(self._messages.ends)))}
             counts = tuple((first[ends], *_retransmitted(o.sock)) for ends, o in self._by_ends.items())
-            port.send(Retransmitted(counts=counts))
+            port.send(Counted(counts=counts))
 
     def _connect_all(self) -> None:
         """Open the persistent connections, some at a time: a thousand first packets at once are more than switches look
@@ -120,7 +109,7 @@ class Sender:
         return list(missing.values())
 
     def _open(self, ends: Ends) -> _Outgoing:
-        source, sink = self._wiring.host_at(ends[0]), self._wiring.host_at(ends[1])
+        source, sink = map(self._net.wiring.host_at, ends[:2])
         sock = self._net.open_socket(source.name, socket.AF_INET, socket.SOCK_STREAM)
         sock.setblocking(False)
         reset_on_close(sock)

@@ -76,7 +76,7 @@ def _striped_files() -> None:
     """A fragment list over two subfiles, by the calls of a striped file: memory and what arrives may be read-only."""
     import numpy as np
 
-    from sfio_emu.layout.piece_builder import pieces_of
+    from sfio_emu.layout.piece import pieces_of
     from sfio_emu.layout.requests import make_requests
     from sfio_emu.layout.striping import Layout
 

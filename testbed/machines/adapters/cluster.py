@@ -17,11 +17,11 @@ from testbed.machines.adapters.actor import MachineActor
 from testbed.machines.adapters.clusters.dask_security import local_cluster, quiet_dask, scheduler_security
 from testbed.machines.adapters.local_machines import address_of, local_machines, make_bridge
 from testbed.machines.adapters.stream_forwarding import listen_address
+from testbed.machines.adapters.wireguard import encrypt
 from testbed.machines.clocks.adapters.datagram_clock import ClockQuestions
 from testbed.machines.clocks.exchange import KEY_BYTES
 from testbed.machines.clocks.remote_clock import RemoteClock
-from testbed.machines.clocks.report import underlay_reason
-from testbed.machines.encryption.adapters.wireguard import encrypt
+from testbed.machines.machines_report import underlay_reason
 from testbed.machines.machines_request import MachinesRequest
 from testbed.machines.rpc import MAIN, deserialise, serialise, unwrap
 from testbed.machines.tunnel_plan import Carrier, tunnel_port
@@ -43,9 +43,6 @@ class Pending(Generic[T]):
 
     def __init__(self, machines: Machines, number: int, future: Any) -> None:
         self._machines, self._number, self._future = machines, number, future
-
-    def done(self) -> bool:
-        return bool(self._future.done())
 
     def result(self, limit_s: float = 120.0) -> T:
         """The answer. MachineDiedError where the machine, or any other, dies first; InvalidRunError after the limit."""
@@ -201,21 +198,13 @@ def machines_up(requested: MachinesRequest) -> Iterator[Machines]:
     with ExitStack() as stack:
         scheduler, expected = requested.scheduler, None
         if scheduler is None:
-            make_bridge(requested.underlay_mtu)
+            make_bridge()
             beneath = stack.enter_context(ExitStack())  # the scheduler takes leave of its workers before they go
             host = address_of(-1)
             cluster = stack.enter_context(local_cluster(n_workers=0, host=host))
             scheduler, security = cluster.scheduler_address, cluster.security
-            local = beneath.enter_context(
-                local_machines(
-                    requested.count,
-                    scheduler,
-                    certificate=(security.tls_worker_cert, security.tls_worker_key),
-                    mtu=requested.underlay_mtu,
-                    clock_offsets_s=requested.clock_offsets_s,
-                )
-            )
-            expected = [one.name for one in local]
+            certificate = security.tls_worker_cert, security.tls_worker_key
+            expected = beneath.enter_context(local_machines(requested.count, scheduler, certificate))
         else:
             security = scheduler_security(scheduler, requested.tls)
         try:

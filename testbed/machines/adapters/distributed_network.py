@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from testbed.emulation.control.controller_link import PortEvent
-from testbed.emulation.network.kernel.link_meter import LinkMeter
 from testbed.errors import CapabilityError, InvalidRunError, MachineDiedError, TestbedError
 from testbed.faults.fault import Direction, Fault
 from testbed.faults.link_settings import LinkSettings
@@ -23,11 +22,9 @@ from testbed.machines.adapters import rpc_network
 from testbed.machines.adapters.cluster import Machines, machines_up
 from testbed.machines.adapters.stream_forwarding import BRIDGE, KEY_BYTES, connect_relay, serve_streams
 from testbed.machines.clocks.remote_clock import FloatArray
-from testbed.machines.clocks.report import ClockReport, clock_report
-from testbed.machines.machines_report import Counts, MachinesReport, lost_on_the_way, merged
+from testbed.machines.machines_report import ClockReport, Counts, MachinesReport, clock_report, lost_on_the_way, merged
 from testbed.machines.machines_request import MachinesRequest
-from testbed.machines.partition import parse_placement, partition
-from testbed.machines.placement import Placement
+from testbed.machines.partition import Placement, parse_placement, partition
 from testbed.machines.tunnel_plan import plan_parts, require_room, tunnel_port
 from testbed.model.progress import CounterReading, Progress
 from testbed.model.wiring import Wiring
@@ -75,6 +72,7 @@ class DistributedNetwork(rpc_network.AllMachines):
         )
         self._crossed: dict[str, int] | None = None
         self._start_s: float | None = None
+        self._before = Counts(sent={}, arrived={})
         self._starts: tuple[float, ...] = ()
 
     @property
@@ -92,18 +90,29 @@ class DistributedNetwork(rpc_network.AllMachines):
 
     @contextmanager
     def running(self, measured: Callable[[], Mapping[str, object]]) -> Iterator[None]:
-        """As of ``naming_dead_machine``; next to it the packets that had been sent onto each crossing link."""
+        """Whatever goes wrong inside because a machine has died is a MachineDiedError with its name, when (seconds
+        after the start) and ``measured()``; next to it the packets that had been sent onto each crossing link."""
 
-        def with_crossed() -> Mapping[str, object]:
-            return measured() if self._crossed is None else {**measured(), "crossing_packets": self._crossed}
-
-        self._start_s = time.monotonic()
-        with naming_dead_machine(self.machines, with_crossed, lambda: self._start_s):
-            yield
+        self._start_s, self._crossed = time.monotonic(), None
+        self._before, self.gaps_s = self.counts(), []
+        try:
+            try:
+                yield
+                self.machines.check()
+            except (OSError, EOFError, TestbedError) as error:
+                if not isinstance(error, MachineDiedError):
+                    self.machines.check(after_s=_NOTICED_S)
+                raise
+        except MachineDiedError as error:
+            at_s = None if error.at_s is None else round(error.at_s - self._start_s, 3)
+            error.measured = {"machine": self.names[error.number], "at_s": at_s, **measured()}
+            if self._crossed is not None:
+                error.measured["crossing_packets"] = self._crossed
+            raise
 
     def start(self) -> float:
         self._start_s = time.monotonic() + LEAD_S
-        self._starts = tuple(self.machines.theirs_s(k, self._start_s) for k in range(len(self.machines)))
+        self._starts = tuple(self.theirs_s(k, self._start_s) for k in range(len(self.machines)))
         return self._start_s
 
     def start_on(self, machine: int) -> float:
@@ -136,7 +145,18 @@ class DistributedNetwork(rpc_network.AllMachines):
         return replace(progress, read_remote=lambda: together(self.all(request, lane=rpc_network.LANE_LIVE)))
 
     def report(self, most_pps: float) -> MachinesReport:
-        return machines_report(self, self._start_s or 0.0, most_pps)
+        machines = self.machines
+        sent, lost = lost_on_the_way(self._before, self.counts(), self.crossing, self.gaps_s, most_pps)
+        if (degraded := machines.degraded_links()) is not None:
+            raise InvalidRunError(degraded)
+        return MachinesReport(
+            clocks=tuple(_clock_report(machines, number, self._start_s or 0.0) for number in range(len(machines))),
+            crossing_links=len(self.crossing),
+            sent=sent,
+            lost=lost,
+            cut_gaps_s=tuple(self.gaps_s),
+            encrypted_by=machines.encrypted_by,
+        )
 
     def set_link(self, link: LinkId, up: bool, direction: Direction = "both") -> float:
         if direction == "forward":
@@ -168,16 +188,11 @@ class DistributedNetwork(rpc_network.AllMachines):
         sender, receiver = self._ends(link)
         required = {self._machine[sender]} | ({self._machine[receiver]} if direction == "both" else set())
         at_s = time.monotonic() + (FAULT_LEAD_S if len(required) > 1 else 0.0)
-        requested = [
-            (
-                k,
-                self.machines.call(
-                    k, function, link, value, direction, self.machines.theirs_s(k, at_s), lane=rpc_network.LANE_FAULTS
-                ),
-            )
+        requested = {
+            k: self.call(k, function, link, value, direction, self.theirs_s(k, at_s), lane=rpc_network.LANE_FAULTS)
             for k in sorted(required)
-        ]
-        done_s = {k: self.machines.ours_s(k, one.result(30)) for k, one in requested}
+        }
+        done_s = {k: self.ours_s(k, one.result(30)) for k, one in requested.items()}
         if function is not rpc_network.set_link:  # lost where it is sent, whenever the other end follows
             return done_s[self._machine[sender]]
         first_s, last_s = min(done_s.values()), max(done_s.values())
@@ -209,15 +224,13 @@ class DistributedNetwork(rpc_network.AllMachines):
         own: dict[int, list[FlowRule]] = {k: [] for k in range(len(self.machines))}
         for rule in rules:
             own[self._of_dpid[rule.dpid]].append(rule)
-        requested = [
-            self.machines.call(k, rpc_network.install, some, plan_id, lane=rpc_network.LANE_RULES)
-            for k, some in own.items()
-        ]
+        lane = rpc_network.LANE_RULES
+        requested = [self.call(k, rpc_network.install, some, plan_id, lane=lane) for k, some in own.items()]
         return max(float(one.result()) for one in requested)
 
     def port_events(self) -> tuple[PortEvent, ...]:
         """Of all controllers, in order."""
-        reported = self.machines.all(rpc_network.port_events, lane=rpc_network.LANE_RULES)
+        reported = self.all(rpc_network.port_events, lane=rpc_network.LANE_RULES)
         found = []
         for number, events in enumerate(reported):
             if not events:
@@ -228,15 +241,11 @@ class DistributedNetwork(rpc_network.AllMachines):
 
     def counts(self) -> Counts:
         """Of all machines together."""
-        return merged(self.machines.all(rpc_network.count, lane=rpc_network.LANE_COUNTS))
+        return merged(self.all(rpc_network.count, lane=rpc_network.LANE_COUNTS))
 
     def link_counters(self) -> Mapping[LinkId, tuple[int, int, int]]:
         """As of ``EmulatedNetwork``."""
         return self.counts().sent
-
-    def link_meter(self) -> LinkMeter:
-        """Reads nothing: no file of this machine has the counters."""
-        return LinkMeter(sent={}, received={})
 
     def reading(self) -> CounterReading:
         """Bytes that each link has carried, and the links without a carrier, as the machines tell; for whoever
@@ -264,50 +273,10 @@ def together(reported: Sequence[CounterReading]) -> CounterReading:
     )
 
 
-def machines_report(network: DistributedNetwork, start_s: float, most_pps: float) -> MachinesReport:
-    """Of a run that began at ``start_s`` on our clock and is over; ``most_pps`` as of ``lost_on_the_way``.
-
-    InvalidRunError where the network between the machines lost packets or was slow.
-    """
-    machines = network.machines
-    sent, lost = lost_on_the_way(network.counts(), network.crossing, network.gaps_s, most_pps)
-    if (degraded := machines.degraded_links()) is not None:
-        raise InvalidRunError(degraded)
-    return MachinesReport(
-        clocks=tuple(_clock_report(machines, number, start_s) for number in range(len(machines))),
-        crossing_links=len(network.crossing),
-        sent=sent,
-        lost=lost,
-        cut_gaps_s=tuple(network.gaps_s),
-        encrypted_by=machines.encrypted_by,
-    )
-
-
 def _clock_report(machines: Machines, number: int, start_s: float) -> ClockReport:
     clock = machines.clock(number)
     from_s, to_s = machines.theirs_s(number, start_s), clock.exchanges[-1].answered_ns / 1e9
     return clock_report(clock, requested=machines.clocks[number].requested, from_s=from_s, to_s=to_s)
-
-
-@contextmanager
-def naming_dead_machine(
-    machines: Machines, measured: Callable[[], Mapping[str, object]], start_s: Callable[[], float | None] = lambda: None
-) -> Iterator[None]:
-    """Whatever goes wrong inside because a machine has died is a MachineDiedError with its name, when (seconds after
-    ``start_s()``, or after the block began) and ``measured()``."""
-    began_s = time.monotonic()
-    try:
-        try:
-            yield
-            machines.check()
-        except (OSError, EOFError, TestbedError) as error:
-            if not isinstance(error, MachineDiedError):
-                machines.check(after_s=_NOTICED_S)
-            raise
-    except MachineDiedError as error:
-        at_s = None if error.at_s is None else round(error.at_s - (start_s() or began_s), 3)
-        error.measured = {"machine": machines.names[error.number], "at_s": at_s, **measured()}
-        raise
 
 
 def placement_of(machines: Machines, wiring: Wiring, requested: MachinesRequest) -> Placement:

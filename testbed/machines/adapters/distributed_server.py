@@ -8,7 +8,7 @@ from testbed.emulation.attach.server import Handler, ManualFaults, link_handlers
 from testbed.errors import InputError
 from testbed.machines.adapters.distributed_network import DistributedNetwork
 from testbed.machines.adapters.remote_program import RemoteProgram, attend_here
-from testbed.machines.placement import nodes_of_devices
+from testbed.machines.partition import nodes_of_devices
 from testbed.model.wiring import wiring_document
 from topologies.errors import nearest
 

@@ -18,11 +18,12 @@ from testbed.emulation.network.kernel.rtnetlink import compute_checksums
 from testbed.emulation.sandbox.process_lifetime import await_own_network
 from testbed.emulation.sandbox.sandbox import require_sandbox, sandbox_command
 from testbed.errors import CapabilityError
-from testbed.machines.machines_request import UNDERLAY, UNDERLAY_MTU
+from testbed.machines.machines_request import UNDERLAY
 
 BRIDGE = "machines0"
 CLOCK_STEP_S = 4321.0
 """The clock of machine k is ahead of this one's by (k + 1) times so much."""
+_MTU = 9000
 _START_S = 10.0
 
 
@@ -36,34 +37,23 @@ def port_of(number: int) -> str:
     return f"machine{number}"
 
 
-class LocalMachine:
+class _LocalMachine:
     """One machine: its outer process and its namespaces. ``certificate``: of its worker, with the key (PEM), for the
     scheduler."""
 
-    def __init__(
-        self, number: int, scheduler: str, *, certificate: tuple[str, str], mtu: int, clock_offset_s: float
-    ) -> None:
-        self.name = f"machine-{number}"
-        self.number, self.address, self._mtu = number, address_of(number), mtu
+    def __init__(self, number: int, scheduler: str, certificate: tuple[str, str]) -> None:
+        self.name, self.number, self.address = f"machine-{number}", number, address_of(number)
         self._certificate = certificate
-        self.clock_offset_s = clock_offset_s
-        words = [
-            sys.executable,
-            "-P",
-            "-m",
-            "testbed.machines.adapters.local_worker",
-            scheduler,
-            self.name,
-            self.address,
-        ]
-        command = sandbox_command(words, die_with_parent=True, clock_offset_s=clock_offset_s)
+        program = [sys.executable, "-P", "-m", "testbed.machines.adapters.local_worker"]
+        words = [*program, scheduler, self.name, self.address]
+        command = sandbox_command(words, die_with_parent=True, clock_offset_s=CLOCK_STEP_S * (number + 1))
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE)
 
     def connect(self) -> None:
         """Give it its interface, once its network namespace is there, and let it go on."""
         self._await_namespace()
         pid = self.process.pid
-        port, mtu = port_of(self.number), f"mtu {self._mtu}"
+        port, mtu = port_of(self.number), f"mtu {_MTU}"
         pair = f"link add {port} {mtu} type veth peer name {UNDERLAY} {mtu} netns {pid}"
         ip_batch([pair, f"link set {port} master {BRIDGE} up"])
         ip_batch([f"address add {self.address}/24 dev {UNDERLAY}", f"link set {UNDERLAY} up"], pid)
@@ -93,28 +83,19 @@ class LocalMachine:
 
 
 @contextmanager
-def local_machines(
-    count: int,
-    scheduler: str,
-    *,
-    certificate: tuple[str, str],
-    mtu: int = UNDERLAY_MTU,
-    clock_offsets_s: Sequence[float] | None = None,
-) -> Iterator[tuple[LocalMachine, ...]]:
-    """So many machines on a bridge whose own address is ``address_of(-1)``; inside a sandbox only.
+def local_machines(count: int, scheduler: str, certificate: tuple[str, str]) -> Iterator[list[str]]:
+    """So many machines on a bridge whose own address is ``address_of(-1)``, by their names; inside a sandbox only.
 
-    ``certificate``: of all their workers, with its key. ``clock_offsets_s``: by how much each one's clock is ahead of
-    ours.
+    ``certificate``: of all their workers, with its key.
     """
     require_sandbox()
-    offsets = clock_offsets_s or [CLOCK_STEP_S * (k + 1) for k in range(count)]
-    machines: list[LocalMachine] = []
+    machines: list[_LocalMachine] = []
     try:
-        for number, offset in zip(range(count), offsets, strict=True):
-            machines.append(LocalMachine(number, scheduler, certificate=certificate, mtu=mtu, clock_offset_s=offset))
+        for number in range(count):
+            machines.append(_LocalMachine(number, scheduler, certificate))
         for machine in machines:
             machine.connect()
-        yield tuple(machines)
+        yield [machine.name for machine in machines]
     finally:
         for machine in machines:
             machine.close()
@@ -128,11 +109,11 @@ def _remove_links(names: Sequence[str]) -> None:
     subprocess.run(["ip", "-force", "-batch", "-"], input=commands, capture_output=True, text=True, check=False)
 
 
-def make_bridge(mtu: int = UNDERLAY_MTU) -> None:
+def make_bridge() -> None:
     """The bridge, with this machine's address, before a scheduler can listen on it."""
     ip_batch(
         [
-            f"link add {BRIDGE} address 02:00:00:00:77:01 mtu {mtu} type bridge",
+            f"link add {BRIDGE} address 02:00:00:00:77:01 mtu {_MTU} type bridge",
             f"address add {address_of(-1)}/24 dev {BRIDGE}",
             f"link set {BRIDGE} up",
         ]

@@ -10,7 +10,7 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from testbed.emulation.network.open_vswitch.switches import connect_bridge
 from testbed.errors import InvalidRunError
 from testbed.machines.adapters import rpc_network
 from testbed.machines.adapters.rpc_network import FIRST, AllMachines, PartitionSpec
+from testbed.machines.machines_request import MachinesRequest
 from testbed.machines.rpc import MAIN, MachineState
 from testbed.model.machine.load import overload_message
 from testbed.model.progress import CounterReading, Progress
@@ -122,6 +123,12 @@ class Here(AllMachines):
         """A connection to the management socket of a bridge (``WiredSwitch.device``)."""
         return connect_bridge(name)
 
+    def open_stream(self, machine: int, name: str) -> socket.socket:
+        """Connected to the machine's stream of that name (``stream_forwarding.register_stream``). CapabilityError where
+        the machine does not answer."""
+        both_ways, _ = self._machine.objects["stream", name]()
+        return socket.socket(fileno=both_ways)
+
     def live(self, request: Callable[..., CounterReading], progress: Progress) -> Progress:
         """The progress, with a way for a live page to read all machines: ``look``, or ``ask`` where others have to be
         asked."""
@@ -138,6 +145,19 @@ class Here(AllMachines):
         InvalidRunError where the network between the machines lost packets or was slow.
         """
         return None
+
+
+def network_up(
+    machines: MachinesRequest | None, wiring: Wiring, reported: Callable[[str], None], **options: Any
+) -> AbstractContextManager[Platform]:
+    """The wiring's network, up on this machine as of ``here``, or over those that are requested as of
+    ``over_machines``, where a smaller ``mtu`` will do. ``reported``: is told what is being done."""
+    if machines is None:
+        reported("building the network")
+        return here(wiring, **options)
+    from testbed.machines.adapters.distributed_network import over_machines
+
+    return over_machines(machines, wiring, reported, at_most=True, **options)
 
 
 @contextmanager

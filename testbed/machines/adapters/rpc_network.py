@@ -6,7 +6,6 @@ chose. Times are those of the machine's own monotonic clock.
 
 import fcntl
 import os
-import platform
 import socket
 import struct
 import time
@@ -47,9 +46,6 @@ class MachineFacts:
     address: str
     mtu: int
     processors: int
-    memory_bytes: int
-    kernel: str
-    pid: int
 
 
 def describe_machine(machine: MachineState, underlay: str) -> MachineFacts:
@@ -61,16 +57,7 @@ def describe_machine(machine: MachineState, underlay: str) -> MachineFacts:
             (mtu,) = struct.unpack_from("=i", fcntl.ioctl(sock, _SIOCGIFMTU, request), 16)
         except OSError as error:
             raise CapabilityError(f"its interface {underlay} cannot be used ({error.strerror})") from None
-    pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
-    return MachineFacts(
-        underlay=underlay,
-        address=address,
-        mtu=mtu,
-        processors=len(os.sched_getaffinity(0)),
-        memory_bytes=pages * size,
-        kernel=platform.release(),
-        pid=os.getpid(),
-    )
+    return MachineFacts(underlay=underlay, address=address, mtu=mtu, processors=len(os.sched_getaffinity(0)))
 
 
 def answer_clocks(machine: MachineState, address: str, port: int, key: bytes, asker: str) -> None:

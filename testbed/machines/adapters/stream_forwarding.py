@@ -29,7 +29,7 @@ def serve_streams(machine: MachineState, address: str, port: int, key: bytes) ->
     """Accept connections from now on. Streams are those of ``offer``."""
     listening = socket.create_server((address, port))
     machine.objects["built"].callback(_end, listening)
-    threading.Thread(target=_accept, args=(machine, listening, key), name="relays", daemon=True).start()
+    accept_each(listening, partial(_serve, machine, key))
 
 
 def register_stream(machine: MachineState, name: str, open_stream: Callable[[], Opened]) -> None:
@@ -63,16 +63,18 @@ def _end(listening: socket.socket) -> None:
     listening.close()
 
 
-def _accept(machine: MachineState, listening: socket.socket, key: bytes) -> None:
-    while True:
-        try:
-            sock, _ = listening.accept()
-        except OSError:
-            return
-        threading.Thread(target=_serve, args=(machine, sock, key), name="relay", daemon=True).start()
+def accept_each(listening: socket.socket, serve: Callable[[socket.socket], None]) -> None:
+    """Serve every connection in a thread of its own, from now on until the socket is closed."""
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=serve, args=(listening.accept()[0],), name="relay", daemon=True).start()
+
+    threading.Thread(target=accept, name="relays", daemon=True).start()
 
 
-def _serve(machine: MachineState, sock: socket.socket, key: bytes) -> None:
+def _serve(machine: MachineState, key: bytes, sock: socket.socket) -> None:
     with sock:
         sock.settimeout(_CONNECT_S)
         head = b""

@@ -26,8 +26,7 @@ from testbed.emulation.control.fault_injection import FaultInjector, FaultSchedu
 from testbed.errors import InputError
 from testbed.faults.fault import ChangeTimes, FaultTimes
 from testbed.machines.adapters.platform import Here, Platform, here
-from testbed.machines.clocks.report import require_clock
-from testbed.machines.machines_report import MachinesReport
+from testbed.machines.machines_report import MachinesReport, require_clock
 from testbed.machines.machines_request import MachinesRequest
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import Wiring, wire

@@ -15,8 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from sfio_emu.errors import PeerError
 from testbed.bulk.coordinator import BulkCoordinator
-from testbed.bulk.emulated.circuit_driver import CircuitDriver
-from testbed.bulk.emulated.switchboard import CircuitSwitchboard
+from testbed.bulk.emulated.switchboard import CircuitDriver, CircuitSwitchboard
 from testbed.bulk.plan import BulkPlan, Pair
 from testbed.errors import TestbedError
 

@@ -18,7 +18,7 @@ from sfio_emu.adapters.process_group import SocketGroup
 from sfio_emu.adapters.sockets import TcpConnections
 from sfio_emu.client.session import Session
 from sfio_emu.errors import SfioError
-from sfio_emu.ports import ProcessGroup, Turns
+from sfio_emu.ports import Turns
 from sfio_emu.settings import Settings
 from sfio_emu.striped_file import StripedFile
 from testbed.striping.access import Blocks
@@ -29,30 +29,6 @@ from topologies.text.json_types import JsonObject
 
 _JOIN_S = 30.0
 _FEW, _LITTLE = 300, 60_000
-
-
-class ClientGroup:
-    """All compute processes of a run as a group, on whatever machine; those here are threads, each with a connection to
-    the group's server at ``address``."""
-
-    def __init__(self, address: str, size: int) -> None:
-        self._address, self._size = address, size
-        self._members: dict[int, SocketGroup] = {}
-
-    def member(self, rank: int) -> SocketGroup:
-        """That process's place in it: joined; returns when all have."""
-        self._members[rank] = SocketGroup.join(self._address, rank, self._size, _JOIN_S)
-        return self._members[rank]
-
-    def leave(self, rank: int) -> None:
-        """That process goes: whoever waits for it is told."""
-        if rank in self._members:
-            self._members.pop(rank).close()
-
-    def close(self) -> None:
-        """Let all go that are here."""
-        for rank in list(self._members):
-            self.leave(rank)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,25 +62,29 @@ class Client:
     error_after_s: float = 0.0
     done_s: float = 0.0
     _session: Session | None = None
+    _group: SocketGroup | None = None
 
-    def open(self, member: Callable[[int], ProcessGroup], name: str, stripe_unit: int, file_bytes: int) -> None:
-        """Collective: open the file and give it its size; ``member``: of the rank its place in the group."""
+    def open(self, group: str, plan: StripingPlan) -> None:
+        """Collective over the clients of all machines, whose group's server is at that address: join it, open the file
+        and give it its size."""
         reach = self.reach
         connections = TcpConnections(
             reach.addresses, timeout_s=reach.timeout_s, open_socket=self._open_socket, key=reach.key
         )
         turns = None if self.turns is None else self.turns(self)
-        self._session = Session(connections, member(self.rank), turns, self.settings)
-        self.file = StripedFile.open(name, stripe_unit, session=self._session)
-        self.file.truncate(file_bytes)
+        self._group = SocketGroup.join(group, self.rank, len(plan.placement.compute), _JOIN_S)
+        self._session = Session(connections, self._group, turns, self.settings)
+        self.file = StripedFile.open(plan.placement.file_name(), plan.options.stripe_unit, session=self._session)
+        self.file.truncate(plan.file_bytes)
 
-    def rehearse(self, name: str, stripe_unit: int) -> None:
+    def rehearse(self, plan: StripingPlan) -> None:
         """Collective: write and read a little of another file, so that programs and connections are warm."""
         assert self._session is not None
         offsets = self.blocks.offsets[:_FEW]
         sizes = np.minimum(self.blocks.sizes[:_FEW], max(1, _LITTLE // max(1, len(offsets))))
         ends = np.cumsum(sizes)
-        with StripedFile.open(name, stripe_unit, session=self._session) as file:
+        name, unit = plan.placement.file_name("rehearsal"), plan.options.stripe_unit
+        with StripedFile.open(name, unit, session=self._session) as file:
             memory = np.zeros(int(ends[-1]) if len(ends) else 0, dtype=np.uint8)
             if len(memory):
                 file.pwrite_blocks(memory.data, offsets, ends - sizes, sizes)
@@ -135,8 +115,14 @@ class Client:
         if self._session is not None:
             self._session.close()
             self._session = None
+        self.leave()
         self.file = None
         self.sockets.clear()
+
+    def leave(self) -> None:
+        """Leave the group: whoever waits for this process there is told."""
+        if self._group is not None:
+            self._group.close()
 
     def cut_off(self) -> None:
         """End the call that another thread is in, if any: its connections are shut."""
@@ -158,9 +144,9 @@ class Client:
         return self.file
 
 
-def all_at_once(clients: Sequence[Client], act: Callable[[Client], object], group: ClientGroup | None = None) -> float:
-    """Every client acts in a thread of its own; seconds until the last was done. What one raises is in its
-    ``error``."""
+def all_at_once(clients: Sequence[Client], act: Callable[[Client], object], *, leave: bool = False) -> float:
+    """Every client acts in a thread of its own; seconds until the last was done. What one raises is in its ``error``;
+    ``leave``: it leaves the group then."""
     start = threading.Barrier(len(clients) + 1)
     began = [0.0]
 
@@ -172,8 +158,8 @@ def all_at_once(clients: Sequence[Client], act: Callable[[Client], object], grou
         except SfioError as error:
             client.error = error
             client.error_after_s = time.monotonic() - began[0]
-            if group is not None:
-                group.leave(client.rank)
+            if leave:
+                client.leave()
         client.done_s = time.monotonic() - began[0]
 
     threads = [threading.Thread(target=live, args=(client,), daemon=True) for client in clients]
@@ -209,8 +195,9 @@ def build_clients(
     ]  # fmt: skip
 
 
-def raise_first(clients: Sequence[Client]) -> None:
-    """Raise the SfioError of the first client that has one."""
+def open_together(clients: Sequence[Client], act: Callable[[Client], object]) -> None:
+    """A collective call before any operation. Raises the SfioError of the first client that has one."""
+    all_at_once(clients, act, leave=True)
     for client in clients:
         if client.error is not None:
             raise client.error

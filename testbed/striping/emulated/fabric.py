@@ -19,29 +19,17 @@ from testbed.bulk.emulated.switchboard import CircuitSwitchboard
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.machine.load_monitor import LoadMonitor
 from testbed.errors import InputError
-from testbed.machines.adapters.platform import Here, Platform, here, timely
+from testbed.machines.adapters.platform import Here, Platform, network_up, timely
 from testbed.machines.adapters.rpc_network import read_links
 from testbed.machines.machines_request import MachinesRequest
 from testbed.model.machine.load import MachineLoad
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import wire
+from testbed.striping.emulated import machine_ends
 from testbed.striping.emulated.admission import TransferAdmission
-from testbed.striping.emulated.machine_ends import (
-    LANE_CLIENTS,
-    Operated,
-    Share,
-    close_clients,
-    occupied_of,
-    operate_clients,
-    prompt_threads,
-    restart_listeners,
-    start_clients,
-    start_listeners,
-    subfiles,
-)
-from testbed.striping.emulated.program_share import group_address
-from testbed.striping.measurements import MTU_BYTES, TIMEOUT_S, Direction, OperationRecord, StripingMeasurements
-from testbed.striping.overload import delay_by_late_threads_s
+from testbed.striping.emulated.program_run import group_address
+from testbed.striping.judgement import delay_by_late_threads_s
+from testbed.striping.measurements import MTU_BYTES, Direction, OperationRecord, StripingMeasurements
 from testbed.striping.plan import StripingPlan
 
 T = TypeVar("T")
@@ -89,20 +77,14 @@ def emulate_striping(
 def _network(
     plan: StripingPlan, reported: Callable[[str], None], machines: MachinesRequest | None
 ) -> AbstractContextManager[Platform]:
-    wiring = wire(plan.network)
-    if machines is None:
-        reported("building the network")
-        return here(wiring, mtu=MTU_BYTES, controlled=False)
     impaired = any(fault.kind == "impaired" for fault in plan.faults)
-    if plan.coordinated or plan.killed or impaired:
+    if machines is not None and (plan.coordinated or plan.killed or impaired):
         circuits = "--scheduling, --schedule and --switching circuit"
         what = "--kill" if plan.killed else "--faults with impairments" if impaired else circuits
         raise InputError(
             f"{what}: striped files over several machines know it not; leave it out, or run on one machine"
         )
-    from testbed.machines.adapters.distributed_network import over_machines
-
-    return over_machines(machines, wiring, reported, mtu=MTU_BYTES, at_most=True, controlled=False)
+    return network_up(machines, wire(plan.network), reported, mtu=MTU_BYTES, controlled=False)
 
 
 def _until_now(doing: str, operations: Sequence[OperationRecord]) -> dict[str, object]:
@@ -120,19 +102,18 @@ class _Run:
     def __init__(self, platform: Platform, plan: StripingPlan, root: Path | None) -> None:
         self._platform, self._plan = platform, plan
         self._circuits = plan.switching == "circuit" and bool(plan.transfers)
-        key = new_key()
+        key, io, compute = new_key(), plan.placement.io, plan.placement.compute
         self._shares = [
-            Share(plan=plan, io=self._on(k, plan.placement.io), compute=self._on(k, plan.placement.compute),
-                  key=key, timeout_s=TIMEOUT_S, root=root)
+            machine_ends.Share(plan=plan, io=self._on(k, io), compute=self._on(k, compute), key=key, root=root)
             for k in range(len(platform.names))
-        ]  # fmt: skip
+        ]
         self._computing = [k for k, share in enumerate(self._shares) if share.compute]
         self._switchboard = CircuitSwitchboard(platform, [(t.source, t.sink) for t in plan.transfers])
         paths = plan.placement.remote
         self._switchboard.set_paths(paths)
         self._standing = packet_switching_rules(platform.wiring, paths)
         self._switchboard.change_rules((*shared_return_rules(platform.wiring, paths), *self._standing), "add")
-        for one in [platform.call(k, start_listeners, share) for k, share in enumerate(self._shares)]:
+        for one in [platform.call(k, machine_ends.start_listeners, share) for k, share in enumerate(self._shares)]:
             one.result()
         if self._circuits:
             self._switchboard.prepare(Circuit(transfer=i, path=t.path) for i, t in enumerate(plan.transfers))
@@ -149,7 +130,7 @@ class _Run:
         with ExitStack() as stack:
             stack.enter_context(self._clients())
             if "write" not in plan.directions:
-                self._platform.all(subfiles, "fill")
+                self._platform.all(machine_ends.subfiles, "fill")
             for number, direction in enumerate(plan.directions):
                 total_s = len(plan.directions) + 0.5
                 now = Progress(done_s=number + 0.5, total_s=total_s, doing=direction)
@@ -158,7 +139,7 @@ class _Run:
                 operations.append(self._operate(direction, attempt=1, faulty=faulty))
                 if operations[-1].errors:
                     stack.close()
-                    self._platform.all(restart_listeners)
+                    self._platform.all(machine_ends.restart_listeners)
                     self._switchboard.flush_flow_cache()
                     stack.enter_context(self._clients())
                     operations.append(self._operate(direction, attempt=2, faulty=False))
@@ -169,9 +150,9 @@ class _Run:
     def _clients(self) -> Iterator[None]:
         """Clients on all machines, the file open in all of them."""
         with GroupServer(group_address(self._platform), len(self._plan.placement.compute)) as group:
-            self._ask(start_clients, group.address)
+            self._ask(machine_ends.start_clients, group.address)
             yield
-            self._ask(close_clients)
+            self._ask(machine_ends.close_clients)
 
     def _operate(self, direction: Direction, *, attempt: int, faulty: bool) -> OperationRecord:
         platform, plan = self._platform, self._plan
@@ -181,20 +162,20 @@ class _Run:
         fault_s = min((*(fault.start_s for fault in faults), *(at_s for at_s, _ in deaths)), default=0.0)
         counters, changes = platform.network.link_counters(), self._switchboard.changes
         alone = isinstance(platform, Here)
-        with prompt_threads(), ExitStack() as stack:
+        with machine_ends.prompt_threads(), ExitStack() as stack:
             start_s = time.monotonic() + (0.0 if alone else _START_AHEAD_S)
             schedule = FaultSchedule(platform.network, faults, start_s)
             schedule.start()
             stack.callback(schedule.stop)
             admission = stack.enter_context(self._admitting())
             gauge = None if alone else stack.enter_context(LoadMonitor())
-            done = self._ask(operate_clients, direction, fault_s, deaths, start_s=start_s)
+            done = self._ask(machine_ends.operate_clients, direction, fault_s, deaths, start_s=start_s)
         changes = self._switchboard.changes - changes
         time.sleep(_QUIET_S)
         drops = sum(now[2] - counters[link][2] for link, now in platform.network.link_counters().items())
         record = self._together(done, None if gauge is None else gauge.strain)
         if direction == "write":
-            record = replace(record, verified=all(platform.all(subfiles, "verify")))
+            record = replace(record, verified=all(platform.all(machine_ends.subfiles, "verify")))
         if admission is not None:
             record = replace(
                 record,
@@ -213,7 +194,7 @@ class _Run:
         if not self._plan.coordinated:
             yield None
             return
-        plan, (objects,) = self._plan.bulk_plan(), self._platform.all(occupied_of)
+        plan, (objects,) = self._plan.bulk_plan(), self._platform.all(machine_ends.occupied_of)
         if self._circuits:
             self._switchboard.change_rules(self._standing, "remove")
             self._switchboard.flush_flow_cache()
@@ -228,7 +209,7 @@ class _Run:
                 self._switchboard.change_rules(self._standing, "add")
                 self._switchboard.flush_flow_cache()
 
-    def _together(self, done: Sequence[Operated], strain: MachineLoad | None) -> OperationRecord:
+    def _together(self, done: Sequence[machine_ends.Operated], strain: MachineLoad | None) -> OperationRecord:
         """The records of all machines as one, from the first that began to the last that ended on our clock."""
         ours = self._platform.ours_s
         begins = [ours(k, one.began_s) for k, one in zip(self._computing, done, strict=True)]
@@ -252,7 +233,7 @@ class _Run:
         """All machines with clients; ``start_s``: a moment of our clock, which each is given first, on its own."""
         moments = [() if start_s is None else (self._platform.theirs_s(k, start_s),) for k in self._computing]
         requested = [
-            self._platform.call(k, request, *moment, *args, lane=LANE_CLIENTS)
+            self._platform.call(k, request, *moment, *args, lane=machine_ends.LANE_CLIENTS)
             for k, moment in zip(self._computing, moments, strict=True)
         ]
         return [one.result(_LIMIT_S) for one in requested]

@@ -18,8 +18,8 @@ from sfio_emu.ports import ProcessGroup
 from testbed.errors import InvalidRunError
 from testbed.model.machine.load import overload_message
 from testbed.striping.emulated.program_run import ProgramNetwork
+from testbed.striping.judgement import UNCOORDINATED_LIMITS
 from testbed.striping.oracle import Bytes, file_content, verified_subfiles, write_subfiles
-from testbed.striping.overload import UNCOORDINATED_LIMITS
 from topologies.text.json_types import JsonObject
 
 

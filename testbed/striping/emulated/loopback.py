@@ -6,23 +6,14 @@ Content, messages and disk calls are those of a run on switches; only the second
 import socket
 import tempfile
 import threading
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from sfio_emu.adapters.listener import Listener, open_listening_socket
 from sfio_emu.adapters.peers.group_server import GroupServer
 from testbed.errors import InputError
-from testbed.striping.emulated.clients import (
-    Client,
-    ClientGroup,
-    Reach,
-    all_at_once,
-    build_clients,
-    close_all,
-    operate,
-    raise_first,
-)
+from testbed.striping.emulated.clients import Client, Reach, build_clients, close_all, open_together, operate
 from testbed.striping.measurements import MTU_BYTES, Direction, OperationRecord, StripingMeasurements
 from testbed.striping.oracle import file_content, verified_subfiles, write_subfiles
 from testbed.striping.plan import StripingPlan
@@ -64,15 +55,13 @@ def _operations(
         timeout_s=_TIMEOUT_S,
         open_socket=lambda node, host: socket.socket(socket.AF_INET, socket.SOCK_STREAM),
     )
-    clients, name = build_clients(plan, content, reach), plan.placement.file_name()
+    clients = build_clients(plan, content, reach)
     with (
         tempfile.TemporaryDirectory() as folder,
         GroupServer(f"unix:{folder}/group", len(clients)) as server,
-        closing(ClientGroup(server.address, len(clients))) as group,
     ):
         try:
-            all_at_once(clients, lambda c: c.open(group.member, name, options.stripe_unit, plan.file_bytes), group)
-            raise_first(clients)
+            open_together(clients, lambda client: client.open(server.address, plan))
             if options.operation == "read":
                 write_subfiles(content, root, plan.placement, options.stripe_unit)
             return tuple(_operate(plan, root, clients, direction, seconds) for direction in plan.directions)

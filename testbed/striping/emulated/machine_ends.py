@@ -1,22 +1,28 @@
 """Listeners and clients of striped files on a machine: what a run asks of it, on one alone as on each of several.
 
-The functions are requests (``testbed.machines.rpc``): listeners begin in the machine's first thread, whose child their
-process is; clients are threads of the machine's process, told by the lane ``LANE_CLIENTS``.
+Listeners have sockets in their hosts' networks, one process for all of them; a node whose listener is to die on its own
+gets a process of its own. The functions are requests (``testbed.machines.rpc``): listeners begin in the machine's first
+thread, whose child their process is; clients are threads of the machine's process, told by the lane ``LANE_CLIENTS``.
 """
 
 import gc
+import logging
 import socket
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Literal
 
 from sfio_emu.errors import SfioError
-from testbed.bulk.emulated.agent_process import process_groups
+from testbed.bulk.circuit_rules import BULK_PORT
+from testbed.bulk.emulated.agent_process import AgentProcess, process_groups
+from testbed.bulk.messages import Ready
 from testbed.emulation.machine.load_monitor import LoadMonitor
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.sandbox.sandbox import require_sandbox
@@ -24,55 +30,105 @@ from testbed.errors import InputError
 from testbed.machines.adapters.rpc_network import network_of
 from testbed.machines.rpc import MachineState
 from testbed.striping.emulated.admission import ClientTurns, TransferAdmission
-from testbed.striping.emulated.clients import (
-    Client,
-    ClientGroup,
-    Reach,
-    all_at_once,
-    build_clients,
-    close_all,
-    operate,
-    raise_first,
-)
-from testbed.striping.emulated.listeners import LISTENER_PORT, ListenerKiller, ListenerProcess
-from testbed.striping.measurements import Direction, OperationRecord
+from testbed.striping.emulated.clients import Client, Reach, build_clients, close_all, open_together, operate
+from testbed.striping.measurements import TIMEOUT_S, Direction, OperationRecord
 from testbed.striping.oracle import Bytes, file_content, verified_subfiles, write_subfiles
 from testbed.striping.plan import StripingPlan
 
-COORDINATED_SEND_BUFFER = 80 << 10
-CIRCUIT_PATIENCE_S, _CONGESTION_PATIENCE_S = 120.0, 12.0
+LISTENER_PORT = BULK_PORT
+"""TCP port of every listener."""
+_BACKLOG = 512
+_READY_S = 20.0
+
+
+class ListenerProcess(AgentProcess):
+    """Serves the nodes' subfiles below ``root/<node>`` from construction until ``close`` (or ``kill``, as a crash
+    would).
+
+    ``key``: of the run, without which no client is served. ``coordinated``: clients wait for circuits, and are silent
+    meanwhile. Raises CapabilityError where the process cannot begin.
+    """
+
+    def __init__(
+        self, net: EmulatedNetwork, nodes: Sequence[str], root: Path, key: bytes, *, coordinated: bool = False
+    ) -> None:
+        self._net, self._root, self._key, self._coordinated = net, root, key, coordinated
+        self.killed = False
+        super().__init__("listener", nodes, self._serve)
+        self.receive(_READY_S)
+
+    def kill(self) -> None:
+        self.killed = True
+        super().kill()
+
+    def _serve(self, port: Connection) -> None:
+        from sfio_emu.adapters.listener import LOG, Listener
+        from sfio_emu.adapters.listener_clients import Limits
+
+        LOG.setLevel(logging.ERROR)  # which clients were lost, and when, the run itself reports
+        places = [(self._listening_socket(node), self._root / node) for node in self.nodes]
+        limits = Limits.of_process()
+        if self._coordinated:
+            limits = replace(limits, silence_s=_CIRCUIT_PATIENCE_S)
+        listener = Listener(places, key=self._key, limits=limits)
+        port.send(Ready())
+        listener.serve_forever()
+
+    def _listening_socket(self, node: str) -> socket.socket:
+        sock = self._net.open_socket(self._net.wiring.host_at(node).name, socket.AF_INET, socket.SOCK_STREAM)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if self._coordinated:  # what it accepts inherits it
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _COORDINATED_SEND_BUFFER)
+        sock.bind(("0.0.0.0", LISTENER_PORT))
+        sock.listen(_BACKLOG)
+        return sock
+
+
+@contextmanager
+def _killed_meanwhile(
+    listeners: Sequence[ListenerProcess], times: Sequence[tuple[float, str]], start_s: float
+) -> Iterator[None]:
+    """The listeners of nodes end at their times (seconds after ``start_s`` on the monotonic clock)."""
+    timers = [
+        threading.Timer(max(0.0, start_s + at_s - time.monotonic()), listener.kill)
+        for at_s, node in times
+        for listener in listeners
+        if node in listener.nodes
+    ]
+    for timer in timers:
+        timer.start()
+    try:
+        yield
+    finally:
+        for timer in timers:
+            timer.cancel()
+            timer.join()
+
+
+_COORDINATED_SEND_BUFFER = 80 << 10
+_CIRCUIT_PATIENCE_S, _CONGESTION_PATIENCE_S = 120.0, 12.0
 _QUEUE_BYTES, _MIN_WINDOW = 150_000, 20_000
 _SWITCH_INTERVAL_S = 0.0005
 
 
-def patience_s(plan: StripingPlan, timeout_s: float) -> float:
+def _patience_s(plan: StripingPlan) -> float:
     """A connection that waits for its circuit is silent and whole; one that loses packets to others' is slow and whole;
-    ``timeout_s`` where something is broken on purpose."""
+    where something is broken on purpose, it is given up."""
     if plan.faults or plan.killed:
-        return timeout_s
-    return CIRCUIT_PATIENCE_S if plan.coordinated else _CONGESTION_PATIENCE_S
+        return TIMEOUT_S
+    return _CIRCUIT_PATIENCE_S if plan.coordinated else _CONGESTION_PATIENCE_S
 
 
 def client_socket(net: EmulatedNetwork, plan: StripingPlan, host: str) -> socket.socket:
     """A TCP socket of a compute node, in the host of that name, with buffers that fit the run."""
     sock = net.open_socket(host, socket.AF_INET, socket.SOCK_STREAM)
     if plan.coordinated:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, COORDINATED_SEND_BUFFER)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _COORDINATED_SEND_BUFFER)
     else:  # what is under way to and from all listeners finds room in the queue before this host's link
         window = max(_MIN_WINDOW, _QUEUE_BYTES // plan.options.io_nodes)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, max(_MIN_WINDOW, window // 2))
     return sock
-
-
-def open_clients(clients: Sequence[Client], group: ClientGroup, plan: StripingPlan) -> None:
-    """Collective over all clients of the plan, here or elsewhere: the file is open, and a little of another has been
-    written and read (``rehearsal``). Raises SfioError."""
-    unit = plan.options.stripe_unit
-    all_at_once(clients, lambda c: c.open(group.member, plan.placement.file_name(), unit, plan.file_bytes), group)
-    raise_first(clients)
-    all_at_once(clients, lambda c: c.rehearse(plan.placement.file_name("rehearsal"), unit), group)
-    raise_first(clients)
 
 
 @contextmanager
@@ -105,7 +161,6 @@ class Share:
     io: tuple[str, ...]
     compute: tuple[str, ...]
     key: bytes
-    timeout_s: float
     root: Path | None = None
 
     def content(self) -> Bytes:
@@ -152,13 +207,12 @@ def start_clients(machine: MachineState, group_address: str) -> None:
         return client_socket(net, plan, net.wiring.host_at(node).name)
 
     addresses = {node: (net.wiring.host_at(node).ip, LISTENER_PORT) for node in plan.placement.io}
-    patience = patience_s(plan, share.timeout_s)
-    reach = Reach(addresses=addresses, timeout_s=patience, open_socket=open_socket, key=share.key)
+    reach = Reach(addresses=addresses, timeout_s=_patience_s(plan), open_socket=open_socket, key=share.key)
     built = build_clients(plan, share.content(), reach, turns=objects.turns_of)
     objects.clients = [client for client in built if client.node in share.compute]
-    objects.group = ClientGroup(group_address, len(plan.placement.compute))
     try:
-        open_clients(objects.clients, objects.group, plan)
+        open_together(objects.clients, lambda client: client.open(group_address, plan))
+        open_together(objects.clients, lambda client: client.rehearse(plan))
     except SfioError as error:
         raise InputError(f"the striped file could not be opened: {error}") from None
     if share.root is not None:
@@ -172,7 +226,7 @@ def operate_clients(
     """All clients here write, or read, from ``start_s`` on the machine's clock; ``fault_s`` after it the first fault
     begins, and the listeners of ``deaths`` (seconds, node) die."""
     objects = occupied_of(machine)
-    with prompt_threads(), ListenerKiller(objects.listeners, deaths, start_s), LoadMonitor() as gauge:
+    with prompt_threads(), _killed_meanwhile(objects.listeners, deaths, start_s), LoadMonitor() as gauge:
         time.sleep(max(0.0, start_s - time.monotonic()))
         optimised = objects.share.plan.options.optimise
         record = operate(objects.clients, direction, optimised=optimised, fault_s=fault_s)
@@ -204,21 +258,11 @@ class _MachineObjects:
     root: Path
     listeners: list[ListenerProcess] = field(default_factory=list)
     clients: list[Client] = field(default_factory=list)
-    group: ClientGroup | None = None
     admission: TransferAdmission | None = None
 
     def listen(self, nodes: tuple[str, ...]) -> ListenerProcess:
         """Of these nodes, in a process of its own."""
-        coordinated = self.share.plan.coordinated
-        return ListenerProcess(
-            self.net,
-            self.net.wiring,
-            nodes,
-            self.root,
-            key=self.share.key,
-            send_buffer_bytes=COORDINATED_SEND_BUFFER if coordinated else None,
-            client_silence_s=CIRCUIT_PATIENCE_S if coordinated else None,
-        )
+        return ListenerProcess(self.net, nodes, self.root, self.share.key, coordinated=self.share.plan.coordinated)
 
     def turns_of(self, client: Client) -> ClientTurns:
         """The order of the client's transfers in a coordinated operation."""
@@ -228,9 +272,7 @@ class _MachineObjects:
 
     def close_clients(self) -> None:
         close_all(self.clients)
-        if self.group is not None:
-            self.group.close()
-        self.clients, self.group = [], None
+        self.clients = []
 
     def close_listeners(self) -> None:
         for listener in self.listeners:

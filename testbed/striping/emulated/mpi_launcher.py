@@ -8,8 +8,10 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.sandbox.process_lifetime import confined
@@ -48,26 +50,18 @@ def find_mpiexec() -> Path:
     )
 
 
-class MpiJob:
-    """One MPI program on emulated hosts, one rank each; a context manager that ends what is left of it.
+@contextmanager
+def mpi_job(
+    net: EmulatedNetwork, ranks: Sequence[Place], command: Sequence[str], *, prefixed: bool = False, **streams: Any
+) -> Iterator[subprocess.Popen[str]]:
+    """mpiexec of one MPI program on emulated hosts, one rank each; its exit code is that of the program. What is left
+    of it ends with the block. ``prefixed``: each line begins with its rank; ``streams``: where they go, as of Popen.
 
-    ``process`` is mpiexec; its exit code is that of the program. Raises CapabilityError without MPICH.
+    Raises CapabilityError without MPICH.
     """
-
-    def __init__(
-        self,
-        net: EmulatedNetwork,
-        ranks: Sequence[Place],
-        command: Sequence[str],
-        *,
-        prefixed: bool = False,
-        captured: bool = True,
-    ) -> None:
-        """``captured``: `finish` gives what the ranks write, else it goes where this process writes; ``prefixed``: each
-        line begins with its rank."""
-        mpiexec = find_mpiexec()
-        self._directory = tempfile.TemporaryDirectory(prefix="mpi-")
-        launcher = Path(self._directory.name) / "launcher"
+    mpiexec = find_mpiexec()
+    with tempfile.TemporaryDirectory(prefix="mpi-") as folder:
+        launcher = Path(folder) / "launcher"
         launcher.write_text(_LAUNCHER)
         launcher.chmod(0o755)
         hosts = {rank.ip: net.host_pid(rank.host) for rank in ranks}
@@ -75,44 +69,24 @@ class MpiJob:
         names = launcher.with_name("names")
         names.write_text("127.0.0.1 localhost\n" + "".join(f"{rank.ip} {rank.host}\n" for rank in ranks))
         words = mpiexec_words(mpiexec, launcher, ranks, command, prefixed=prefixed)
-        self.process: subprocess.Popen[str] = net.run_in_host(
+        with net.run_in_host(
             ranks[0].host,
             ["unshare", "-m", "sh", "-c", _OWN_FILES, "mpiexec", str(names), *words],
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE if captured else None,
-            stderr=subprocess.STDOUT if captured else None,
             text=True,
             errors="replace",
             env={**os.environ, "PATH": f"{mpiexec.parent}:{os.environ.get('PATH', '')}"},
-        )
-
-    def finish(self, time_limit_s: float | None = None) -> tuple[int, str]:
-        """(exit code, what all ranks wrote where captured). Raises subprocess.TimeoutExpired; the job is ended then."""
-        try:
-            output, _ = self.process.communicate(timeout=time_limit_s)
-        except subprocess.TimeoutExpired:
-            self.end()
-            raise
-        return self.process.returncode, output or ""
-
-    def end(self) -> None:
-        """End mpiexec (it ends its ranks) and forget the launcher."""
-        if self.process.poll() is None:
-            self.process.terminate()
+            **streams,
+        ) as process:
             try:
-                self.process.wait(2.0)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-        if self.process.stdout is not None:
-            self.process.stdout.close()
-        self._directory.cleanup()
-
-    def __enter__(self) -> "MpiJob":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.end()
+                yield process
+            finally:
+                if process.poll() is None:
+                    process.terminate()  # it ends its ranks
+                    try:
+                        process.wait(2.0)
+                    except subprocess.TimeoutExpired:
+                        process.kill()
 
 
 def mpiexec_words(
@@ -142,9 +116,9 @@ def run_under_mpi(
     Which rank failed mpiexec itself says. Raises CapabilityError without MPICH, TimeLimitError when the time is over.
     """
     sys.stdout.flush()
-    with MpiJob(network.net, network.places(), command, prefixed=prefixed, captured=False) as job:
+    with mpi_job(network.net, network.places(), command, prefixed=prefixed) as job:
         try:
-            code, _ = job.finish(time_limit_s)
+            code = job.wait(time_limit_s)
         except subprocess.TimeoutExpired:
             raise TimeLimitError(f"the program was ended after {time_limit_s:g} s; raise --time-limit") from None
     return ProgramEnd(exit_code=code if code >= 0 else 128 - code, rank=None)

@@ -5,30 +5,118 @@ Over several machines each rank and each listener is where its host lies, and al
 group and the listeners in their environment. Where one fails the others are ended; nothing is left behind.
 """
 
+import contextlib
 import os
+import socket
 import subprocess
+import sys
+import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
-from sfio_emu.adapters.key_files import new_key
+from sfio_emu.adapters.key_files import new_key, write_key
 from sfio_emu.adapters.peers.group_server import GroupServer
 from testbed.bulk.circuit_rules import packet_switching_rules, pair_routes, return_rules
 from testbed.bulk.emulated.switchboard import CircuitSwitchboard
 from testbed.emulation.attach.program_group import ChildProgram, ProgramGroup
+from testbed.emulation.control.remote_controller import copy_both_directions
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.sandbox.process_lifetime import confined
-from testbed.machines.adapters.platform import Here, Platform, here
+from testbed.emulation.sandbox.sandbox import require_sandbox
+from testbed.errors import InputError
+from testbed.machines.adapters.platform import Here, Platform, network_up
+from testbed.machines.adapters.rpc_network import network_of
 from testbed.machines.adapters.rpc_programs import add_all_neighbours
+from testbed.machines.adapters.stream_forwarding import accept_each, listen_address
 from testbed.machines.machines_request import MachinesRequest
+from testbed.machines.rpc import MachineState
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.rules import FlowRule
-from testbed.striping.emulated.listeners import LISTENER_PORT
-from testbed.striping.emulated.program_share import ProgramShare, group_address, make_directories, start_program_share
+from testbed.striping.emulated.machine_ends import LISTENER_PORT, ListenerProcess
 from testbed.striping.placement import Placement
+from topologies.text.json_types import Json
+
+_JOIN_S = 30.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramShare:
+    """A machine's part of a program of ``testbed run``: the I/O nodes that lie on it, whose subfiles are below ``root``
+    there.
+
+    ``group``: the address at which the coordinator has the group of all ranks.
+    """
+
+    placement: Placement
+    io: tuple[str, ...]
+    root: Path
+    key: bytes
+    group: str
+
+
+def start_program_share(machine: MachineState, share: ProgramShare) -> dict[str, str]:
+    """Listeners of the I/O nodes that lie here; what every rank here finds in its environment.
+
+    Where the coordinator is elsewhere ranks get a door to the group, whose hosts have no other way to it.
+    """
+    built, net, listener = machine.objects["built"], network_of(machine), group_listener()
+    make_directories(share.root, share.placement)
+    if share.io:
+        built.callback(ListenerProcess(net, share.io, share.root, share.key).close)
+    if share.group.startswith("tcp:"):
+        listening = built.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        listening.bind(str(listener))
+        listening.listen(len(share.placement.compute))
+        built.callback(listener.unlink, missing_ok=True)
+        _, host, port = share.group.split(":")
+        accept_each(listening, partial(_join, (host, int(port))))
+    key_file = Path(tempfile.mkdtemp(prefix="key-", dir=require_sandbox() / "tmp")) / "key"
+    write_key(key_file, share.key)
+    return {
+        "SFIO_GROUP": f"unix:{listener}",
+        "SFIO_KEY_FILE": str(key_file),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def group_listener() -> Path:
+    """The socket of the group of all ranks, in this machine's sandbox."""
+    return require_sandbox() / "tmp" / "group"
+
+
+def group_address(platform: Platform) -> str:
+    """Where the coordinator has the group of all ranks: a socket of this sandbox, or one that other machines reach."""
+    if isinstance(platform, Here):
+        return f"unix:{group_listener()}"
+    return f"tcp:{listen_address(platform.machines.facts[0].address)}:0"
+
+
+def make_directories(root: Path, placement: Placement) -> None:
+    """A directory for each I/O node below ``root``, and its alias next to it; InputError where that cannot be."""
+    try:
+        for node in placement.io:
+            (root / node).mkdir(parents=True, exist_ok=True)
+        for alias, node in placement.aliases.items():
+            link = root / alias
+            if link.is_symlink() or not link.exists():
+                link.unlink(missing_ok=True)
+                with contextlib.suppress(FileExistsError):  # another machine of the run was quicker
+                    link.symlink_to(node)
+    except OSError as error:
+        raise InputError(f"--subfile-dir {root}: {error.strerror}; choose a directory that can be written") from None
+
+
+def _join(towards: tuple[str, int], member: socket.socket) -> None:
+    """A connection to the door as one to the coordinator."""
+    with member, suppress(OSError), socket.create_connection(towards, _JOIN_S) as sock:
+        sock.settimeout(None)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        copy_both_directions(sock, member.fileno(), member.fileno())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,10 +167,8 @@ class ProgramNetwork:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
 
     @property
     def net(self) -> EmulatedNetwork:
@@ -90,19 +176,12 @@ class ProgramNetwork:
         assert isinstance(self.platform, Here)
         return self.platform.network
 
-    def _network(self) -> AbstractContextManager[Platform]:
-        wiring = wire(self.placement.network)
-        if self._machines is None:
-            return here(wiring, mtu=self._mtu, shape=self._shape, controlled=False)
-        from testbed.machines.adapters.distributed_network import over_machines
-
-        options: dict[str, Any] = {"shape": self._shape, "controlled": False}
-        return over_machines(self._machines, wiring, lambda _: None, mtu=self._mtu, at_most=True, **options)
-
     def _build(self, stack: ExitStack) -> None:
         placement = self.placement
         make_directories(self.root, placement)
-        platform = self.platform = stack.enter_context(self._network())
+        options: Json = {"mtu": self._mtu, "shape": self._shape, "controlled": False}
+        platform = stack.enter_context(network_up(self._machines, wire(placement.network), lambda _: None, **options))
+        self.platform: Platform = platform
         stack.enter_context(platform.running(self._until_now))
         platform.all(add_all_neighbours)
         with closing(CircuitSwitchboard(platform, ())) as switchboard:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fec.adapters.raw_sockets import socket_drops
-from fec.protocol.events.flow_order import Delivered
+from fec.protocol.events.event_receiver import Delivered
 from fec.protocol.framing import PacketType
 from fec.protocol.sender import OutgoingPacket
 from fec.protocol.wire import HEADER_BYTES

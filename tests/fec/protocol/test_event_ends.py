@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from fec.code.variable_lengths import VariableLengthCode
 from fec.errors import FecError
-from fec.protocol.events.event_receiver import EventReceiver
+from fec.protocol.events.event_receiver import Delivered, EventReceiver
 from fec.protocol.events.event_sender import EventPolicy, EventSender
-from fec.protocol.events.flow_order import Delivered
 from fec.protocol.receiver_types import ReceiverParameters
 from fec.protocol.sender import SenderParameters
 from fec.protocol.wire import HEADER_BYTES, decode_header

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from sfio_emu import ProtocolError, StripedFile, message_bodies, wire
-from sfio_emu.adapters.limited_log import LINES_AT_ONCE, PERIOD_S, LimitedLog
-from sfio_emu.adapters.listener_clients import Limits
+from sfio_emu.adapters.listener_clients import LINES_AT_ONCE, PERIOD_S, LimitedLog, Limits
 from sfio_emu.wire import Kind
 from tests.helpers.listeners import Attacked, attacked, listening, session_of
 

@@ -18,7 +18,7 @@ from sfio_emu import RemoteFailure, Session, StripedFile, mlist
 from sfio_emu.adapters.listener_disk import RootedSubfiles
 from sfio_emu.client.catalogue import list_folder, make_folder, remove_folder
 from sfio_emu.listener.operations import Operations
-from sfio_emu.listener.pool import BufferPool
+from sfio_emu.listener.reader import BufferPool
 from sfio_emu.message_bodies import Entry, decode_entries
 from sfio_emu.names import SubfileName
 from tests.helpers.listeners import attacked, listening, session_of

@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 
 from sfio_emu.adapters.key_files import new_key, read_key, write_key
-from sfio_emu.adapters.peers.group_server import GroupServer
+from sfio_emu.adapters.peers.group_server import GroupError, GroupServer
 from sfio_emu.adapters.peers.local_users import is_foreign_user, is_own_user
 from sfio_emu.adapters.process_group import SocketGroup
-from sfio_emu.client.group_rounds import GroupError
 from tests.helpers.listeners import listener
 from tests.helpers.ordinary_user import as_ordinary_user
 

@@ -16,16 +16,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfio_emu.adapters.peers.group_server import GroupServer
-from sfio_emu.adapters.process_group import SocketGroup
-from sfio_emu.client.group_rounds import (
+from sfio_emu.adapters.peers.group_server import (
     AMOUNT,
     HELLO,
     Frame,
     GroupError,
+    GroupServer,
     Kind,
     failure,
 )
+from sfio_emu.adapters.process_group import SocketGroup
 from sfio_emu.errors import UsageError
 from tests.helpers.drawn import drawn
 

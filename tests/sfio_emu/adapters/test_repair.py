@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from sfio_emu import RemoteFailure, StripedFile, use
+from sfio_emu import PeerError, RemoteFailure, Session, StripedFile, use
 from sfio_emu.adapters.repair import main
+from sfio_emu.adapters.sockets import TcpConnections
+from sfio_emu.ports import Connection, Conversation
 from tests.helpers.listeners import listener, session_of
 
 NAME = "p1/a;p2/a"
@@ -47,6 +50,47 @@ def test_a_file_that_a_client_left_half_written_is_made_whole(
         assert main(["p1/none;p2/none"]) == 2
         assert "open" in capsys.readouterr().err or size
         use(None)
+
+
+class _Killed(BaseException):
+    """No client notices its own death."""
+
+
+class _DyingConnections(TcpConnections):
+    """``dying``: the client dies when the first node has had its message, and the others have not."""
+
+    dying = False
+
+    def carry(self, conversations: Sequence[tuple[Connection, Conversation]]) -> Mapping[str, PeerError]:
+        if not self.dying:
+            return super().carry(conversations)
+        super().carry(conversations[:1])
+        raise _Killed
+
+
+@pytest.mark.parametrize("size", [100, 50_000], ids=["in a message", "in many"])
+@pytest.mark.parametrize("again", [True, False], ids=["the write is repeated", "another appends"])
+def test_an_appender_that_dies_between_two_nodes_loses_nothing_acknowledged(
+    tmp_path: Path, size: int, again: bool
+) -> None:
+    """Neither node knows of the other's message: that one had its part and one had not is seen by the sizes alone."""
+    with listener(tmp_path, "p1") as (_, first), listener(tmp_path, "p2") as (_, second):
+        connections, acknowledged = _DyingConnections(first | second), bytes(range(1, 101))
+        file = StripedFile.open(NAME, 10, session=Session(connections))
+        file.pwrite(acknowledged, 0)
+        connections.dying = True
+        with pytest.raises(_Killed):
+            file.pwrite(b"a" * size, 100)
+        other = StripedFile.open(NAME, 10, session=session_of(first, second))
+        found = other.extent()
+        assert not found.whole and 100 <= found.readable < found.end <= 100 + size
+        assert other.pread(100, 0) == acknowledged
+        with pytest.warns(RuntimeWarning, match="not whole"):
+            other.pwrite(b"a" * size, 100 if again else found.end)
+        assert other.extent().whole
+        assert other.pread(100, 0) == acknowledged
+        there = other.pread(size, 100)
+        assert set(there) == set(b"a" if again else b"a\0"), "what the dead client had not sent is zeros"
 
 
 def test_a_full_disk_says_how_much_was_done_and_is_repaired(tmp_path: Path) -> None:

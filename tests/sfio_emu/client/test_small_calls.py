@@ -7,8 +7,8 @@ import errno
 import pytest
 
 from sfio_emu import RemoteFailure, message_bodies, wire
-from sfio_emu.client.connection import Link
-from sfio_emu.client.small_calls import SmallCall, block_pieces, write_message
+from sfio_emu.client.connection import Link, SmallCall
+from sfio_emu.client.small_access import block_pieces, write_message
 from sfio_emu.errors import ProtocolError
 from sfio_emu.layout.striping import Layout
 from sfio_emu.settings import ALL_CALLS, TransferCounters

@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfio_emu.layout.piece import ListedPiece
-from sfio_emu.layout.piece_builder import Piece, RegularPiece, pieces_of, regular_pieces
+from sfio_emu.layout.piece import ListedPiece, Piece, RegularPiece, pieces_of, regular_pieces
 from sfio_emu.layout.requests import Requests, make_requests
 from sfio_emu.layout.striping import Layout
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from sfio_emu.client.transfer import pack, slices
 from sfio_emu.errors import UsageError
-from sfio_emu.layout import piece_builder
-from sfio_emu.layout.piece import ListedPiece
-from sfio_emu.layout.piece_builder import Piece, pieces_of
+from sfio_emu.layout import piece as layout_piece
+from sfio_emu.layout.piece import ListedPiece, Piece, pieces_of
 from sfio_emu.layout.requests import Requests, make_requests, prepare
 from sfio_emu.layout.striping import Layout
 from sfio_emu.settings import Settings
@@ -181,7 +180,7 @@ def test_lists_in_small_batches_are_the_same_bytes(
     for offset, value in written(pairs, memory.tobytes()).items():
         (fragment,) = layout.fragments(offset, 1)
         expected[fragment.subfile][fragment.local_offset] = value
-    with mock.patch.multiple(piece_builder, LISTED_FROM=0, MAX_BATCH=batch):
+    with mock.patch.multiple(layout_piece, LISTED_FROM=0, MAX_BATCH=batch):
         for subfile in range(layout.subfiles):
             found: dict[int, int] = {}
             for piece in pieces_of(chosen, layout, subfile, merge=merge):
@@ -228,7 +227,7 @@ def test_as_much_of_a_list_as_fits_a_message_and_no_more() -> None:
 
 def test_a_striped_piece_counts_the_stripe_units_that_it_touches() -> None:
     for subfiles, fragments in ((1, 1), (2, 5)):
-        piece = piece_builder.StripedPiece(Layout(stripe_unit=10, subfiles=subfiles), 0, 5, 45, 0)
+        piece = layout_piece.StripedPiece(Layout(stripe_unit=10, subfiles=subfiles), 0, 5, 45, 0)
         assert (piece.fragments, piece.fragment_bytes, piece.bounds) == (fragments, 40 / fragments, (5, 45))
 
 

@@ -148,7 +148,7 @@ def test_a_malformed_list_is_rejected() -> None:
 def test_few_calls_of_the_disk_for_many_runs_where_sieved_and_gaps_kept(tmp_path: Path, sieve: bool) -> None:
     from sfio_emu.adapters.listener_disk import RootedSubfiles
     from sfio_emu.listener.connection import ServerConnection
-    from sfio_emu.listener.pool import BufferPool
+    from sfio_emu.listener.reader import BufferPool
 
     (tmp_path / "f").write_bytes(bytes(range(256)) * 40)
     subfiles = RootedSubfiles(tmp_path)

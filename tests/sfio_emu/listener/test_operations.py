@@ -9,9 +9,8 @@ import pytest
 
 from sfio_emu import message_bodies, wire
 from sfio_emu.listener.operations import Operations
-from sfio_emu.listener.pool import BufferPool
 from sfio_emu.listener.ports import Answer, CallFailed
-from sfio_emu.listener.reader import Request
+from sfio_emu.listener.reader import BufferPool, Request
 from sfio_emu.message_bodies import OpenFlag
 from sfio_emu.settings import CALLS
 from sfio_emu.wire import Header, Kind, Malformed

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sfio_emu import message_bodies, wire
-from sfio_emu.listener.pool import BufferPool
-from sfio_emu.listener.reader import Reader, Request
+from sfio_emu.listener.reader import BufferPool, Reader, Request
 from sfio_emu.wire import Kind, Malformed
 
 LIMIT_BYTES = 8192

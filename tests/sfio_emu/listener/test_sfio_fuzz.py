@@ -13,7 +13,7 @@ import pytest
 
 from sfio_emu import message_bodies, wire
 from sfio_emu.listener.connection import ServerConnection
-from sfio_emu.listener.pool import BufferPool
+from sfio_emu.listener.reader import BufferPool
 from sfio_emu.wire import Kind
 from tests.helpers.mutated_messages import (
     LIMIT_BYTES,

@@ -20,7 +20,7 @@ from pathlib import Path
 from tests.helpers.mutated_messages import LIMIT_BYTES, SmallSubfiles, feed, mutated, valid_message
 from sfio_emu import wire
 from sfio_emu.listener.connection import ServerConnection
-from sfio_emu.listener.pool import BufferPool
+from sfio_emu.listener.reader import BufferPool
 
 def resident_bytes(key):
     for line in Path("/proc/self/status").read_text().splitlines():

@@ -13,7 +13,7 @@ from testbed.bulk.coordinator import Send
 from testbed.bulk.emulated.agent_process import AgentProcess, process_groups
 from testbed.bulk.emulated.run import retransmitted_since
 from testbed.bulk.measurements import TcpRetransmissions
-from testbed.bulk.messages import Count, Delivered, MessageDone, Ready
+from testbed.bulk.messages import Count, Counted, MessageDone, Ready
 from testbed.errors import CapabilityError
 
 
@@ -31,7 +31,7 @@ def answering(port: Connection) -> None:
             for number, attempt in order.messages:
                 port.send(MessageDone(transfer=number, attempt=attempt, intact=True, at_s=0.0))
         else:
-            port.send(Delivered(counts=((1, 1), (2, 0))))
+            port.send(Counted(counts=((1, 1), (2, 0))))
 
 
 def test_orders_are_carried_out_and_reported_in_their_order() -> None:
@@ -42,7 +42,7 @@ def test_orders_are_carried_out_and_reported_in_their_order() -> None:
         first, second, third = (process.receive() for _ in range(3))
         assert isinstance(first, MessageDone) and (first.transfer, first.attempt) == (7, 1)
         assert isinstance(second, MessageDone) and (second.transfer, second.attempt) == (8, 2)
-        assert third == Delivered(counts=((1, 1), (2, 0)))
+        assert third == Counted(counts=((1, 1), (2, 0)))
 
 
 def test_a_process_that_was_killed_is_gone_after_what_it_had_reported() -> None:

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from testbed.bulk.judgement import judge_bulk
+from testbed.bulk.judgement import expected_bytes, judge_bulk
 from testbed.bulk.measurements import BulkMeasurements, Goodput, LinkCount, TcpRetransmissions
 from testbed.bulk.plan import BulkPlan
-from testbed.bulk.prediction import expected_bytes
 from testbed.bulk.simulated import SimulatedBulkFabric
 from testbed.bulk.workload import bulk_plan
 from testbed.model.machine.load import MachineLoad

@@ -84,7 +84,7 @@ def test_parts_of_a_message_take_routes_of_their_own_in_both_switchings(
 
 def left_behind() -> list[int]:
     """Inside a sandbox: TCP sockets of all hosts in the run and after it (lines of the kernel's table of each)."""
-    from testbed.bulk.emulated import measured_run
+    from testbed.bulk.emulated import fabric as bulk_fabric
     from testbed.bulk.emulated.fabric import EmulatedBulkFabric
     from testbed.bulk.workload import bulk_plan
 
@@ -95,13 +95,13 @@ def left_behind() -> list[int]:
         looks = [net.run_in_host(h.name, ["cat", "/proc/net/tcp"], stdout=subprocess.PIPE) for h in hosts]
         counts.append(sum(len(look.communicate()[0].splitlines()) - 1 for look in looks))
 
-    measured = measured_run._measured
+    measured = bulk_fabric._measured
 
     def counted(platform: Any, plan: Any, run: Any) -> Any:
         count(platform)
         return measured(platform, plan, run)
 
-    measured_run._measured = counted  # type: ignore[assignment]
+    bulk_fabric._measured = counted  # type: ignore[assignment]
     with EmulatedBulkFabric(calibrate=False) as fabric:
         fabric.run(bulk_plan(NETWORK, message_bytes=SIZE))
         assert fabric._network is not None

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from testbed.bulk.coordinator import BulkCoordinator, Circuit
-from testbed.bulk.emulated.circuit_driver import CircuitDriver
+from testbed.bulk.emulated.switchboard import CircuitDriver
 from testbed.bulk.plan import BulkPlan
 from testbed.bulk.workload import bulk_plan
 from topologies.network import LinkId

@@ -81,7 +81,7 @@ def test_striped_files_compile_nothing_after_the_compilation_ahead() -> None:
     import numpy as np
 
     from sfio_emu.layout import kernels
-    from sfio_emu.layout.piece_builder import pieces_of
+    from sfio_emu.layout.piece import pieces_of
     from sfio_emu.layout.requests import Requests
     from sfio_emu.layout.striping import Layout
     from testbed.commands.network.compile_ahead import TASKS

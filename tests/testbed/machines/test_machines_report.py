@@ -6,8 +6,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.errors import InvalidRunError
-from testbed.machines.clocks.report import ClockReport
-from testbed.machines.machines_report import MachinesReport
+from testbed.machines.machines_report import ClockReport, MachinesReport
 
 
 def report(*uncertainties_s: float) -> MachinesReport:

@@ -12,7 +12,7 @@ import pytest
 from testbed.errors import InvalidRunError, MachineDiedError
 from testbed.machines.adapters import rpc_network
 from testbed.machines.adapters.distributed_network import DistributedNetwork, distributed_network
-from testbed.machines.placement import Placement
+from testbed.machines.partition import Placement
 from testbed.machines.tunnel_plan import Carrier
 from testbed.model.wiring import wire
 from topologies import load_network

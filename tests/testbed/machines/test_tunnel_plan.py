@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from testbed.errors import CapabilityError, InputError
-from testbed.machines.encryption.peers import WIREGUARD_BYTES
+from testbed.machines.adapters.wireguard import WIREGUARD_BYTES
 from testbed.machines.machines_request import parse_machines, parse_placement_text
 from testbed.machines.partition import partition
 from testbed.machines.tunnel_plan import Carrier, plan_parts, require_room, tunnel_port

@@ -4,6 +4,7 @@ views."""
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -81,7 +82,7 @@ PROGRAMS = {"exchange": (ALL_TO_ALL, ["500000"]), "matrix": (COLUMNS, []), "fail
 def run_ranks(folder: str, programs: dict[str, list[str]]) -> dict[str, dict[str, Any]]:
     """Inside a sandbox: programs of three ranks on a crossbar, one after the other; the exit code of each, its lines,
     the bytes on each host's links, the sizes of the subfiles."""
-    from testbed.striping.emulated.mpi_launcher import MpiJob
+    from testbed.striping.emulated.mpi_launcher import mpi_job
     from testbed.striping.emulated.program_run import ProgramNetwork
     from testbed.striping.placement import place
     from topologies import load_network
@@ -90,12 +91,18 @@ def run_ranks(folder: str, programs: dict[str, list[str]]) -> dict[str, dict[str
     with ProgramNetwork(place(load_network("crossbar:3"), 3, 2), root, shape=False) as network:
         for name, words in programs.items():
             before = network.net.link_counters()
-            with MpiJob(network.net, network.places(), [sys.executable, *words]) as job:
-                code, output = job.finish(100)
+            streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+            with mpi_job(network.net, network.places(), [sys.executable, *words], **streams) as job:
+                output, _ = job.communicate(timeout=100)
             after = network.net.link_counters()
             crossed = {f"{a}->{b}": after[a, b, n][1] - before[a, b, n][1] for a, b, n in after}
             sizes = {place: (root / place).stat().st_size for place in ("p1/a", "p2/b") if (root / place).exists()}
-            told[name] = {"code": code, "lines": sorted(output.splitlines()), "crossed": crossed, "sizes": sizes}
+            told[name] = {
+                "code": job.returncode,
+                "lines": sorted(output.splitlines()),
+                "crossed": crossed,
+                "sizes": sizes,
+            }
     return told
 
 

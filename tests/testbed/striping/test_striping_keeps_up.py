@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from testbed.striping.emulated.fabric import worst_strain
-from testbed.striping.judgement import judge
+from testbed.striping.judgement import MAX_LATE_FRACTION, delay_by_late_threads_s, invalid_reason, judge
 from testbed.striping.measurements import OperationRecord, StripingMeasurements
-from testbed.striping.overload import MAX_LATE_FRACTION, delay_by_late_threads_s, invalid_reason
 from testbed.striping.plan import StripingPlan
 from testbed.striping.prediction import change_allowance_s, predict
 from testbed.striping.workload import striping_plan

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from sfio_emu.adapters.peers.group_server import GroupServer
+from sfio_emu.adapters.process_group import SocketGroup
 from sfio_emu.errors import PeerError
 from testbed.bulk.coordinator import Circuit
 from testbed.striping.emulated.admission import ClientTurns, TransferAdmission
-from testbed.striping.emulated.clients import ClientGroup
 from testbed.striping.plan import StripingPlan
 from testbed.striping.workload import striping_plan
 from topologies import load_network
@@ -110,20 +110,20 @@ def test_a_client_that_fails_gives_its_links_back() -> None:
 
 def test_a_group_of_threads_gathers_items_and_breaks_where_one_does_not_come(tmp_path: Path) -> None:
     server = GroupServer(f"unix:{tmp_path}/group", 3)
-    group = ClientGroup(server.address, 3)
     found: dict[int, list[bytes]] = {}
     lost: list[str] = []
 
     def act(rank: int) -> None:
-        member = group.member(rank)
+        member = SocketGroup.join(server.address, rank, 3, 30)
         found[rank] = member.all_gather(bytes([rank]))
         if rank == 2:
-            group.leave(rank)
+            member.close()
             return
         try:
             member.barrier()
         except PeerError as error:
             lost.append(str(error))
+        member.close()
 
     threads = [threading.Thread(target=act, args=(rank,)) for rank in range(3)]
     for thread in threads:
@@ -131,6 +131,5 @@ def test_a_group_of_threads_gathers_items_and_breaks_where_one_does_not_come(tmp
     for thread in threads:
         thread.join(10)
     assert found == {rank: [b"\x00", b"\x01", b"\x02"] for rank in range(3)}
-    group.close()
     server.close()
     assert len(lost) == 2 and "rank 2 left the process group" in lost[0]

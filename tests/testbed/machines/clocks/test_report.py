@@ -9,7 +9,7 @@ import pytest
 from testbed.errors import InputError, InvalidRunError
 from testbed.machines.clocks.exchange import Exchange, answer, parse_answer, parse_question, question
 from testbed.machines.clocks.remote_clock import RemoteClock
-from testbed.machines.clocks.report import clock_report, require_clock, underlay_reason
+from testbed.machines.machines_report import clock_report, require_clock, underlay_reason
 
 KEY = b"sixteen bytes!!!"
 

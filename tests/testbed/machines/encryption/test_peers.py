@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import CapabilityError, InputError
-from testbed.machines.encryption.adapters import wireguard
-from testbed.machines.encryption.peers import (
+from testbed.machines.adapters import wireguard
+from testbed.machines.adapters.wireguard import (
     TUNNEL_NETWORK,
     configuration,
     inside_address,

@@ -219,8 +219,8 @@ def with_a_wrong_key() -> str:
     from dataclasses import replace
 
     from testbed.errors import CapabilityError
+    from testbed.machines.adapters import wireguard as key_exchange
     from testbed.machines.adapters.cluster import machines_up
-    from testbed.machines.encryption.adapters import wireguard as key_exchange
     from testbed.machines.machines_request import MachinesRequest
 
     told = key_exchange.peers_of

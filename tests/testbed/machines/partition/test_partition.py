@@ -10,10 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from testbed.errors import InputError
-from testbed.machines.partition import partition
-from testbed.machines.partition.cells import cells_of
-from testbed.machines.partition.partition import machine_limits
-from testbed.machines.placement import Placement
+from testbed.machines.partition import Placement, cells_of, machine_limits, partition
 from testbed.model.wiring import wire
 from tests.helpers.drawn import drawn
 from topologies import load_network

@@ -1,2 +1,0 @@
-"""WireGuard between the machines of one network: what crosses from one to another is encrypted, and each takes only
-what its peers sent."""

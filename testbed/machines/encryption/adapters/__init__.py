@@ -1,1 +1,0 @@
-"""WireGuard's interfaces on the machines, and the exchange of their public keys."""
