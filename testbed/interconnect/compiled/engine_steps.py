@@ -210,7 +210,7 @@ def send_over(
         prefetch(s.queues, behind - net.links * net.lanes)
     append(s, behind, packet)
     occupy_slot(s, behind)
-    push(s, head, ARRIVAL, behind)
+    push(s, head + s.channels[channel].stores * s.packets[packet].ticks, ARRIVAL, behind)
 
 
 def recover(net: Tables, o: EngineOptions, s: State, queue: int, messages: int, now: int) -> int:
