@@ -54,7 +54,9 @@ class Walk:
             number("manet: range", self.range_units, 0, 2)
         else:
             number("manet: degree", self.degree, 0, MAX_NODES)
-        expected = self.nodes * (self.nodes - 1) * fraction_in_range(min(self.radius, self.aspect**-0.5), self.aspect)
+        expected = (
+            self.nodes * (self.nodes - 1) * fraction_in_range(min(self.radius, 1 / math.sqrt(self.aspect)), self.aspect)
+        )
         check_size(2 * self.nodes, 2 * self.nodes + round(expected))
 
     @property
@@ -126,7 +128,7 @@ def fraction_in_range(radius: float, aspect: float = 1.0) -> float:
     >>> round(fraction_in_range(1.0), 4)
     0.9749
     """
-    sides = aspect**0.5 + aspect**-0.5
+    sides = math.sqrt(aspect) + 1 / math.sqrt(aspect)
     return math.pi * radius**2 - 4 / 3 * sides * radius**3 + radius**4 / 2
 
 
@@ -141,9 +143,9 @@ def range_for_degree(nodes: int, degree: float, aspect: float = 1.0) -> float:
     """
     if nodes < 2:
         return 0.0
-    share, low, high = degree / (nodes - 1), 0.0, aspect**-0.5
+    share, low, high = degree / (nodes - 1), 0.0, 1 / math.sqrt(aspect)
     if share > fraction_in_range(high, aspect) and degree == DEFAULT_DEGREE:
-        return 1.5 * aspect**0.5
+        return 1.5 * math.sqrt(aspect)
     if share > fraction_in_range(high, aspect):
         raise TopologyError(f"manet: degree {degree:g} is more than {nodes} nodes allow; lower it or give range=")
     while low < (middle := (low + high) / 2) < high:
@@ -156,7 +158,7 @@ def _positions(walk: Walk, first: int) -> Iterator[NDArray[np.float64]]:
     import numpy as np
 
     random = np.random.Generator(np.random.PCG64(walk.seed))
-    sides = np.array([walk.aspect**0.5, walk.aspect**-0.5])
+    sides = np.array([math.sqrt(walk.aspect), 1 / math.sqrt(walk.aspect)])
     at = random.random((walk.nodes, 2)) * sides
     for frame in itertools.count():
         if frame >= first:

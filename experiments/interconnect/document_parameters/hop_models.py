@@ -141,11 +141,11 @@ def _near_saturation(rows: Rows) -> list[Check]:
     for switching in SWITCHING:
         if own := where(rows, switching=switching):
             saturation = saturation_fraction(own)
-            kept = of_failures(own, "rate", "latency_later_s")
-            chosen = min(kept, key=lambda rate: abs(rate / LINK_RATE - 0.9 * saturation))
+            retained = of_failures(own, "rate", "latency_later_s")
+            chosen = min(retained, key=lambda rate: abs(rate / LINK_RATE - 0.9 * saturation))
             at = f"at {chosen / LINK_RATE:.2f} of a link, saturation at {saturation:.3f}"
             name = f"{LARGE}, {switching}: performance with three failed links near 90 % of saturation (%)"
-            check = equal(name, 95.0, kept[chosen], 5.0, at).cites("about 95 % (5.6.7)")
+            check = equal(name, 95.0, retained[chosen], 5.0, at).cites("about 95 % (5.6.7)")
             checks.append(check.against(None, "none: interconnect_saturation measures the turn model beside it"))
     return checks
 

@@ -122,8 +122,10 @@ def between_live(network: Network, traffic: Injections, dead: Sequence[str]) -> 
     """The messages neither from nor to a node of these routers."""
     hosts = {host.id: i for i, host in enumerate(network.hosts)}
     gone = [hosts[link.target] for link in network.links if link.source in dead and link.target in hosts]
-    kept = ~(np.isin(traffic.source, gone) | np.isin(traffic.destination, gone))
-    return Injections(time_ps=traffic.time_ps[kept], source=traffic.source[kept], destination=traffic.destination[kept])
+    retained = ~(np.isin(traffic.source, gone) | np.isin(traffic.destination, gone))
+    return Injections(
+        time_ps=traffic.time_ps[retained], source=traffic.source[retained], destination=traffic.destination[retained]
+    )
 
 
 def judge(rows: Rows) -> Verdict:
@@ -162,16 +164,16 @@ def judge(rows: Rows) -> Verdict:
             .against(stuck, "as with one failed router and static routes")
             .of(sum_of(drb, "sent"), COUNTED)
         )
-        kept = (f"{n}: {spread(values)[0]:.2f} %" for n, values in of_failures(drb, "faults").items())
-        notes.append(f"{network}: performance by the number of failed routers: {', '.join(kept)}")
+        retained = (f"{n}: {spread(values)[0]:.2f} %" for n, values in of_failures(drb, "faults").items())
+        notes.append(f"{network}: performance by the number of failed routers: {', '.join(retained)}")
     return Verdict.of(checks, notes)
 
 
 def figures(rows: Rows) -> Figures:
     """Performance by the number of failed routers."""
     own = where(rows, part="routers", routing="ft-drb")
-    kept = of_failures(own, lambda row: (row["network"], f"{row['faults']} routers"))
-    return {"routers": draw_bars("Routers that fail, under FT-DRB", kept, y=PERFORMANCE, low=80)}
+    retained = of_failures(own, lambda row: (row["network"], f"{row['faults']} routers"))
+    return {"routers": draw_bars("Routers that fail, under FT-DRB", retained, y=PERFORMANCE, low=80)}
 
 
 STUDY = Study.of_module(
