@@ -15,7 +15,7 @@ from experiments.interconnect.samples import HOP_KEYS, at_least, delivery_check,
 from experiments.interconnect.saturation import LENGTH_S, LINK_RATE, saturation_fraction
 from experiments.interconnect.study_points import SYNTHETIC, TEN_PERCENT, drb_points, seeds_of
 from experiments.interconnect.transient import GAINS
-from testbed.model.studies import Check, Figures, Points, Row, Rows, Study, Verdict, grid, spread, where
+from testbed.model.studies import Check, Figures, Points, Results, Rows, Study, Verdict, grid, spread, where
 from testbed.report.drawing.charts import draw_lines
 
 TREE, SMALL, LARGE = "fat-tree:4,3", "torus:8x8", "torus:16x16"
@@ -52,7 +52,7 @@ def points(quick: bool, seed: int) -> Points:
     return found + ([] if quick else _loaded(seeds[:3]))
 
 
-def _runs(network: str, pattern: str, seeds: Sequence[int], kinds: Sequence[str], hop: Row) -> Points:
+def _runs(network: str, pattern: str, seeds: Sequence[int], kinds: Sequence[str], hop: Results) -> Points:
     failing: Points = [{}, *({"faults": TEN_PERCENT[network], "fault_kind": kind} for kind in kinds)]
     runs = [drb_points(network, pattern, seeds, quick=True, **one) for one in failing]
     return [point | {"part": "stated rate"} | hop for some in runs for point in some]
