@@ -1,4 +1,4 @@
-"""Which figures of what failures cost hang on the hop (Zarza 2011, 5.6.1, 5.6.4, 5.6.7)?
+"""Which figures of what failures cost hang on the hop (Zarza 2011, 5.6.1, 5.6.4)?
 
 The document says neither whether routers store packets, how long a router takes, nor how long a run is. Here packets
 are forwarded as they begin to arrive or once they are whole, a router takes 0.1 to 1 us, and runs last from 0.05 to 8
@@ -12,10 +12,9 @@ from experiments.interconnect.document_parameters.payloads import INJECTIONS, PA
 from experiments.interconnect.figures import PERFORMANCE, named
 from experiments.interconnect.runs import measure_run
 from experiments.interconnect.samples import HOP_KEYS, at_least, delivery_check, equal, of_failures
-from experiments.interconnect.saturation import LENGTH_S, LINK_RATE, saturation_fraction
 from experiments.interconnect.study_points import SYNTHETIC, TEN_PERCENT, drb_points, seeds_of
 from experiments.interconnect.transient import GAINS
-from testbed.model.studies import Check, Figures, Points, Results, Rows, Study, Verdict, grid, spread, where
+from testbed.model.studies import Check, Figures, Points, Results, Rows, Study, Verdict, grid, spread
 from testbed.report.drawing.charts import draw_lines
 
 TREE, SMALL, LARGE = "fat-tree:4,3", "torus:8x8", "torus:16x16"
@@ -24,9 +23,7 @@ SEEDS_BY_LENGTH = {0.05: 5, 0.4: 5, 2.0: 5, 8.0: 3}
 """Simulated seconds -> seeds."""
 ONE = (512, "poisson")
 """The payload and the injection of most runs."""
-LASTING, PASSING, LOADED = "start", "transient", "near saturation"
-LOADS = (0.02, 0.1, 0.16, 0.18, 0.2, 0.22, 0.24)
-"""Of a link a node, without failures; from the third on with three failed links, too."""
+LASTING, PASSING = "start", "transient"
 Key = tuple[str, str, str, str, float, float, int, str]
 """Network, pattern, kind of failure, and the hop: ``HOP_KEYS``."""
 Found = Mapping[Key, Sequence[float]]
@@ -34,8 +31,7 @@ Found = Mapping[Key, Sequence[float]]
 
 def points(quick: bool, seed: int) -> Points:
     """Every hop and length, with a tenth of the links failed for good, for a while, and with none: uniform traffic, up
-    to 2 s with all payloads and injections, on the larger torus with one; other patterns up to 2 s; three failed links
-    near saturation."""
+    to 2 s with all payloads and injections, on the larger torus with one; other patterns up to 2 s."""
     seeds, found = list(seeds_of(seed, quick)), []
     hops = grid(switching=SWITCHING, router_delay_s=DELAYS_S[1:] if quick else DELAYS_S)
     for network, hop, (seconds, count) in product((SMALL, TREE) if quick else GAINS, hops, SEEDS_BY_LENGTH.items()):
@@ -49,32 +45,18 @@ def points(quick: bool, seed: int) -> Points:
                 chosen = seeds[: 2 if quick else 3 if network == LARGE or not uniform else count]
                 timed = hop | {"injection": injection, "seconds": seconds, "bytes": size}
                 found += _runs(network, pattern, chosen, kinds, timed)
-    return found + ([] if quick else _loaded(seeds[:3]))
+    return found
 
 
 def _runs(network: str, pattern: str, seeds: Sequence[int], kinds: Sequence[str], hop: Results) -> Points:
     failing: Points = [{}, *({"faults": TEN_PERCENT[network], "fault_kind": kind} for kind in kinds)]
     runs = [drb_points(network, pattern, seeds, quick=True, **one) for one in failing]
-    return [point | {"part": "stated rate"} | hop for some in runs for point in some]
-
-
-def _loaded(seeds: Sequence[int]) -> Points:
-    found: Points = []
-    for switching, number, load in product(SWITCHING, (0, 3), LOADS):
-        if number and load < LOADS[2]:
-            continue
-        runs = drb_points(
-            LARGE, "uniform", seeds, quick=True, faults=number, fault_kind=LASTING, rate=load * LINK_RATE,
-            seconds=LENGTH_S,
-        )  # fmt: skip
-        found += [point | {"part": LOADED, "switching": switching, "router_delay_s": DELAYS_S[1]} for point in runs]
-    return found
+    return [point | hop for some in runs for point in some]
 
 
 def judge(rows: Rows) -> Verdict:
-    """Whether any hop gives what the document says of permanent and of transient failures, and of three near
-    saturation."""
-    found: Found = of_failures(where(rows, part="stated rate"), ("network", "pattern", "fault_kind", *HOP_KEYS))
+    """Whether any hop gives what the document says of permanent and of transient failures."""
+    found: Found = of_failures(rows, ("network", "pattern", "fault_kind", *HOP_KEYS))
     checks, notes = [delivery_check(rows)], []
     key = _lowest(found, TREE, LASTING, uniform=True)
     other = _lowest({k: v for k, v in found.items() if k[3:] == key[3:]}, TREE, LASTING, uniform=False)
@@ -94,7 +76,7 @@ def judge(rows: Rows) -> Verdict:
                      f"{key[1]}, {words(key)}").cites("above 95 % (5.6.1)")
             .against(spread(found[uniform])[0], "as uniform traffic at its lowest")
         )  # fmt: skip
-    return Verdict.of((*checks, *_near_saturation(where(rows, part=LOADED))), notes)
+    return Verdict.of(checks, notes)
 
 
 def _lowest(found: Found, network: str, kind: str, *, uniform: bool) -> Key:
@@ -136,20 +118,6 @@ def _range(found: Found, network: str) -> str:
     return f"{network} uniform, {TEN_PERCENT[network]} failed links: " + "; ".join(parts)
 
 
-def _near_saturation(rows: Rows) -> list[Check]:
-    checks = []
-    for switching in SWITCHING:
-        if own := where(rows, switching=switching):
-            saturation = saturation_fraction(own)
-            retained = of_failures(own, "rate", "latency_later_s")
-            chosen = min(retained, key=lambda rate: abs(rate / LINK_RATE - 0.9 * saturation))
-            at = f"at {chosen / LINK_RATE:.2f} of a link, saturation at {saturation:.3f}"
-            name = f"{LARGE}, {switching}: performance with three failed links near 90 % of saturation (%)"
-            check = equal(name, 95.0, retained[chosen], 5.0, at).cites("about 95 % (5.6.7)")
-            checks.append(check.against(None, "none: interconnect_saturation measures the turn model beside it"))
-    return checks
-
-
 def words(key: Key) -> str:
     """The hop of a key.
 
@@ -163,7 +131,7 @@ def words(key: Key) -> str:
 def figures(rows: Rows) -> Figures:
     """Performance under permanent failures over the length of the run, uniform traffic of 512 B at random, a line a
     hop."""
-    found = of_failures(where(rows, part="stated rate"), ("network", "pattern", "fault_kind", *HOP_KEYS))
+    found = of_failures(rows, ("network", "pattern", "fault_kind", *HOP_KEYS))
     drawn = {}
     for network in dict.fromkeys(key[0] for key in found):
         lines = {
@@ -184,6 +152,6 @@ STUDY = Study.of_module(
         "Five seeds (8 s, other patterns, 16x16 torus: three); failures from the start of the run.",
         "Patterns but uniform: 512 bytes at random, up to 2 s; 16x16 torus up to 2 s.",
     ),
-    answers="Zarza 2011, 5.6.1, 5.6.4, 5.6.7: 80 %, above 95 %, gains of 14, 8, 12 %, 95 %; the hop is not given there",
+    answers="Zarza 2011, 5.6.1, 5.6.4: 80 %, above 95 %, gains of 14, 8 and 12 %; the hop is not given there",
     measure=measure_run,
 )
