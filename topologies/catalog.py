@@ -198,9 +198,10 @@ def _manet(
     step: float = 0.02,
     seed: int = 1,
     frame: int = 0,
+    aspect: float = 1.0,
     **links: Unpack[LinkValues],
 ) -> Network:
-    walk = Walk(nodes=nodes, degree=degree, range_units=range, step=step, seed=seed)
+    walk = Walk(nodes=nodes, degree=degree, range_units=range, step=step, seed=seed, aspect=aspect)
     return manet(walk, frame=frame, **links)
 
 
@@ -288,6 +289,7 @@ _ENTRIES = (
         step="most that a coordinate moves a frame",
         seed="of the walk",
         frame="which frame of the walk",
+        aspect="width over height, where the area is no square",
     ),
     _family(
         "torus:8x8",

@@ -1,4 +1,4 @@
-"""Mobile ad-hoc networks: nodes on a unit square that walk at random, a link where two are in range.
+"""Mobile ad-hoc networks: nodes on a square or rectangle of area 1 that walk at random, a link where two are in range.
 
 Source: Gabrielyan 2007, section 4.4 (Figures 60 and 61: 300 frames of 115 nodes, 150 of 120); the thesis gives neither
 range nor step.
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 DEFAULT_DEGREE = 6.1
 MAX_FRAME = 1_000_000
+MAX_ASPECT = 4
 DENSE_NODES = 1000
 """Up to so many nodes all distances are taken at once: faster than to load scipy for its tree."""
 MAX_WALK = 200_000_000
@@ -34,7 +35,7 @@ class Walk:
 
     ``degree`` is the mean number of neighbours that sets the range, unless ``range_units`` (in sides of the square) is
     given. Each frame moves each coordinate uniformly within +-``step``, reflected at the border, so that nodes stay
-    spread uniformly. Raises TopologyError for values out of bounds.
+    spread uniformly. ``aspect``: width over height. Raises TopologyError for values out of bounds.
     """
 
     nodes: int = 115
@@ -42,16 +43,20 @@ class Walk:
     range_units: float | None = None
     step: float = 0.02
     seed: int = 1
+    aspect: float = 1.0
 
     def __post_init__(self) -> None:
         integer("manet: nodes", self.nodes, 1, MAX_NODES // 2)
         number("manet: step", self.step, 0, 1)
         integer("manet: seed", self.seed, 0, 2**64 - 1)
+        number("manet: aspect", self.aspect, 1, MAX_ASPECT)
         if self.range_units is not None:
             number("manet: range", self.range_units, 0, 2)
         else:
             number("manet: degree", self.degree, 0, MAX_NODES)
-        expected = self.nodes * (self.nodes - 1) * fraction_in_range(min(self.radius, 1.0))
+        expected = (
+            self.nodes * (self.nodes - 1) * fraction_in_range(min(self.radius, 1 / math.sqrt(self.aspect)), self.aspect)
+        )
         check_size(2 * self.nodes, 2 * self.nodes + round(expected))
 
     @property
@@ -59,7 +64,7 @@ class Walk:
         """The range, in sides of the square."""
         if self.range_units is not None:
             return self.range_units
-        return range_for_degree(self.nodes, self.degree)
+        return range_for_degree(self.nodes, self.degree, self.aspect)
 
 
 def manet(walk: Walk | None = None, *, frame: int = 0, **links: Unpack[LinkValues]) -> Network:
@@ -108,41 +113,43 @@ def _network(walk: Walk, frame: int, positions: NDArray[np.float64], draft: Draf
         draft.host(f"h{i}")
         draft.cable(f"n{i}", f"h{i}")
     spread = f"range={radius:g}" if walk.range_units is not None else f"degree={walk.degree:g}"
+    if walk.aspect != 1:
+        spread += f",aspect={walk.aspect:g}"
     name = f"manet:nodes={walk.nodes},{spread},step={walk.step:g},seed={walk.seed},frame={frame}"
     return draft.network(name, frame=frame, range=radius)
 
 
-def fraction_in_range(radius: float) -> float:
-    """The probability that two uniform points of the unit square lie within ``radius`` <= 1 of each other.
+def fraction_in_range(radius: float, aspect: float = 1.0) -> float:
+    """The probability that two uniform points of a rectangle of area 1 lie within ``radius`` of each other, at most its
+    height.
 
-    The border is taken into account: pi r^2 - 8/3 r^3 + r^4/2.
+    The border is taken into account: pi r^2 - 4/3 (width + height) r^3 + r^4/2.
 
     >>> round(fraction_in_range(1.0), 4)
     0.9749
     """
-    return math.pi * radius**2 - 8 / 3 * radius**3 + radius**4 / 2
+    sides = math.sqrt(aspect) + 1 / math.sqrt(aspect)
+    return math.pi * radius**2 - 4 / 3 * sides * radius**3 + radius**4 / 2
 
 
-def range_for_degree(nodes: int, degree: float) -> float:
-    """The range in sides of the square at which ``nodes`` uniform points of the unit square have ``degree`` neighbours
-    on average.
+def range_for_degree(nodes: int, degree: float, aspect: float = 1.0) -> float:
+    """The range at which ``nodes`` uniform points of a rectangle of area 1 have ``degree`` neighbours on average.
 
-    Bisection to the last bit. Where a range of 1 gives fewer, the default degree puts everyone in range; another one
-    raises TopologyError.
+    Bisection to the last bit. Where a range of its height gives fewer, the default degree puts everyone in range;
+    another one raises TopologyError.
 
     >>> round(range_for_degree(115, 6.1), 4)
     0.1387
     """
     if nodes < 2:
         return 0.0
-    share = degree / (nodes - 1)
-    if share > fraction_in_range(1.0) and degree == DEFAULT_DEGREE:
-        return 1.5
-    if share > fraction_in_range(1.0):
+    share, low, high = degree / (nodes - 1), 0.0, 1 / math.sqrt(aspect)
+    if share > fraction_in_range(high, aspect) and degree == DEFAULT_DEGREE:
+        return 1.5 * math.sqrt(aspect)
+    if share > fraction_in_range(high, aspect):
         raise TopologyError(f"manet: degree {degree:g} is more than {nodes} nodes allow; lower it or give range=")
-    low, high = 0.0, 1.0
     while low < (middle := (low + high) / 2) < high:
-        low, high = (middle, high) if fraction_in_range(middle) < share else (low, middle)
+        low, high = (middle, high) if fraction_in_range(middle, aspect) < share else (low, middle)
     return high
 
 
@@ -151,12 +158,13 @@ def _positions(walk: Walk, first: int) -> Iterator[NDArray[np.float64]]:
     import numpy as np
 
     random = np.random.Generator(np.random.PCG64(walk.seed))
-    at = random.random((walk.nodes, 2))
+    sides = np.array([math.sqrt(walk.aspect), 1 / math.sqrt(walk.aspect)])
+    at = random.random((walk.nodes, 2)) * sides
     for frame in itertools.count():
         if frame >= first:
             yield at
         at = np.abs(at + (2 * random.random((walk.nodes, 2)) - 1) * walk.step)
-        at = 1 - np.abs(1 - at)
+        at = sides - np.abs(sides - at)
 
 
 def pairs_in_range(positions: NDArray[np.float64], radius: float) -> NDArray[np.int64]:

@@ -4,7 +4,8 @@ The document's networks are 200 independent samples of 300 nodes with 2,555.7 li
 varies, as it does where a common range decides who is a neighbour: they are read as frames of a random walk (its
 section 4.1), 300 nodes of 8.519 neighbours on average, each direction of a cable a link. It does not say which nodes
 are the ends. Two readings are run: a random pair, and the topmost node to the bottommost, as the document draws its
-small networks. Both ends have two separate paths between them.
+small networks. Both ends have two separate paths between them. Nor does it say which shape its "rectangular area" has:
+each reading is run on a square and on rectangles that are up to three times as wide as high.
 """
 
 import math
@@ -30,19 +31,22 @@ KINDS = {
     "interior": "interior-point solver, random ends",
 }
 VERTICES = ("random ends", "top to bottom")
+RECTANGLES = {f"{ends}, {aspect:g} to 1": (ends, aspect) for aspect in (1.5, 2.0, 3.0) for ends in VERTICES}
+"""Kind -> ends, width over height."""
 
 
 def points(quick: bool, seed: int) -> Points:
     """Each network once for every reading of the ends; a few more solved by an interior-point method."""
     every, interior = (6, 2) if quick else (200, 24)
-    counts = dict.fromkeys(VERTICES, every) | {"interior": interior}
+    counts = dict.fromkeys(VERTICES, every) | {"interior": interior} | dict.fromkeys(RECTANGLES, every)
     return [{"kind": kind, "seed": seed + k} for kind, count in counts.items() for k in range(count)]
 
 
 def measure(point: Row) -> Results:
     """Suspects at the start and after each iteration, a list a layer; is every layer the recursion's?"""
-    network = load_network(f"manet:nodes={NODES},degree={DEGREE},seed={point['seed']},frame=0")
-    outermost = point["kind"] == "top to bottom"
+    ends, aspect = RECTANGLES.get(point["kind"], (point["kind"], 1.0))
+    network = load_network(f"manet:nodes={NODES},degree={DEGREE},seed={point['seed']},frame=0,aspect={aspect}")
+    outermost = ends == "top to bottom"
     drawn = outermost_pair(network) if outermost else drawn_pair(network, point["seed"], 0, minimum_paths=2)
     pair = joined(network, drawn)
     hunted = hunt_layers(network, *pair, layers=LAYERS, interior=point["kind"] == "interior")
@@ -64,6 +68,9 @@ def judge(rows: Rows) -> Verdict:
     checks = []
     for kind in VERTICES:
         checks += _loop_checks(kind, [row for row in where(rows, kind=kind) if row["suspects"]])
+    for kind in RECTANGLES:
+        if own := [row for row in where(rows, kind=kind) if row["suspects"]]:
+            checks += _loop_checks(kind, own)
     unsolved = sum("unsolved" in row for row in rows)
     note = f"routes that the solver gave up, left out: {unsolved} of {len(rows)}"
     return Verdict.of((*checks, _interior_check(where(rows, kind="interior"))), (note,))

@@ -110,18 +110,23 @@ def above_95(found: Performances, alone: Performances, when: str, stated: str) -
     routers' escapes alone, of the same seeds; ``when`` they fail, in words."""
     checks = []
     for (network, pattern), values in found.items():
-        escapes = alone[network, pattern]
-        gained = [own - other for own, other in zip(values, escapes, strict=False)]
         name = f"{network} {pattern}: performance at 10 % failed links{when}"
-        checks += [
-            at_least(f"{name} (%)", 95.0, values)
-            .cites(stated)
-            .against(spread(escapes)[0], "routers' escapes alone: sources divert nothing"),
-            at_least(f"{name}, less that of escapes alone (points)", SEEN, gained).against(
-                0.0, "diversion is for nothing"
-            ),
-        ]
+        checks += beyond_escapes(name, 95.0, values, alone[network, pattern], stated)
     return checks
+
+
+def beyond_escapes(
+    name: str, least: float, values: Sequence[float], alone: Sequence[float], stated: str, detail: str = ""
+) -> list[Check]:
+    """Performance is at least so high (%), and better than that of routers' escapes ``alone``, of the same first seeds;
+    where none of these was run it does not hold."""
+    check, rival = at_least(f"{name} (%)", least, values, detail), "routers' escapes alone: sources divert nothing"
+    check = check.cites(stated)
+    if not alone:
+        return [check.against(None, f"{rival}; not run").of(not check.passed, "no run without diversion")]
+    gained = [own - other for own, other in zip(values, alone, strict=False)]
+    gain = at_least(f"{name}, less that of escapes alone (points)", SEEN, gained)
+    return [check.against(spread(alone)[0], rival), gain.against(0.0, "diversion is for nothing")]
 
 
 def _gradual(rows: Rows) -> Check:

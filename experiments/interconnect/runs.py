@@ -142,6 +142,8 @@ def parameters_of(run: Run) -> SimulationParameters:
         deadlock=run.deadlock,
         packet_bytes=run.bytes,
         buffer_bytes=run.buffer_bytes,
+        switching=run.switching,
+        router_delay_s=run.router_delay_s,
         seed=run.seed,
         ft_drb=FtDrbOptions(paths=run.paths, **run.options),
     )

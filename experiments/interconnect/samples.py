@@ -9,7 +9,8 @@ from typing import Any
 from testbed.model.studies import Check, Claim, Row, Rows, grouped, interval, reader, spread, sum_of, where
 from testbed.model.studies.samples import Reader
 
-RUN_KEYS = ("network", "pattern", "seed", "seconds", "rate", "bytes", "routing", "deadlock")
+HOP_KEYS = ("switching", "router_delay_s", "seconds", "bytes", "injection")
+RUN_KEYS = ("network", "pattern", "seed", "rate", "routing", "deadlock", *HOP_KEYS)
 """What a run without failures depends on."""
 COUNTED = "none: packets are counted"
 

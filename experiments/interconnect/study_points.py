@@ -80,6 +80,9 @@ class Run:
     options: Row = field(default_factory=dict)
     """Of ``FtDrbOptions``."""
     injection: str = "poisson"
+    switching: str = "cut-through"
+    router_delay_s: float | None = None
+    """None: that of the thesis' model."""
     traces: str = ""
     """Directory of the public tables of failures; synthetic ones where empty."""
 
@@ -109,7 +112,7 @@ def drb_point(
         Run(network=network, pattern=pattern, seed=seed, seconds=short if quick else full_s or full),
         **changed | ({} if changed.get("faults") else {"fault_kind": "none"}),
     )
-    said = ("injection", "traces")  # where a study says so itself
+    said = ("injection", "switching", "router_delay_s", "traces")  # where a study says so itself
     return {name: value for name, value in asdict(run).items() if name not in said}
 
 

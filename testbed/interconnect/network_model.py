@@ -89,6 +89,8 @@ class ChannelTable:
 
     delay: IntArray
     """Ticks that a head takes over it."""
+    stores: IntArray
+    """1: a packet may leave the buffer behind it when its last byte is there (store and forward); 0: its first."""
     ranks: IntArray
     """How many queues may ask for it."""
 
@@ -223,8 +225,9 @@ def build_model(
 def zero_load_ticks(parameters: SimulationParameters, routers: int, size_bytes: int) -> int:
     """Latency of a packet over so many routers where no other is in its way."""
     hop = parameters.hop
-    a_router = ticks(hop.router_delay_s) + ticks(hop.link_delay_s)
-    return ticks(hop.injection_delay_s) + routers * a_router + parameters.serialization_ticks(size_bytes)
+    whole = parameters.serialization_ticks(size_bytes)
+    a_router = ticks(hop.router_delay_s) + ticks(hop.link_delay_s) + parameters.stores * whole
+    return ticks(hop.injection_delay_s) + routers * a_router + whole
 
 
 def _links_and_hosts(network: Network, layout: Layout, paths: Paths, target: IntArray) -> tuple[LinkTable, HostTable]:
@@ -270,11 +273,12 @@ def _channels(
     hop = parameters.hop
     router, wire, inject = ticks(hop.router_delay_s), ticks(hop.link_delay_s), ticks(hop.injection_delay_s)
     delay = np.where(links.start < 0, inject, wire if layout.output_buffers else router + wire).astype(np.int64)
+    stores = np.where(links.end < 0, 0, int(parameters.stores)).astype(np.int32)
     ranks = np.array([*queues_of_router, 2], dtype=np.int32)[links.start]
     if layout.output_buffers:
         delay = np.concatenate([delay, np.full(layout.links, router, np.int64)])
-        ranks = np.concatenate([ranks, ranks])
-    return ChannelTable(delay=delay, ranks=ranks)
+        ranks, stores = np.concatenate([ranks, ranks]), np.concatenate([stores, np.zeros_like(stores)])
+    return ChannelTable(delay=delay, stores=stores, ranks=ranks)
 
 
 def _queues(

@@ -201,9 +201,18 @@ class RouterOptions:
 
     ``model``: a name of HOP_MODELS. ``buffer_bytes``: of every virtual channel of every input (and output, where the
     model has them), and of the separate buffers for FT-DRB's ACKs; a packet takes a slot of ``packet_bytes``.
+    ``switching``: a packet may leave a router when its first byte is there, or its last.
     """
 
     model: str = routed(default="booksim", choices=("booksim", "thesis"), help="delays and buffers of a hop")
+    switching: str = routed(
+        default="cut-through",
+        choices=("cut-through", "store-and-forward"),
+        help="packets leave a router as soon as they begin to arrive (default), or once they are whole",
+    )
+    router_delay_s: float | None = routed(
+        default=None, kind=_BELOW_1_S, help="of a packet's head, in each router (default the model's)"
+    )
     deadlock: str = routed(
         flag="--deadlock-avoidance",
         default="none",

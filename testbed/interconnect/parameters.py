@@ -9,7 +9,7 @@ are declared in ``options.py``. Everything is in bytes, bits a second and second
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from testbed.errors import InputError
 from testbed.interconnect.options import RouterOptions
@@ -130,8 +130,14 @@ class SimulationParameters(RouterOptions):
 
     @property
     def hop(self) -> HopModel:
-        """The delays and buffers of the model."""
-        return HOP_MODELS[self.model]
+        """The delays and buffers of the model, its routers' delay as given."""
+        own = HOP_MODELS[self.model]
+        return own if self.router_delay_s is None else replace(own, router_delay_s=self.router_delay_s)
+
+    @property
+    def stores(self) -> bool:
+        """Whether a packet leaves a router only when all of it is there."""
+        return self.switching == "store-and-forward"
 
     @property
     def header_bytes(self) -> int:

@@ -4,7 +4,7 @@ Times are kept in ticks and reported in seconds. Latencies by destination follow
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -65,6 +65,8 @@ class EngineResult:
     recovered: int
     """Packets that took the token of recovery ("disha")."""
     drb_counters: Mapping[str, int]
+    most_entries: Mapping[str, int] = field(default_factory=dict)
+    """Paths and cables that a source of FT-DRB holds at the end, of the source that holds the most."""
     trace: IntArray
     """Rows (tick, channel, packet) of the first grants."""
     escapes: IntArray

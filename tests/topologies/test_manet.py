@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from topologies import load_network
+from topologies.errors import TopologyError
 from topologies.manet import DENSE_NODES, Walk, fraction_in_range, manet, manet_frames, pairs_in_range, range_for_degree
 
 
@@ -45,6 +46,18 @@ def test_the_range_gives_the_asked_degree_on_average() -> None:
 
 def test_the_range_inverts_the_share_of_pairs_in_range() -> None:
     assert fraction_in_range(range_for_degree(200, 8.0)) * 199 == pytest.approx(8.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("aspect", [1.5, 3.0])
+def test_a_rectangle_has_the_asked_degree_and_its_nodes_stay_on_it(aspect: float) -> None:
+    networks = [load_network(f"manet:nodes=300,degree=8.519,seed={s},frame=2,aspect={aspect}") for s in range(30)]
+    links = [sum(k.source[0] == k.target[0] == "n" for k in network.links) for network in networks]
+    assert sum(links) / len(links) / 300 == pytest.approx(8.519, rel=0.03)
+    spots = np.array([node.position for network in networks for node in network.switches])
+    assert (spots >= 0).all() and spots.max(axis=0) == pytest.approx([aspect**0.5, aspect**-0.5], rel=0.01)
+    assert load_network("manet:nodes=3,aspect=4").links and "aspect=3" in load_network("manet:aspect=3").name
+    with pytest.raises(TopologyError, match="aspect"):
+        load_network("manet:aspect=0.5")
 
 
 def test_too_few_nodes_for_the_default_degree_all_hear_each_other() -> None:

@@ -22,7 +22,7 @@ from testbed.interconnect.compiled.kernel_state import (
     build_tables,
 )
 from testbed.interconnect.engine_inputs import CableEvents, EngineInputs
-from testbed.interconnect.ft_drb.source_state import FtDrb, SourceState, count_events
+from testbed.interconnect.ft_drb.source_state import FtDrb, SourceState, count_events, most_entries
 from testbed.interconnect.ft_drb.source_state import build_state as build_sources
 from testbed.interconnect.results import BlockedPackets, EngineResult
 from testbed.jit import compiled_entry
@@ -85,6 +85,7 @@ def read_outcome(inputs: EngineInputs, state: State, sources: SourceState | None
         nac_timeline=np.asarray(state.log[: run["logged"]]) if nac else np.zeros((0, 4), np.int64),
         recovered=int(state.counters[kr.MOVED]) if inputs.options.timeout else 0,
         drb_counters={} if sources is None else dict(count_events(sources)),
+        most_entries={} if sources is None else most_entries(sources),
         trace=np.asarray(state.trace[: run["traced"]]),
         escapes=state.escapes,
         diverted=state.diverted.astype(bool),

@@ -186,7 +186,7 @@ def send_over(
         prefetch(s.queues, behind - net.links * net.lanes)
     events.append(s, behind, packet)
     events.occupy_slot(s, behind)
-    events.push(s, head, kr.ARRIVAL, behind)
+    events.push(s, head + s.channels[channel].stores * s.packets[packet].ticks, kr.ARRIVAL, behind)
 
 
 def recover(net: Tables, o: EngineOptions, s: State, queue: int, messages: int, now: int) -> int:

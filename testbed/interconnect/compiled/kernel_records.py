@@ -161,7 +161,7 @@ class Channel:
     ranks: i4
     router: i4  # where it begins; NONE: at a host
     cable: i4  # of the link that it is; NONE: it is a way into an output buffer, or a host's link
-    filler: i4
+    stores: i4  # as in network_model.ChannelTable
     filler_2: i8
 
 

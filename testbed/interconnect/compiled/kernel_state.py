@@ -247,7 +247,7 @@ def _channels(model: NetworkModel) -> Records[kr.Channel]:
     router = np.concatenate([links.start, links.start[: layout.channels - layout.links]])
     return records(
         kr.Channel, layout.channels, woken=-1, last=-1, first_asker=NONE, delay=paths.delay, ranks=paths.ranks,
-        router=router, cable=np.concatenate([links.cable, none]),
+        router=router, cable=np.concatenate([links.cable, none]), stores=paths.stores,
     )  # fmt: skip
 
 

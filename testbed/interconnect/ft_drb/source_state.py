@@ -103,6 +103,12 @@ def build_state(paths: Paths, settings: FtDrbSettings) -> SourceState:
     )
 
 
+def most_entries(state: SourceState) -> Mapping[str, int]:
+    """How many paths of metapaths, and cables of its link faults list, the source holds that holds the most."""
+    by_source = state.known.reshape(len(state.listed), -1)
+    return {"paths": int(by_source.sum(axis=1).max()), "cables": int(state.listed.max())}
+
+
 def count_events(state: SourceState) -> Mapping[str, int]:
     """What happened, by name."""
     return {name: int(value) for name, value in zip(COUNTER_NAMES, state.counters, strict=True)}

@@ -268,7 +268,8 @@ class ReferenceEngine:
                 self.routing.reach_host(packet, there)
                 return
         there.fill(packet)
-        self.at(head, EventKind.ARRIVAL, there.number)
+        stored = self.model.channels.stores[channel.number]
+        self.at(packet.tail if stored else head, EventKind.ARRIVAL, there.number)
 
     def change_cable(self, cable: int, down: bool) -> None:
         """A cable fails or works again."""

@@ -41,8 +41,9 @@ class Facts:
     (index); ``back_s``: propagation of the ways by which reports come back, ``back``: links of those that they take.
     ``largest``: N that the sender never exceeds. ``answer``: (share lost) -> N of a sender that only estimates.
     ``apart_s``: how far clocks of faults and sender are apart. ``beliefs``: what the sender told of failures, in time.
-    ``told_s``: when loss reports came; ``doubts``: block and symbol of each packet that the sender took for lost, since
-    when, and until a report told otherwise (infinite: none did).
+    ``told_s``: when loss reports came; ``news_ages_s``: how old the newest packet was that each told of; ``doubts``:
+    block and symbol of each packet that the sender took for lost, since when, and until a report told otherwise
+    (infinite: none did).
     """
 
     m: int
@@ -74,6 +75,7 @@ class Facts:
     symbol_bytes: int = 4
     corrupted: int = 0
     told_s: list[float] = field(default_factory=list)
+    news_ages_s: list[float] = field(default_factory=list)
     doubts: list[tuple[int, int, float, float]] = field(default_factory=list)
     impaired: bool = False
     beliefs: list[Any] = field(default_factory=list)

@@ -42,7 +42,7 @@ def bounds(facts: Facts) -> list[tuple[float, float]]:
     """(least, greatest) probability of loss of each packet sent."""
     longest: dict[int, float] = {}
     for p in facts.sent:
-        for at_s in facts.arrivals.get((p.block, p.symbol), ()):
+        for at_s in facts.arrivals.get((p.block, p.symbol), ())[:1]:  # a second copy is none of its fate
             longest[int(p.at_s / _BIN_S)] = max(longest.get(int(p.at_s / _BIN_S), 0.0), at_s - p.at_s)
     found, known = [], [
         (s.start_s - facts.apart_s, s.stop_s + _EARLY_S + facts.apart_s, [s.loss(path[2]) for path in facts.paths])
@@ -103,10 +103,11 @@ def loss_of(facts: Facts, state: State) -> float:
     return sum((path[1] - path[0]) * state.loss(path[2]) for path in facts.paths) / LABELS
 
 
-def redundancy(facts: Facts) -> dict[str, float]:
-    """N / FEC_t - 1 over blocks that began after the answer to their state and were over, parity included, before it
-    was; the answer is the first N that is right once no doubt is left, or what comes after two reports, five blocks and
-    three losses (where less is called for than before, the time of recovery)."""
+def settled_blocks(facts: Facts) -> tuple[list[tuple[int, float]], float]:
+    """(block, N of its state) of blocks that began after the answer to their state and were over, parity included,
+    before it was; the answer is the first N that is right once no doubt is left, or what comes after two reports, five
+    blocks and three losses (where less is called for than before, the time of recovery). And what all others within
+    reach had beyond their states' N."""
     known = states(facts, False)
     sizes = [size_of(facts, state) for state in known]
     recovery_s = facts.hold_s + 2 * facts.report_s + 4 * facts.block_s if facts.fixed is None else 2 * facts.report_s
@@ -129,6 +130,12 @@ def redundancy(facts: Facts) -> dict[str, float]:
                 settled.append((block, size))
             else:
                 other += len(facts.blocks[block]) - size
+    return settled, other
+
+
+def redundancy(facts: Facts) -> dict[str, float]:
+    """N / FEC_t - 1 over settled blocks: what their states ask for, and what was sent of them at first."""
+    settled, other = settled_blocks(facts)
     first = [min(len(facts.blocks[b]), facts.first_size[b]) for b, _ in settled]
     packets = sum(len(facts.blocks[b]) for b, _ in settled)
     return {
@@ -137,6 +144,42 @@ def redundancy(facts: Facts) -> dict[str, float]:
         "settled_packets": packets,
         "settled_late_parity": packets - sum(first),
         "transient_packets": other,
+    }
+
+
+def beyond_rest(facts: Facts) -> dict[str, float]:
+    """Packets beyond N at rest, and what they were sent for (Gabrielyan 2007, eq. 21 and 22), where cuts take all that
+    crosses them and labels are in order."""
+    known = states(facts, False)
+    sizes = [size_of(facts, state) for state in known]
+    asked = [0.0 if math.isinf(size) else size - facts.base for size in sizes]
+    down = [sum(cut.start_s <= s.start_s and cut.stop_s >= s.stop_s for cut in facts.cuts) for s in known]
+    lasts = [s.stop_s - s.start_s for s in known]
+    settled = {block for block, _ in settled_blocks(facts)[0]}
+    begun = {b: max(k for k, s in enumerate(known) if s.start_s <= at_s) for b, at_s in facts.begun.items()}
+    excess = {b: len(own) - facts.base for b, own in facts.blocks.items()}
+    reached = [b for b, k in begun.items() if not math.isinf(sizes[k])]
+    moving = [b for b in reached if b not in settled]
+    alone = {}
+    for cut in facts.cuts:
+        size = size_of(facts, State(cut.start_s, cut.stop_s, dict.fromkeys(cut.links, 1.0)))
+        alone[cut] = 0.0 if math.isinf(size) else size - facts.base
+    return {
+        "total": sum(excess[b] for b in reached),
+        "formula": sum((cut.stop_s - cut.start_s) * extra for cut, extra in alone.items()) / facts.block_s,
+        "states": sum(map(math.prod, zip(lasts, asked, strict=True))) / facts.block_s,
+        "settled": sum(excess[b] for b in settled),
+        "settled_predicted": sum(asked[begun[b]] for b in settled),
+        "before": sum(excess[b] - asked[begun[b]] for b in moving if down[begun[b]]),
+        "after": sum(excess[b] for b in moving if not down[begun[b]]),
+        "block_packets": facts.base,
+        "blocks": len(facts.blocks),
+        "failures": len(facts.cuts),
+        "failing_s": sum(s for s, n in zip(lasts, down, strict=True) if n > 0),
+        "overlapping_s": sum(s for s, n in zip(lasts, down, strict=True) if n > 1),
+        "beyond_s": sum(s for s, n in zip(lasts, sizes, strict=True) if math.isinf(n)),
+        "undecodable_settled": sum(map(facts.undecodable, settled)),
+        "undecodable": sum(map(facts.undecodable, facts.blocks)),
     }
 
 

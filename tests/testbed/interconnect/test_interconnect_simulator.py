@@ -14,7 +14,7 @@ from testbed.faults.grammar import parse_cable_faults
 from testbed.interconnect.compiled.compiled_run import LOOP, read_outcome
 from testbed.interconnect.compiled.kernel_state import build_state, build_tables
 from testbed.interconnect.engine_inputs import EngineInputs, Recording, build_inputs
-from testbed.interconnect.network_model import build_model
+from testbed.interconnect.network_model import build_model, zero_load_ticks
 from testbed.interconnect.options import NacOptions
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.results import EngineResult, SimulationResult, summarize
@@ -96,6 +96,18 @@ def test_each_dimension_draws_which_way_round_where_both_are_as_long() -> None:
 def test_the_thesis_hop_takes_8_7_us_for_three_links(engine: str) -> None:
     run = simulate(load_network("ring:8"), messages((0.0, 0, 3)), THESIS, engine=engine)
     assert run.latencies_s()[0] == pytest.approx(8.7e-6)
+
+
+@pytest.mark.parametrize("engine", ["compiled", "reference"])
+@pytest.mark.parametrize("size", [2048, 1000])
+def test_a_stored_packet_takes_its_time_at_every_stop(size: int, engine: str) -> None:
+    """On five links (two of them hosts'), and in four routers; a packet of 1000 B is sixteen flits."""
+    parameters = replace(THESIS, switching="store-and-forward", router_delay_s=4e-7)
+    lone = replace(messages((0.0, 0, 3)), size_bytes=np.array([size]))
+    run = simulate(load_network("ring:8"), lone, parameters, engine=engine)
+    assert run.latencies_s()[0] == pytest.approx(4 * 4e-7 + 5 * {2048: 8.192e-6, 1000: 4.096e-6}[size])
+    if size == 2048:
+        assert run.delivered[0] == zero_load_ticks(parameters, 4, size)
 
 
 @pytest.mark.parametrize("pattern, rate", ANCHORS)
@@ -276,6 +288,8 @@ def test_a_schedule_holds_its_paths_frame_after_frame() -> None:
         ({"deadlock": "virtual-channels", "virtual_channels": 1}, "2 or more"),
         ({"deadlock": "nac", "virtual_channels": 2}, "needs none"),
         ({"model": "opnet"}, "booksim, thesis"),
+        ({"switching": "wormhole"}, "cut-through, store-and-forward"),
+        ({"router_delay_s": 0.0}, "router_delay_s"),
         ({"link_bps": 0.0}, "bits a second"),
     ],
 )

@@ -115,7 +115,8 @@ def with_drawn_letters(parameters: SimulationParameters, chance: random.Random) 
         header_bytes=16 if chance.random() < 0.3 else 0,
     )
     nac = replace(nac, ask_anew=chance.random() < 0.3)
-    return replace(parameters, nac=nac, ft_drb=ft_drb)
+    switching = chance.choice(["cut-through", "cut-through", "store-and-forward"])
+    return replace(parameters, nac=nac, ft_drb=ft_drb, switching=switching)
 
 
 def drawn_messages(

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from testbed.faults.fault import Fault
 from testbed.model.label_split import LabelPath, LabelSplit
-from testbed.stream.judgement.analysis import analyse
+from testbed.stream.judgement.analysis import analyse, timeline, whole_route_rors
+from testbed.stream.judgement.failure_costs import failure_costs
 from testbed.stream.judgement.impairment_checks import impairment_checks
 from testbed.stream.judgement.packet_logs import block_outcomes
 from testbed.stream.judgement.verdict import judge
@@ -28,6 +29,7 @@ from tests.helpers.drawn import ALL, SOAK
 from tests.helpers.wrong_senders import WRONG_SENDERS
 from tests.oracles.streams import fates
 from tests.oracles.streams import impaired_links as links
+from tests.oracles.streams import whole_verdict as full
 from tests.oracles.streams.facts import Cut, Facts, Sent
 from tests.oracles.streams.single_faults import diagnosis, fault_figures, whole_run
 from topologies import Link, Network, Node
@@ -152,6 +154,24 @@ def on_a_busy_machine(plan: StreamPlan, run: StreamMeasurements, chance: np.rand
     return replace(run, news=news)
 
 
+def is_late(plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator) -> StreamMeasurements:
+    """Sender, receiver, reports or clocks are late, by a little more or less than the checks bear."""
+    quarter_s, off_s = plan.stream.playback_s / 4, chance.choice([-1e-3, 0.0, 1e-3])
+    which = chance.integers(5)
+    if which == 0:
+        return replace(run, health=replace(run.health, sender_lag_s=quarter_s + off_s))
+    if which == 1:
+        return replace(run, counters={**run.counters, "worst_receive_lag_s": quarter_s + off_s})
+    if which == 2:
+        return replace(run, clocks=StreamClocks(sender_s=0.015, faults_s=0.005 + off_s, receiver_s=0.0))
+    if which == 3:
+        return replace(run, clocks=StreamClocks(sender_s=0.001, faults_s=0.001, receiver_s=quarter_s - 0.001 + off_s))
+    told = np.arange(0.1, 3.0, 0.1)
+    empty = LossReportLog(told_s=told, newest_s=told - chance.uniform(0, 0.4), lost_s=told[:0], came_s=told[:0],
+                          block=np.zeros(0, int), symbol=np.zeros(0, int))  # fmt: skip
+    return replace(run, fabric="emulation", news=empty)
+
+
 def believes_otherwise(plan: StreamPlan, run: StreamMeasurements, chance: np.random.Generator) -> StreamMeasurements:
     """The sender says other cables, shares and times than it found out."""
     events = [
@@ -168,7 +188,7 @@ def only_silence(plan: StreamPlan, run: StreamMeasurements, chance: np.random.Ge
 
 _SPOILS = (
     loses_some, repeats_and_delays, relabels, saves_some, sends_more, comes_otherwise, on_a_busy_machine, only_silence,
-    believes_otherwise,
+    believes_otherwise, is_late,
 )  # fmt: skip
 SPOILS: dict[str, Spoil] = {spoil.__name__: spoil for spoil in _SPOILS}
 
@@ -198,7 +218,7 @@ def facts_of(plan: StreamPlan, run: StreamMeasurements) -> Facts:
         through_s=run.clocks.end_to_end_s, emulated=run.fabric == "emulation",
         corrupted=run.counters.get("corrupted", 0), beliefs=list(run.counters.get("diagnoses", ())),
         symbol_bytes=stream.symbol_bytes,
-        told_s=run.news.told_s.tolist(),
+        told_s=run.news.told_s.tolist(), news_ages_s=(run.news.told_s - run.news.newest_s).tolist(),
         doubts=list(zip(*(getattr(run.news, name).tolist() for name in ("block", "symbol", "lost_s", "came_s")),
                         strict=True)),
         impaired=any(fault.kind == "impaired" for fault in plan.faults),
@@ -210,7 +230,7 @@ drawn = {
     "spans": st.sampled_from(sorted(SPANS)), "stream": st.sampled_from(sorted(STREAMS)),
     "sender": st.sampled_from(SENDERS), "spoilt": st.sampled_from(["", *SPOILS]), "seed": st.integers(0, 2**16),
 }  # fmt: skip
-EXAMPLES = 400 if SOAK else 16 if ALL else 4
+EXAMPLES = 400 if SOAK else 32 if ALL else 4
 
 
 @settings(max_examples=EXAMPLES)
@@ -225,8 +245,51 @@ def test_two_judges_that_share_nothing_find_the_same(kinds, spans, stream, sende
     found = {(check.key, check.about): check.outcome for check in verdict.checks}
     if analysis.campaign is not None:
         same_campaign(analysis, facts, found, {(c.key, c.about): c for c in verdict.checks})
+        if set(kinds) <= {"down", "blackhole"} and facts.stratified and facts.diagnosing:
+            costs = failure_costs(plan, run)
+            for name, value in fates.beyond_rest(facts).items():
+                assert costs[name] == pytest.approx(value, abs=1e-6), name
     else:
+        same_in_full(plan, run, analysis, verdict, facts)
         same_faults(plan, analysis, facts, found)
+
+
+def same_in_full(plan: StreamPlan, run: StreamMeasurements, analysis: Any, verdict: Any, facts: Facts) -> None:
+    """Figures of each check, what the machine was late by, whether the run counts, and the run in tenths of a
+    second."""
+    figures = [fault_figures(facts, cut) for cut in facts.cuts]
+    whole = whole_run(facts, figures)
+    expected = full.said_of_faults(facts, plan.seed, figures, whole)
+    for cut, one, result in zip(facts.cuts, figures, analysis.faults, strict=True):
+        expected["loss", cut.name] = full.said_of_loss(cut.kind, one, result.interval)
+        said = result.diagnosis
+        if said is not None and said.certain:
+            held = [b for b in facts.beliefs if cut.start_s <= b["at_s"] < cut.stop_s]
+            sure = next(b for b in held if b["certain"] and b["names"])
+            assert said.certain_after_s == pytest.approx(sure["at_s"] - cut.start_s, abs=1e-6)
+            assert said.cables == tuple(sure["names"])
+    for check in verdict.checks:
+        told = (check.predicted, check.measured, check.tolerance, check.rival)
+        assert told == tuple(
+            value if value is None else pytest.approx(value, abs=1e-9) for value in expected[check.key, check.about]
+        ), check.name
+    assert analysis.settled_late_parity == full.late_once_answered(facts, figures)
+    spurious = full.spurious_ror(facts, figures, whole)
+    assert analysis.ror_spurious == pytest.approx(spurious, abs=1e-9)
+    lag_s = (run.health.sender_lag_s, float(run.counters.get("worst_receive_lag_s", 0.0)))
+    late = full.lateness(facts, whole, spurious, lag_s)
+    assert {one.name: (one.measured, one.limit) for one in analysis.lateness} == {
+        name: (pytest.approx(was, abs=1e-9), pytest.approx(bears, abs=1e-9)) for name, (was, bears) in late.items()
+    }
+    assert (verdict.invalid is None) == full.counts(facts, figures, whole, late), verdict.invalid
+    shown = timeline(plan, run, 0)
+    for number, tenth in enumerate(full.tenths(facts)):
+        for name, value in tenth.items():
+            told = getattr(shown, name)[number]
+            assert told == (value if value is None else pytest.approx(value, abs=2e-3)), (name, number)
+    stated, _, infinite = whole_route_rors(plan, analysis.policy)
+    ror, helpless = full.whole_route(facts)
+    assert stated == pytest.approx(ror) and set(infinite) == {plan.network.links[i].label for i in helpless}
 
 
 def same_faults(plan: StreamPlan, analysis: Any, facts: Facts, found: dict[tuple[str, str], str]) -> None:
