@@ -101,7 +101,8 @@ class EmulatedNetwork(LinkControl):
         self._talking = tuple(h for h in wiring.hosts if talking is None or h.node in talking)
         self._part = part
         self._hosts = {h.name: h for h in wiring.hosts if part is None or h.name in part.devices}
-        self._switch_names = {s.name for s in wiring.switches if part is None or s.name in part.devices}
+        self.switch_names = frozenset(s.name for s in wiring.switches if part is None or s.name in part.devices)
+        """Of the switches that are built here."""
         self._underlay_index = 0
         self._batch: Batch | None = None
         self.addresses: HostAddresses | None = None
@@ -130,7 +131,7 @@ class EmulatedNetwork(LinkControl):
             raise
 
     def _build(self) -> None:
-        require_resources(NetworkSize.of(self.wiring, self._hosts.keys() | self._switch_names, self._talking))
+        require_resources(NetworkSize.of(self.wiring, self._hosts.keys() | self.switch_names, self._talking))
         batch = self._batch = Batch(mtu=self.mtu, seed=self.impairment_seed)
         batch.begin(list(self._hosts), ports_of_bridges(self.wiring, self._part))
         batch.namespaces.netlink_of(None).apply(self._guard())
@@ -140,21 +141,22 @@ class EmulatedNetwork(LinkControl):
         self.lay(cables, batch.namespaces, batch.detours)
         addresses = self.addresses = HostAddresses(cables, batch.namespaces, self._talking, self.forgotten)
         batch.timed("addresses", lambda: addresses.set_up(self._hosts.values()))
+        if self._before_bridges is not None:
+            batch.timed("controller", self._before_bridges)
         net.start()
         batch.timed("shaping", self._hold)
 
     def _wired_mininet(self, batch: Batch) -> WiredMininet:
         """Mininet's network of what is here, whose hosts and cables are made."""
-        from testbed.emulation.network.mininet_network.wired import ReadyController, WiredMininet
+        from testbed.emulation.network.mininet_network.wired import WiredMininet
 
-        port, ready = self.controller_port, partial(batch.timed, "controller", self._before_bridges or (lambda: None))
         return WiredMininet(
             wiring_document(self.wiring, cables=True),
             batch,
             set_cables=self._set_cables,
             here=None if self._part is None else self._part.devices,
             outgoing=self._outgoing(),
-            controller=None if port is None else partial(ReadyController, port=port, ready=ready),
+            controller_port=self.controller_port,
         )
 
     def _hold(self) -> None:
@@ -241,11 +243,6 @@ class EmulatedNetwork(LinkControl):
             link = cable.forward or cable.backward
             if link is not None and {cable.a, cable.b} == {a, b}:
                 self.set_link(link, up)
-
-    @property
-    def switch_names(self) -> frozenset[str]:
-        """Of the switches that are built here."""
-        return frozenset(self._switch_names)
 
     def host(self, name: str) -> WiredHost:
         """The wired host of that name; InputError where there is none."""

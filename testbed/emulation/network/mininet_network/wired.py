@@ -1,10 +1,11 @@
 """A wiring as Mininet's topology and network: the same names, ports, addresses and datapath ids."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from mininet.link import Intf, Link
-from mininet.node import Controller, Host, OVSSwitch
+from mininet.node import Host, OVSSwitch, RemoteController
 from mininet.topo import Topo
 
 from testbed.emulation.network.cables import CableEnd, CablePlan
@@ -51,28 +52,18 @@ class WiringTopo(Topo):  # type: ignore[misc]
         return super().links(**options)
 
 
-class ReadyController(LateNode, Controller):  # type: ignore[misc]
-    """A controller that runs already, at a TCP port on 127.0.0.1; ``ready``: called before the first switch begins."""
-
-    def __init__(self, name: str, *, port: int, ready: Callable[[], object]) -> None:
-        self._ready = ready
-        super().__init__(name, port=port)
+class RunningController(LateNode, RemoteController):  # type: ignore[misc]
+    """A controller that runs already, on 127.0.0.1."""
 
     def checkListening(self) -> None:  # noqa: N802 - Mininet's name
         """It does."""
-
-    def start(self) -> None:
-        """Hosts and cables stand."""
-        self._ready()
-
-    def stop(self, *_: Any, **__: Any) -> None:
-        """It belongs to whatever began it."""
 
 
 class WiredMininet(TestbedMininet):
     """The network of a wiring, built with its hosts and cables when it is made, with the rest when it starts.
 
-    ``outgoing``: cables to nodes that are not ``here``, as (node, port, how its one interface is made).
+    ``outgoing``: cables to nodes that are not ``here``, as (node, port, how its one interface is made);
+    ``controller_port``: of the controller that the switches obey, None for none.
     """
 
     def __init__(
@@ -83,12 +74,13 @@ class WiredMininet(TestbedMininet):
         set_cables: SetCables,
         here: Collection[str] | None = None,
         outgoing: Sequence[tuple[str, int, MakeInterfaces]] = (),
-        controller: Any = None,
+        controller_port: int | None = None,
     ) -> None:
         self._set_cables, self._outgoing = set_cables, outgoing
         self._macs = {host["name"]: host["mac"] for host in document["hosts"]}
         requests.devices.update({one["name"]: one["device"] for one in (*document["hosts"], *document["switches"])})
         topo = WiringTopo(document=document, here=here)
+        controller = None if controller_port is None else partial(RunningController, port=controller_port)
         super().__init__(topo, OVSSwitch, Host, controller, Link, requests=requests)
 
     def buildFromTopo(self, topo: Topo | None = None) -> None:  # noqa: N802 - Mininet's name

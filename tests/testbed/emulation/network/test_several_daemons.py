@@ -136,7 +136,7 @@ def ring_of_shares() -> dict[str, Any]:
             net.run_in_host(n, ["hostname"], stdout=subprocess.PIPE, text=True).communicate()[0] for n in names
         ]
         net.set_link(link, False)
-        told = controller.port_events_after(0, 5)
+        told = controller.port_events(0, 5)
         shown = subprocess.run(["ovs-vsctl", f"--db=unix:{targets[-1].parent}/db-1.sock", "list-br"], **quiet()).stdout
     controller.stop()
     left = subprocess.run(["ip", "-br", "link"], **quiet()).stdout.split("\n")
