@@ -112,15 +112,14 @@ class WiredMininet(TestbedMininet):
         hosts: dict[str, dict[int, CableEnd]] = {}
         for cable in wiring.cables:
             sides = ((cable.a, cable.a_port, cable.forward), (cable.b, cable.b_port, cable.backward))
-            a, b = (self._end(wiring, *side) for side in sides)
-            for link, sender, receiver in ((cable.forward, a, b), (cable.backward, b, a)):
-                if link is not None and sender is not None:
-                    sending[link] = sender
-                if link is not None and receiver is not None:
-                    receiving[link] = receiver
-            for (_, port, _), end in zip(sides, (a, b), strict=True):
-                if end is not None and end.host is not None:
-                    hosts.setdefault(end.host, {})[port] = end
+            ends = [self._end(wiring, *side) for side in sides]
+            for (_, port, link), near, far in zip(sides, ends, ends[::-1], strict=True):
+                if link is not None and near is not None:
+                    sending[link] = near
+                if link is not None and far is not None:
+                    receiving[link] = far
+                if near is not None and near.host is not None:
+                    hosts.setdefault(near.host, {})[port] = near
         return CablePlan(wiring=wiring, sending=sending, receiving=receiving, hosts=hosts)
 
     def _end(self, wiring: Wiring, name: str, port: int, link: LinkId | None) -> CableEnd | None:

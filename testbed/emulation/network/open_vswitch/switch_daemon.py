@@ -248,11 +248,6 @@ def release_sockets(pids: Sequence[int]) -> None:
             one.wait()
 
 
-def control_sockets(run_directory: Path) -> list[Path]:
-    """Where the switch daemons that run with this OVS_RUNDIR take orders (ovs-appctl --target)."""
-    return sorted(run_directory.glob("ovs-vswitchd*.ctl"))
-
-
 def _program(name: str) -> str:
     found = shutil.which(name) or shutil.which(name, path="/usr/local/sbin:/usr/sbin:/sbin")
     if found is None:

@@ -16,7 +16,6 @@ from pathlib import Path
 from testbed.emulation.network.open_vswitch.switch_daemon import (
     Datapath,
     SwitchDaemon,
-    control_sockets,
     release_sockets,
     run_tool,
 )
@@ -138,7 +137,7 @@ def order_daemons(order: str, *, limit_s: float, what: str) -> None:
 
     CapabilityError ("ovs-vswitchd did not" ``what``) where one does not within ``limit_s`` seconds, or there is none.
     """
-    found = control_sockets(_run_directory())
+    found = sorted(_run_directory().glob("ovs-vswitchd*.ctl"))
     if not found:
         raise CapabilityError(f"ovs-vswitchd did not {what}: it is not running")
     with ExitStack() as stack:
