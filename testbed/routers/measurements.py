@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from testbed.interconnect.simulation import cycle_of
 from testbed.routers.plan import RouterPlan
-from testbed.routers.router import Arrival, Router, Snapshot
+from testbed.routers.router import Arrival, Snapshot
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,16 +18,6 @@ class RouterReport:
     snapshot: Snapshot
     nac: Counter[str]
     frames_dropped: int = 0
-
-
-def report_of(router: Router, *, frames_dropped: int = 0) -> RouterReport:
-    """The router's report."""
-    return RouterReport(
-        log=router.log,
-        snapshot=router.snapshot(),
-        nac=router.done,
-        frames_dropped=frames_dropped,
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@ virtual time."""
 
 from dataclasses import dataclass, replace
 
+from testbed.bulk.calibration import AT_ONCE_BYTES
 from testbed.bulk.simulated import SimulatedBulkFabric
 from testbed.striping.plan import StripingPlan
 
@@ -17,6 +18,7 @@ ORDER_TOLERANCE = 0.2
 SHARED_RATIO = 0.3
 """Of max-min fair shares: what TCP must reach where many transfers share queues (their losses are what is measured)."""
 ABOVE_LIQUID = 1.02
+"""Of what no order can exceed, next to what links that have rested pass at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +50,13 @@ def predict(plan: StripingPlan, mtu_bytes: int) -> Prediction | None:
         throughput_bps=throughput,
         liquid_throughput_bps=liquid,
         least_ratio=least,
-        most_ratio=min(most, ABOVE_LIQUID * liquid / throughput),
+        most_ratio=min(most, ABOVE_LIQUID * _rested(plan) * liquid / throughput),
     )
+
+
+def _rested(plan: StripingPlan) -> float:
+    """By how much the shortest transfer may exceed its links' rate, because they have rested (at most twice)."""
+    return 1 / (1 - min(0.5, AT_ONCE_BYTES / min(plan.volumes[t.source, t.sink] for t in plan.transfers)))
 
 
 def _scheduled_s(plan: StripingPlan, mtu_bytes: int) -> float:

@@ -8,7 +8,7 @@ import itertools
 
 import numpy as np
 
-from testbed.routers.measurements import RouterRun, report_of
+from testbed.routers.measurements import RouterReport, RouterRun
 from testbed.routers.nac import build_router
 from testbed.routers.plan import RouterPlan
 from testbed.routers.router import NEVER
@@ -57,7 +57,7 @@ class VirtualRouters:
         done = delivered == plan.messages
         return RouterRun(
             made=plan.messages,
-            reports=tuple(map(report_of, self.routers)),
+            reports=tuple(RouterReport(log=r.log, snapshot=r.snapshot(), nac=r.done) for r in self.routers),
             seconds=now_s,
             stuck_for_s=0.0 if done else plan.stuck_s,
         )

@@ -462,6 +462,6 @@ def test_virtual_machine_is_provisioned_by_the_same_script_outside_the_synced_fo
 
 def test_every_program_of_a_paced_disk_is_installed() -> None:
     """A minimal Debian 13 has no e2fsprogs."""
-    started = set(re.findall(r'_run\("([\w.]+)"', (ROOT / "testbed/emulation/machine/paced_disk.py").read_text()))
+    started = set(re.findall(r'_run\("([\w.]+)"', (ROOT / "testbed/striping/emulated/paced_disk.py").read_text()))
     named = set(re.findall(r"[\s(]([\w.-]+):[a-z0-9-]+", PROVISION.read_text()))
     assert {"mkfs.ext4", "losetup", "mount"} <= started and started - {"umount"} <= named

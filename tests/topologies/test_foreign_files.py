@@ -408,6 +408,71 @@ def test_nodes_of_d3_have_names_alone(tmp_path: Path) -> None:
         load_network(document(tmp_path, [nodes[0], nodes[0]], []))
 
 
+P4 = {
+    "hosts": {
+        "h1": {"ip": "10.0.1.1/24", "mac": "08:00:00:00:01:11", "commands": ["route add default gw 10.0.1.10"]},
+        "h2": {"ip": "10.0.2.2/24", "mac": "08:00:00:00:02:22"},
+    },
+    "switches": {"s1": {"runtime_json": "s1.json"}, "s2": {}},
+    "links": [["h1", "s1-p1"], ["s1-p3", "s2-p2", 5, 0.5], ["h2", "s2-p1", "2ms"], ["s1-p2", "s2-p3", "7"]],
+}
+
+
+@pytest.mark.parametrize("wrap", [lambda lab: lab, lambda lab: {"program": "x.p4", "topology": lab}])
+def test_a_p4_tutorials_ends_are_switches_with_their_ports(wrap: Any, tmp_path: Path) -> None:
+    network, note = read(written(tmp_path, "topology.json", json.dumps(wrap(P4))))
+    assert [n.id for n in network.hosts] == ["h1", "h2"] and [n.id for n in network.switches] == ["s1", "s2"]
+    assert [k.label for k in network.links[::2]] == ["h1->s1", "s1->s2", "h2->s2", "s1->s2#1"]
+    assert [k.attributes["ports"] for k in network.links[::2]] == [[None, 1], [3, 2], [None, 1], [2, 3]]
+    assert [(k.capacity_bps, k.delay_s) for k in network.links[::2]] == [
+        (1e7, 0), (5e5, 0.005), (1e7, 0.002), (1e7, 7e-6),
+    ]  # fmt: skip
+    assert network.node("h1").addresses == (("10.0.1.1", 24),) and network.node("h1").mac == "08:00:00:00:01:11"
+    assert "commands, runtime_json (nodes)" in note
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('"s1-p1"', '"s9-p1"', "names the unknown node 's9-p1'"),
+        ("5, 0.5]", "-5, 0.5]", "delay"),
+        ("5, 0.5]", "5, 0]", "bw 0 is no rate"),
+        ("5, 0.5]", "5, 0.5, 1]", "is no link; give two nodes"),
+        ('"2ms"]', '"soon"]', "delay"),
+    ],
+)
+def test_a_wrong_link_of_a_p4_tutorial_is_named(old: str, new: str, says: str, tmp_path: Path) -> None:
+    text = json.dumps(P4)
+    assert old in text
+    with pytest.raises(TopologyError) as caught:
+        load_network(written(tmp_path, "topology.json", text.replace(old, new, 1)))
+    assert says in str(caught.value)
+
+
+def test_a_switch_that_is_called_as_an_end_at_a_port_is_itself(tmp_path: Path) -> None:
+    lab = {"switches": ["s1", "s1-p1"], "links": [["s1", "s1-p1"]]}
+    assert [n.id for n in read(written(tmp_path, "t.json", json.dumps(lab)))[0].nodes] == ["s1", "s1-p1"]
+
+
+@pytest.mark.parametrize(
+    ("named", "ids", "says"),
+    [
+        (('name "Bern"', 'name "Basel"'), ["Bern", "Basel"], ""),
+        (('name "Bern" label "b"', 'name "Basel" label "a"'), ["b", "a"], ""),
+        (('name "Bern" label "x"', 'name "Basel" label "x"'), ["Bern", "Basel"], ""),
+        (('name "Bern"', 'name "Bern"'), ["0", "1"], "nodes are named by their ids"),
+        (('name "Bern"', ""), ["0", "1"], "nodes are named by their ids"),
+        (("", ""), ["0", "1"], ""),
+    ],
+)
+def test_igraphs_gml_has_names_and_no_labels(named: tuple[str, str], ids: list[str], says: str, tmp_path: Path) -> None:
+    nodes = "".join(f"node [ id {k} {words} ]\n" for k, words in enumerate(named))
+    text = f'Creator "igraph version 0.10"\nVersion 1\ngraph\n[\n directed 0\n{nodes} edge [ source 1 target 0 ]\n]'
+    network, note = read(written(tmp_path, "i.gml", text))
+    assert [n.id for n in network.nodes] == ids and network.links[0].id[:2] == (ids[1], ids[0])
+    assert says in note and (says or "named by" not in note)
+
+
 @pytest.mark.parametrize("ids", [[1, 2, 3], ["1", "2", "3"]])
 def test_numbers_that_are_ids_are_no_positions(ids: Any, tmp_path: Path) -> None:
     nodes = [{"id": one} for one in ids]

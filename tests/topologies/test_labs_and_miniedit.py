@@ -112,7 +112,8 @@ def test_a_wrong_quantity_of_a_lab_is_named(words: str, says: str, tmp_path: Pat
 
 def miniedit(**changed: Any) -> dict[str, Any]:
     """A file as MiniEdit 2.2 writes it: two hosts, a router, two switches."""
-    host = {"number": "1", "opts": {"hostname": "h1", "nodeNum": 1, "sched": "host"}, "x": "82.0", "y": "97.0"}
+    options = {"hostname": "h1", "nodeNum": 1, "sched": "host", "defaultRoute": "10.0.0.254"}
+    host = {"number": "1", "opts": options, "x": "82.0", "y": "97.0"}
     pc = {"number": "2", "opts": {"hostname": "pc", "ip": "10.0.0.9/8", "cpu": 0.5, "startCommand": "date"}}
     switch = {"number": "1", "opts": {"hostname": "s1", "switchType": "default", "controllers": ["c0"], "dpid": "a"}}
     router = {"number": "3", "opts": {"hostname": "r3", "switchType": "legacyRouter", "nodeNum": 3}}
@@ -146,6 +147,7 @@ def test_miniedit_s_file_is_a_network(tmp_path: Path) -> None:
     for said in ("cpu of pc is left out", "startCommand of pc is left out", "controllers are left out"):
         assert said in note
     assert "3 of 4 links have no bw" in note
+    assert "default routes of 'h1' are not set: every host has the shortest path" in note and "kept" not in note
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NetworkNote)
         assert testbed.network(miniedit()).links == network.links

@@ -237,6 +237,11 @@ def test_a_topo_is_a_network() -> None:
         ("s1->r0", 1e7, 0),
     ]
     assert "2 of 3 links have no bw, which Mininet does not limit; here they have 10 Mbit/s" in note
+    assert "default routes of 'h1' are not set: every host has the shortest path to each other one" in note
+    graph = nx.Graph([("h", "s")])
+    graph.nodes["h"].update(kind="host", defaultRoute="via 10.0.0.9", colour="red")
+    note = read(graph)[1]
+    assert "default routes of 'h' are not set" in note and "kept, but not read: colour (nodes)" in note
 
 
 def test_topos_of_mininet_and_the_same_through_networkx() -> None:

@@ -4,14 +4,13 @@ The file is a program. It is run because it was named, never because it was foun
 testbed makes for it; this package alone reads none.
 """
 
-import ast
 import json
 import os
+import re
 import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from topologies.errors import LackingError, TopologyError
 from topologies.text.json_types import JsonObject
@@ -23,11 +22,15 @@ _MAX_FILE_BYTES, _SAID = 2**20, 300
 _HANDED, _MEMORY = "TESTBED_FILES_READ", "testbed-files-read"
 _REFUSED, _REFUSAL = 3, "testbed: "
 """How a program ends that finds no sandbox, and how what it says begins."""
+_TOPOS = re.compile(r"^topos\b[^={]*=\s*\{(.*?)\}", re.MULTILINE | re.DOTALL)
+_KEY = re.compile(r"""["']([^"']+)["']\s*:""")
+_TOPO_CLASS = re.compile(r"^class\s+(\w+)\s*\([^)]*Topo\b", re.MULTILINE)
+_FUNCTION = re.compile(r"^def\s+(\w+)\s*\(.*?(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
 _known: dict[str, JsonObject] = {}
 """What programs said of files, by place, name and state of each."""
 
 
-def read_python_file(path: Path, name: str, notes: list[str]) -> Any:
+def read_python_file(path: Path, name: str, notes: list[str]) -> JsonObject:
     """The node-link document of what NAME builds in the file; what is not taken over is added to ``notes``.
 
     NAME: an entry of ``topos``, a Topo class, a function that makes a network, or ``__main__``, the file as a script;
@@ -49,7 +52,7 @@ def read_python_file(path: Path, name: str, notes: list[str]) -> Any:
     if "error" in said:
         raise TopologyError(str(said["error"]))
     notes += said["notes"]
-    return json.loads(json.dumps(said["document"]))
+    return dict(json.loads(json.dumps(said["document"])))
 
 
 def hand_over() -> None:
@@ -95,22 +98,8 @@ def _run(path: str, name: str) -> JsonObject:
 
 def _suggested(path: Path) -> str:
     """What NAME may be, as far as the text of the file says; it is not run."""
-    try:
-        tree = ast.parse(path.read_bytes())
-    except (SyntaxError, ValueError, OSError, RecursionError):
-        return "NAME"
-    names = [
-        key.value
-        for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict)
-        and "topos" in map(ast.unparse, node.targets)
-        for key in node.value.keys
-        if isinstance(key, ast.Constant) and isinstance(key.value, str)
-    ]  # fmt: skip
-    names += [
-        node.name
-        for node in tree.body
-        if isinstance(node, ast.ClassDef) and any("Topo" in ast.unparse(base) for base in node.bases)
-    ]
-    names += [node.name for node in tree.body if isinstance(node, ast.FunctionDef) and "Mininet(" in ast.unparse(node)]
+    text = path.read_text(errors="replace")
+    listed = _TOPOS.search(text)
+    names = _KEY.findall(listed[1] if listed else "") + _TOPO_CLASS.findall(text)
+    names += [found[1] for found in _FUNCTION.finditer(text) if "Mininet(" in found[0]]
     return " or :".join(names[:4]) or "__main__"

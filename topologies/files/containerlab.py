@@ -8,7 +8,7 @@ Aliases share what they stand for, but count as if written out: a few lines cann
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from topologies.errors import TopologyError
@@ -22,46 +22,11 @@ MAX_VALUES = 200_000
 """Values of a document with its aliases written out."""
 _DEPTH = 100
 _MERGE = "<<"
+_AROUND = ("StreamStartEvent", "DocumentStartEvent", "DocumentEndEvent", "StreamEndEvent")
 
 
-class _Open:
-    """A list or table that is being read: its value, how many values are in it, and a table's key that waits for its
-    value."""
-
-    def __init__(self, value: Any, anchor: str | None) -> None:
-        self.value, self.anchor, self.size = value, anchor, 1
-        self.key: str | None = None
-        self.given: set[str] = set()
-
-    def take(self, value: object, size: int, line: int) -> None:
-        """The next entry, or the next key or its value."""
-        self.size += size
-        if self.size > MAX_VALUES:
-            raise TopologyError(
-                f"line {line}: with its aliases it stands for more than {MAX_VALUES} values; write less"
-            )
-        if isinstance(self.value, list):
-            self.value.append(value)
-        elif self.key is None:
-            if not isinstance(value, str) and value is not None:
-                raise TopologyError(
-                    f"line {line}: a key must be text (fill in what {{{{ }}}} of a template stands for)"
-                )
-            self.key = value or ""
-            if self.key in self.given:
-                raise TopologyError(f"line {line}: the key {self.key[:60]!r} is there twice; keep one")
-            self.given.add(self.key)
-        else:
-            self._set(self.key, value)
-            self.key = None
-
-    def _set(self, key: str, value: object) -> None:
-        if key != _MERGE:
-            self.value[key] = value
-            return
-        for table in value if isinstance(value, list) else [value]:
-            for name, inside in table.items() if isinstance(table, dict) else ():
-                self.value.setdefault(name, inside)
+_Read = tuple[object, int]
+"""A value, and how many values are in it."""
 
 
 def parse_yaml(text: str) -> object:
@@ -74,34 +39,61 @@ def parse_yaml(text: str) -> object:
 
     if len(text) > MAX_BYTES:
         raise TopologyError(f"it is longer than {MAX_BYTES} signs; make it smaller")
-    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-    root = _Open([], None)
-    inside = [root]
-    anchors: dict[str | None, tuple[object, int]] = {}  # None: of all that have no name, for which no alias stands
+    events = iter(yaml.parse(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader)))
     try:
-        for event in yaml.parse(text, Loader=loader):
-            kind, line = type(event).__name__, event.start_mark.line + 1
-            if kind in ("MappingStartEvent", "SequenceStartEvent"):
-                if len(inside) > _DEPTH:
-                    raise TopologyError(f"line {line}: more than {_DEPTH} lists and tables in each other")
-                inside.append(_Open({} if kind.startswith("Map") else [], event.anchor))
-            elif kind in ("MappingEndEvent", "SequenceEndEvent"):
-                done = inside.pop()
-                anchors[done.anchor] = (done.value, done.size)
-                inside[-1].take(done.value, done.size, line)
-            elif kind == "ScalarEvent":
-                value = None if event.implicit[0] and event.value in ("", "~", "null", "Null", "NULL") else event.value
-                anchors[event.anchor] = (value, 1)
-                inside[-1].take(value, 1, line)
-            elif kind == "AliasEvent":
-                if event.anchor not in anchors:
-                    raise TopologyError(f"line {line}: the alias {event.anchor[:60]!r} stands for nothing before it")
-                inside[-1].take(*anchors[event.anchor], line)
+        documents = [_value(event, events, {})[0] for event in events if type(event).__name__ not in _AROUND]
     except yaml.YAMLError as error:
         raise TopologyError(f"not YAML ({' '.join(str(error).split())[:120]})") from error
-    if len(root.value) != 1:
-        raise TopologyError(f"{len(root.value)} YAML documents; leave exactly one")
-    return root.value[0]
+    if len(documents) != 1:
+        raise TopologyError(f"{len(documents)} YAML documents; leave exactly one")
+    return documents[0]
+
+
+def _value(event: Any, events: Iterator[Any], anchors: dict[str | None, _Read], deep: int = 1) -> _Read:
+    """What begins with the event; ``anchors``: what has a name so far (None: all that have none)."""
+    kind, size = type(event).__name__, 1
+    if kind == "AliasEvent":
+        if event.anchor not in anchors:
+            raise _wrong(event, f"the alias {event.anchor[:60]!r} stands for nothing before it")
+        return anchors[event.anchor]
+    if kind == "ScalarEvent":
+        null = event.implicit[0] and event.value in ("", "~", "null", "Null", "NULL")
+        anchors[event.anchor] = None if null else event.value, 1
+        return anchors[event.anchor]
+    if deep > _DEPTH:
+        raise _wrong(event, f"more than {_DEPTH} lists and tables in each other")
+    parts: list[tuple[Any, object]] = []
+    while type(inner := next(events)).__name__ not in ("SequenceEndEvent", "MappingEndEvent"):
+        value, more = _value(inner, events, anchors, deep + 1)
+        parts.append((inner, value))
+        size += more
+        if size > MAX_VALUES:
+            raise _wrong(inner, f"with its aliases it stands for more than {MAX_VALUES} values; write less")
+    made = [value for _, value in parts] if kind == "SequenceStartEvent" else _joined(parts[::2], parts[1::2])
+    anchors[event.anchor] = made, size
+    return anchors[event.anchor]
+
+
+def _joined(keys: Sequence[tuple[Any, object]], values: Sequence[tuple[Any, object]]) -> JsonObject:
+    """The table of these, each with the event that it begins with."""
+    table: JsonObject = {}
+    given: set[str] = set()
+    for (event, key), (_, value) in zip(keys, values, strict=True):
+        if not isinstance(key, str | None):
+            raise _wrong(event, "a key must be text (fill in what {{ }} of a template stands for)")
+        name = key or ""
+        if name in given:
+            raise _wrong(event, f"the key {name[:60]!r} is there twice; keep one")
+        given.add(name)
+        if name != _MERGE:
+            table[name] = value
+        for merged in () if name != _MERGE else value if isinstance(value, list) else [value]:
+            table |= {own: one for own, one in merged.items() if own not in table} if isinstance(merged, dict) else {}
+    return table
+
+
+def _wrong(event: Any, what: str) -> TopologyError:
+    return TopologyError(f"line {event.start_mark.line + 1}: {what}")
 
 
 HOST_KIND = "linux"

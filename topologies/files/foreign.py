@@ -31,6 +31,7 @@ _PROGRAMS = {"adjacency": "networkx' adjacency lists", "elements": "Cytoscape fi
 _SHOWN = 60
 
 _GONE, _THEIRS = "gone", "theirs"
+_DEFAULT_ROUTES = ("default_route", "defaultRoute")
 Fields = dict[str, Any]
 Retained = dict[str, dict[str, None]]
 """Names of attributes by where they stand: graph, nodes, links; what was left out, and Mininet's that were read."""
@@ -77,11 +78,12 @@ def adapted(document: object, notes: list[str], *, mininet: Literal["no", "noted
         _name_nodes(found["nodes"], links, notes)
         if mininet != "no":
             hand_over_addresses(found["nodes"], links)
+        _note_default_routes(found["nodes"], retained["nodes"], notes)
     _note(retained, notes, units=mininet == "noted")
     return found
 
 
-def refuse_programs(document: Mapping[Any, Any]) -> None:
+def refuse_programs(document: Mapping[object, object]) -> None:
     """TopologyError for a file of JSON of a program whose files are not read."""
     if "nodes" not in document or not {"links", "edges"} & document.keys():
         for key, files in _PROGRAMS.items():
@@ -99,6 +101,15 @@ def _note(retained: Retained, notes: list[str], *, units: bool) -> None:
         notes.append(f"read as Mininet's: {', '.join(f'{name} ({UNITS[name]})' for name in theirs)}")
     if gone:
         notes.append(f"left out: values that are no finite numbers, of {', '.join(map(_shown, gone))}")
+
+
+def _note_default_routes(nodes: list[Any], retained: dict[str, None], notes: list[str]) -> None:
+    """Say whose default routes (Mininet's ``defaultRoute``) have no effect, and what takes their place."""
+    hosts = [node.get("id") for node in nodes if isinstance(node, dict) and any(map(node.get, _DEFAULT_ROUTES))]
+    for key in _DEFAULT_ROUTES:
+        retained.pop(key, None)
+    if hosts:
+        notes.append(f"default routes of {some(hosts)} are not set: every host has the shortest path to each other one")
 
 
 def _read_kinds(nodes: list[Fields]) -> None:

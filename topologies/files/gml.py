@@ -7,6 +7,7 @@ from typing import Any
 
 from topologies.errors import TopologyError
 from topologies.files.foreign import some
+from topologies.text.json_types import JsonObject
 
 _WORD = re.compile(r'\[|\]|"[^"]*"|[^\s\[\]"]+|"')
 _COMMENT = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
@@ -15,14 +16,15 @@ _DEPTH = 50
 MAX_WORDS = 1_000_000
 """Some hundred thousand links."""
 
+_NAMES = ("label", "name")
 Tree = dict[str, list[Any]]
 
 
-def gml_document(text: str, notes: list[str]) -> dict[str, Any]:
+def gml_document(text: str, notes: list[str]) -> JsonObject:
     """The node-link document of a GML text.
 
-    Ids are the labels, as networkx reads them, or, where two are the same or one is missing, the numbers (then
-    ``notes`` says so). Raises TopologyError, which names the line, for what is no GML.
+    Ids are the labels, as networkx reads them, else the names, as igraph writes them, or, where two are the same or one
+    is missing, the numbers (then ``notes`` says so). Raises TopologyError, which names the line, for what is no GML.
 
     >>> text = 'graph [ node [ id 1 label "a" ] node [ id 2 label "b" ] edge [ source 1 target 2 ] ]'
     >>> gml_document(text, [])["links"]
@@ -34,16 +36,16 @@ def gml_document(text: str, notes: list[str]) -> dict[str, Any]:
     graph = dict(graphs[0])
     nodes = [_fields(one, f"node {i}", "id") for i, one in enumerate(graph.pop("node", []))]
     links = [_fields(one, f"edge {i}", "source", "target") for i, one in enumerate(graph.pop("edge", []))]
-    labels = [node.get("label") for node in nodes]
-    if all(isinstance(label, str) and label for label in labels) and len(set(labels)) == len(labels):
-        names = {node.get("id"): node["label"] for node in nodes}
+    key = next((key for key in _NAMES if _are_names([node.get(key) for node in nodes])), None)
+    if key is not None:
+        names = {node.get("id"): node[key] for node in nodes}
         if len(names) < len(nodes):
             raise TopologyError("two nodes have the same id; renumber them")
         for node in nodes:
-            node["id"] = node["label"]
+            node["id"] = node[key]
         for link in links:
             link |= {end: names.get(link[end], link[end]) for end in ("source", "target") if end in link}
-    elif any(label is not None for label in labels):
+    elif any(node.get(name) is not None for node in nodes for name in _NAMES):
         notes.append("labels are missing or there twice: nodes are named by their ids")
     linked = {link.get(end) for link in links for end in ("source", "target")}
     groups = [node for node in nodes if node.get("isGroup") == 1 and node.get("id") not in linked]
@@ -53,6 +55,11 @@ def gml_document(text: str, notes: list[str]) -> dict[str, Any]:
     directed = graph.pop("directed", [0])[-1] == 1
     graph.pop("multigraph", None)
     return {"directed": directed, "multigraph": True, "graph": _plain(graph), "nodes": nodes, "links": links}
+
+
+def _are_names(found: list[Any]) -> bool:
+    """Whether every node has one, and no two the same."""
+    return all(isinstance(one, str) and one for one in found) and len(set(found)) == len(found)
 
 
 def _tree(text: str) -> Tree:

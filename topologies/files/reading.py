@@ -10,7 +10,6 @@ from topologies.errors import TopologyError
 from topologies.files.foreign import NetworkNote, adapted, rename_kinds, some, without_loops
 from topologies.files.formats import shortened
 from topologies.files.node_link import parse_document, parse_json
-from topologies.mininet.miniedit import is_miniedit, miniedit_document
 from topologies.network import Network
 from topologies.text.json_types import JsonObject
 from topologies.text.text_file import MAX_NETWORK_BYTES, read_bytes, text_of, unpacked, utf8
@@ -136,12 +135,10 @@ def _document(text: str, ending: str, notes: list[str]) -> Any:
 
         return containerlab_document(text, notes)
     if start.startswith(("{", "[")) or ending in (".json", ".mn"):
-        document = parse_json(text)
-        if is_miniedit(document):
-            return miniedit_document(document, notes)
-        from topologies.files.values import has_parts, parts_document
+        from topologies.files.values import other_document
 
-        return parts_document(document) if isinstance(document, dict) and has_parts(document) else document
+        document = parse_json(text)
+        return other_document(document, notes) or document
     if ending in _OTHERS:
         raise TopologyError(f"{_OTHERS[ending]} ({READ})")
     if start.startswith("?SNDlib") or _NATIVE.search(start):

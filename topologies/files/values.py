@@ -4,6 +4,7 @@ Mininet's parameters of nodes and links count in all of them (``topologies.minin
 for it: a graph and a Topo are known by what they can do.
 """
 
+import re
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
@@ -15,7 +16,9 @@ from topologies.mininet.miniedit import is_miniedit, miniedit_document
 from topologies.mininet.topo import is_topo, topo_document
 from topologies.network import Network
 from topologies.text.json_types import JsonObject
+from topologies.text.units import is_bare
 
+_AT_PORT = re.compile(r"(.+)-p(\d{1,5})")
 _TAKEN = "a networkx graph, a Mininet Topo, a node-link document, or a dictionary of each node's neighbours"
 
 
@@ -60,30 +63,44 @@ def _document(value: Any, notes: list[str]) -> tuple[JsonObject | None, str]:
         return _of_graph(value), "graph"
     if not isinstance(value, Mapping):
         return None, ""
-    if is_miniedit(value):
-        return miniedit_document(value, notes), "network"
+    if (document := other_document(value, notes)) is not None:
+        return document, "network"
     if "nodes" in value and {"links", "edges"} & value.keys():
         return _of_lists(value, [_node(i, one, "nodes") for i, one in _numbered(value, "nodes")]), "document"
-    if has_parts(value):
-        return parts_document(value), "network"
     refuse_programs(value)
     return _of_neighbours(value), "network"
 
 
-def has_parts(value: Mapping[Any, Any]) -> bool:
-    """Whether it lists links, and hosts or switches, as Mininet's parts of a network."""
-    return "links" in value and "nodes" not in value and bool({"hosts", "switches"} & value.keys())
+def other_document(value: object, notes: list[str]) -> JsonObject | None:
+    """The document of MiniEdit's file, or of what lists links, and hosts or switches, as Mininet's parts of a network,
+    by itself or as its ``topology`` (p4-utils); None of anything else."""
+    if not isinstance(value, Mapping) or "nodes" in value:
+        return None
+    if is_miniedit(value):
+        return miniedit_document(value, notes)
+    for found in (value, value.get("topology")):
+        if isinstance(found, Mapping) and "links" in found and {"hosts", "switches"} & found.keys():
+            return _of_parts(found)
+    return None
 
 
-def parts_document(value: Mapping[Any, Any]) -> JsonObject:
-    """The document of Mininet's parts."""
+def _of_parts(value: Mapping[Any, Any]) -> JsonObject:
+    """The document of Mininet's parts, or of a P4 tutorial's: its links are [A, B, delay, Mbit/s], and an end may be a
+    switch with its port, as s1-p2."""
     nodes = [
         {"kind": kind} | _node(i, one, where)
         for kind, where in (("host", "hosts"), ("switch", "switches"))
         for i, one in _numbered(value, where)
     ]
     others = {key: one for key, one in value.items() if key not in ("hosts", "switches")}
-    return _of_lists({"multigraph": True, **others}, nodes)
+    document = _of_lists({"multigraph": True, **others}, nodes)
+    names = {node["id"] for node in nodes if isinstance(node.get("id"), str)}
+    for link in document["links"]:
+        for number, end in enumerate(("source", "target"), start=1):
+            at_port = _AT_PORT.fullmatch(str(link.get(end)))
+            if at_port and link[end] not in names and at_port[1] in names:
+                link |= {end: at_port[1], f"port{number}": int(at_port[2])}
+    return document
 
 
 def _numbered(value: Mapping[Any, Any], where: str) -> Iterable[tuple[int, Any]]:
@@ -123,10 +140,15 @@ def _link(number: int, one: object, where: str) -> JsonObject:
     """The entry of a link: itself, or its two nodes, with its parameters or without."""
     if isinstance(one, Mapping):
         return _plain(one)
-    if isinstance(one, tuple | list) and len(one) in (2, 3):
+    if isinstance(one, tuple | list) and 2 <= len(one) <= 4:
         source, target, *rest = one
-        if not rest or isinstance(rest[0], Mapping):
-            return {"source": _id(source), "target": _id(target)} | _plain(rest[0] if rest else {})
+        ends = {"source": _id(source), "target": _id(target)}
+        if not rest or (len(rest) == 1 and isinstance(rest[0], Mapping)):
+            return ends | _plain(rest[0] if rest else {})
+        if not any(isinstance(word, Mapping) for word in rest):
+            delay, rate = [*rest, None][:2]  # of a P4 tutorial: a number is in milliseconds, text as tc reads it
+            unit = "us" if isinstance(delay, str) else "ms"
+            return ends | {"delay": f"{delay}{unit * is_bare(str(delay))}"} | ({} if rate is None else {"bw": rate})
     raise TopologyError(f"{where}[{number}]: {str(one)[:60]!r} is no link; give two nodes, or two and parameters")
 
 

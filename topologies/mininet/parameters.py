@@ -6,7 +6,7 @@ interface does to packets that leave there.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from topologies.errors import TopologyError
@@ -52,17 +52,17 @@ def split_ends(fields: JsonObject, place: str) -> tuple[JsonObject, JsonObject |
     return shared | ends[0], None if ends[0] == ends[1] else back
 
 
-def hand_over_addresses(nodes: list[Any], links: list[Any]) -> None:
+def hand_over_addresses(nodes: Iterable[object], links: Iterable[object]) -> None:
     """Give the addresses that links have at their ends to the hosts there, in the order of the links.
 
     A host's ``ip`` is then the list of all, its own first; its ``mac`` the first one.
     """
     known = {node.get("id"): node for node in nodes if isinstance(node, dict) and node.get("kind") == "host"}
-    for link in links:
-        fields = [link, link.get(BACK, {})] if isinstance(link, dict) else []
+    for link in (one for one in links if isinstance(one, dict)):
+        fields = [link, link.get(BACK, {})]
         ips, macs = ([one.pop(name, None) for one in fields][:1] for name in ("ips", "macs"))
         for place, end in enumerate(("source", "target")):
-            node = known.get(link.get(end)) if fields else None
+            node = known.get(link.get(end))
             if node is None:
                 continue
             if macs[0] and macs[0][place]:

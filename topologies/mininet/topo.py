@@ -3,10 +3,7 @@
 A Topo is known by its methods; Mininet is not imported.
 """
 
-import heapq
 import operator
-from graphlib import CycleError, TopologicalSorter
-from itertools import pairwise
 from typing import Any
 
 from topologies.errors import TopologyError
@@ -18,7 +15,6 @@ _SILENT = frozenset({"isSwitch", "batch", "cls", "cls1", "cls2", "intf", "fast",
 _NO_ADDRESS = ("", "0.0.0.0", "no ip defined")
 """Of a host that a script gives its addresses later: MiniEdit's routers have the second."""
 _HARMLESS = ("Host", "Node", "OVSSwitch", "OVSKernelSwitch", "OVSBridge", "Link", "TCLink", "Intf", "TCIntf")
-Parameters = Json
 
 
 def is_topo(value: object) -> bool:
@@ -26,7 +22,7 @@ def is_topo(value: object) -> bool:
     return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in _METHODS)
 
 
-def topo_document(topo: Any, notes: list[str]) -> JsonObject:
+def topo_document(value: object, notes: list[str]) -> JsonObject:
     """The node-link document of a Topo: hosts, then switches, each in Mininet's order; links as they were added.
 
     Bare delays are microseconds, as tc reads them, and noted; so are classes of nodes and links that do more than
@@ -34,6 +30,7 @@ def topo_document(topo: Any, notes: list[str]) -> JsonObject:
 
     Raises TopologyError where the Topo cannot say what it is made of.
     """
+    topo: Any = value
     try:
         hosts, switches = list(topo.hosts()), list(topo.switches())
         links = [dict(info) for *_, info in topo.iterLinks(withKeys=True, withInfo=True)]
@@ -60,7 +57,7 @@ def ported_document(
     return {"directed": False, "multigraph": True, "graph": {}, "nodes": nodes, "links": links}
 
 
-def _node(name: Any, kind: str, info: Parameters, notes: list[str], given: dict[str, None]) -> JsonObject:
+def _node(name: Any, kind: str, info: Json, notes: list[str], given: dict[str, None]) -> JsonObject:
     made = info.get("cls")
     entry: JsonObject = {"id": name, "kind": kind}
     if kind == "host" and forwards(made):
@@ -74,7 +71,7 @@ def _name_of(made: Any) -> str:
     return str(getattr(made, "__name__", None) or getattr(getattr(made, "func", None), "__name__", made))[:40]
 
 
-def forwards(made: Any) -> bool:
+def forwards(made: object) -> bool:
     """Whether a class of hosts switches forwarding on: a text in its methods names the kernel's setting."""
     made = getattr(made, "func", made)
     methods = [one for base in getattr(made, "__mro__", ()) for one in vars(base).values()] or [made]
@@ -82,7 +79,7 @@ def forwards(made: Any) -> bool:
     return any(isinstance(text, str) and "ip_forward" in text and "=0" not in text.replace(" ", "") for text in texts)
 
 
-def parameters(info: Parameters, given: dict[str, None]) -> JsonObject:
+def parameters(info: Json, given: dict[str, None]) -> JsonObject:
     """The parameters of a node that a file can hold; names of all others into ``given``."""
     found: JsonObject = {}
     for name, value in info.items():
@@ -98,7 +95,7 @@ def parameters(info: Parameters, given: dict[str, None]) -> JsonObject:
     return found
 
 
-def link_entry(source: Any, target: Any, info: Parameters, notes: list[str], given: dict[str, None]) -> JsonObject:
+def link_entry(source: object, target: object, info: Json, notes: list[str], given: dict[str, None]) -> JsonObject:
     """The link's parameters; bare delays get the unit that tc reads."""
     entry = parameters(info, given)
     for fields in (entry, *(entry[name] for name in ("params1", "params2") if isinstance(entry.get(name), dict))):
@@ -126,28 +123,19 @@ def note_rest(given: dict[str, None], links: list[JsonObject], notes: list[str])
 def _in_port_order(links: list[JsonObject]) -> list[JsonObject]:
     """The links so that at every node ports ascend, by names where that leaves a choice; unchanged where no order does
     that. (Mininet numbers ports as links are added, and lists links by nodes.)"""
+    import networkx as nx
+
     at_node: dict[Any, dict[int, Any]] = {}
     for number, link in enumerate(links):
         for end, port in (("target", "port2"), ("source", "port1")):
             at_node.setdefault(link[end], {})[number] = link.get(port)
-    order: TopologicalSorter[int] = TopologicalSorter(dict.fromkeys(range(len(links)), ()))
-    ready: list[tuple[str, str, int, int]] = []
-    found: list[JsonObject] = []
+    order, named = nx.DiGraph(), [(str(link["source"]), str(link["target"]), link.get("port1")) for link in links]
     try:
         for ports in at_node.values():
-            for before, after in pairwise(sorted(ports, key=lambda number: operator.index(ports[number]))):
-                order.add(after, before)
-        order.prepare()
-    except (TypeError, CycleError):  # TypeError: a port that is not said
+            nx.add_path(order, sorted(ports, key=lambda number: operator.index(ports[number])))
+        return [links[number] for number in nx.lexicographical_topological_sort(order, key=named.__getitem__)]
+    except (TypeError, nx.NetworkXUnfeasible):  # TypeError: a port that is not said
         return links
-    while order.is_active():
-        for number in order.get_ready():
-            link = links[number]
-            heapq.heappush(ready, (str(link["source"]), str(link["target"]), link["port1"], number))
-        number = heapq.heappop(ready)[-1]
-        found.append(links[number])
-        order.done(number)
-    return found
 
 
 def _drop_usual_ports(nodes: list[JsonObject], links: list[JsonObject]) -> None:

@@ -25,7 +25,7 @@ def points(quick: bool, seed: int) -> Points:
 
 def measure(point: Row) -> Results:
     """One process writes random blocks to one I/O node, whose subfile is on a disk of its own."""
-    from testbed.emulation.machine.paced_disk import paced_disk
+    from testbed.striping.emulated.paced_disk import paced_disk
 
     with tempfile.TemporaryDirectory(prefix=".disk-", dir=Path.cwd()) as folder:
         place = Path(folder) / "mounted"

@@ -16,7 +16,8 @@ import socket
 import struct
 import sys
 
-_LENGTHS = struct.Struct(">II")
+LENGTHS = struct.Struct(">II")
+"""Bytes of a message's header and body, before it."""
 _CREDENTIALS = struct.Struct("=iII")
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 
@@ -38,14 +39,15 @@ def main(address: str, header: str) -> int:
         ):
             print("testbed: the network has gone, and another user listens in its place", file=sys.stderr)
             return 3  # our terminal is not handed to a stranger
-        _send(sock, header, [0, 1, 2])
+        send_message(sock, header.encode(), [0, 1, 2])
         while True:
             ready: list[object] = select.select([sock, waker], [], [])[0]  # type: ignore[type-var]
             if waker in ready:
                 for passed in os.read(waker, 64):
-                    _send(sock, json.dumps({"signal": passed}), [])
+                    send_message(sock, json.dumps({"signal": passed}).encode(), [])
             if sock in ready:
-                answer = _receive(sock)
+                length, _ = LENGTHS.unpack(exactly(sock, LENGTHS.size))
+                answer = json.loads(exactly(sock, length))
                 if "error" in answer:
                     print("testbed: " + answer["text"], file=sys.stderr)
                     return 2
@@ -56,27 +58,25 @@ def main(address: str, header: str) -> int:
         return 3
 
 
-def _send(sock: socket.socket, text: str, descriptors: list[int]) -> None:
-    data = text.encode()
-    data = _LENGTHS.pack(len(data), 0) + data
-    left = data[socket.send_fds(sock, [data], descriptors) :] if descriptors else data
-    if left:  # sending nothing fails, too, where the other end has answered and gone already
-        sock.sendall(left)
+def send_message(sock: socket.socket, header: bytes, descriptors: list[int], body: bytes = b"") -> None:
+    """Both, behind their lengths; OSError where nobody is there any more."""
+    data = LENGTHS.pack(len(header), len(body)) + header
+    sent = socket.send_fds(sock, [data], descriptors) if descriptors else 0
+    for part in (data[sent:], body):
+        if part:  # sending nothing fails, too, where the other end has answered and gone already
+            sock.sendall(part)
 
 
-def _receive(sock: socket.socket) -> dict:  # type: ignore[type-arg]
-    length, _ = _LENGTHS.unpack(_exactly(sock, _LENGTHS.size))
-    return json.loads(_exactly(sock, length))  # type: ignore[no-any-return]
-
-
-def _exactly(sock: socket.socket, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        part = sock.recv(size - len(found))
+def exactly(sock: socket.socket, size: int) -> bytes:
+    """So many bytes; EOFError where the other end closes before."""
+    parts, left = [], size
+    while left:
+        part = sock.recv(min(left, 1 << 20))
         if not part:
             raise EOFError
-        found += part
-    return found
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
 
 
 def _end_as(code: int) -> int:

@@ -5,7 +5,6 @@ import shutil
 import signal
 import socket
 import subprocess
-from contextlib import suppress
 
 from testbed.emulation.attach.program_group import ChildProgram, attend
 from testbed.emulation.attach.protocol import Frame, send
@@ -24,12 +23,14 @@ def run_program(net: EmulatedNetwork, sock: socket.socket, request: Frame) -> No
     """
     if len(request.descriptors) != 3:
         raise InputError("a program needs standard input, output and error; give three descriptors")
-    program = _start(net, request)
+    program = ChildProgram(_start(net, request))
     try:
-        send(sock, {"pid": program.pid})
-        send(sock, {"code": attend(ChildProgram(program), sock)})
+        send(sock, {"pid": program.child.pid})
+        send(sock, {"code": attend(program, sock)})
     finally:
-        _kill_group(program)
+        if program.poll() is None:
+            program.signal(signal.SIGKILL)
+            program.child.wait()
 
 
 def argv_in_host(net: EmulatedNetwork, name: str, argv: list[str], *, end_point: bool = False) -> list[str]:
@@ -71,10 +72,3 @@ def _start(net: EmulatedNetwork, request: Frame) -> subprocess.Popen[bytes]:
         raise InputError(f"{program}: {error.strerror}") from None
     finally:
         request.close()
-
-
-def _kill_group(program: subprocess.Popen[bytes]) -> None:
-    if program.poll() is None:
-        with suppress(ProcessLookupError):
-            os.killpg(program.pid, signal.SIGKILL)
-        program.wait()

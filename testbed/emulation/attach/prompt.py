@@ -6,13 +6,16 @@ network lives on.
 """
 
 import contextlib
+import logging
 import os
 import re
 import select
 import shlex
 import subprocess
 import sys
+import termios
 import traceback
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -23,7 +26,6 @@ from mininet.node import Node
 
 from testbed.emulation.attach import prompt_words
 from testbed.emulation.attach.client import Recording, program_argv, send_request
-from testbed.emulation.attach.prompt_streams import Said, single_keys
 from testbed.emulation.network.mininet_network.wired import WordsAt, described_mininet
 from testbed.errors import InputError, SessionClosedError, TestbedError
 from testbed.faults.link_settings import parse_settings
@@ -360,6 +362,35 @@ class Prompt(CLI):  # type: ignore[misc]
         self.wrong += 1
         sys.stdout.flush()
         print("testbed: " + re.sub(r"\s*\n\s*", "; ", text.strip()), file=sys.stderr, flush=True)
+
+
+class Said(logging.Handler):
+    """What Mininet says goes to the output; what it calls an error is a complaint."""
+
+    def __init__(self, complain: Callable[[str], object]) -> None:
+        super().__init__()
+        self._complain = complain
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Without a line's end of its own, as Mininet's handler."""
+        if record.levelno >= logging.ERROR:
+            self._complain(record.getMessage())
+        else:
+            sys.stdout.write(record.getMessage())
+            sys.stdout.flush()
+
+
+@contextlib.contextmanager
+def single_keys() -> Iterator[None]:
+    """Meanwhile the terminal passes on each key as it is typed."""
+    before = termios.tcgetattr(sys.stdin)
+    keys = termios.tcgetattr(sys.stdin)
+    keys[3] &= ~termios.ICANON
+    termios.tcsetattr(sys.stdin, termios.TCSANOW, keys)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(sys.stdin, termios.TCSANOW, before)
 
 
 def _machine(described: Json) -> str:

@@ -3,17 +3,16 @@
 import json
 import os
 import socket
-import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from testbed import errors
+from testbed.emulation.attach.exec_proxy import LENGTHS, exactly, send_message
 from testbed.errors import MachineDiedError, SessionClosedError, TestbedError
 from topologies import errors as topology_errors
 from topologies.errors import TopologyError
 from topologies.text.json_types import Json, JsonObject
 
-_LENGTHS = struct.Struct(">II")
 _MAX_HEADER, _MAX_DESCRIPTORS = 1 << 24, 8
 _ERRORS = {
     name: kind
@@ -38,13 +37,8 @@ class Frame(NamedTuple):
 
 def send(sock: socket.socket, header: Json, body: bytes = b"", descriptors: Sequence[int] = ()) -> None:
     """Raises SessionClosedError where nobody is there any more."""
-    text = json.dumps(header).encode()
-    data = _LENGTHS.pack(len(text), len(body)) + text
     try:
-        sent = socket.send_fds(sock, [data], list(descriptors)) if descriptors else 0
-        for part in (data[sent:], body):
-            if part:  # sending nothing fails, too, where the other end has answered and gone already
-                sock.sendall(part)
+        send_message(sock, json.dumps(header).encode(), list(descriptors), body)
     except OSError as error:
         raise SessionClosedError(f"the network has gone ({error.strerror})") from None
 
@@ -54,34 +48,23 @@ def receive(sock: socket.socket) -> Frame | None:
     descriptors: list[int] = []
     try:
         head = b""
-        while len(head) < _LENGTHS.size:
-            part, found, _, _ = socket.recv_fds(sock, _LENGTHS.size - len(head), _MAX_DESCRIPTORS)
+        while len(head) < LENGTHS.size:
+            part, found, _, _ = socket.recv_fds(sock, LENGTHS.size - len(head), _MAX_DESCRIPTORS)
             descriptors += found
             if not part:
                 return None
             head += part
-        length, size = _LENGTHS.unpack(head)
+        length, size = LENGTHS.unpack(head)
         if length > _MAX_HEADER:
             raise SessionClosedError(
                 f"protocol error: a message with a header of {length} bytes; is the other process another version?"
             )
-        header = json.loads(_exactly(sock, length))
-        return Frame(header, _exactly(sock, size), tuple(descriptors))
+        header = json.loads(exactly(sock, length))
+        return Frame(header, exactly(sock, size), tuple(descriptors))
     except (ConnectionError, EOFError):
         return None
     except (OSError, ValueError) as error:
         raise SessionClosedError(f"a message of the network could not be read ({error})") from None
-
-
-def _exactly(sock: socket.socket, size: int) -> bytes:
-    parts, left = [], size
-    while left:
-        part = sock.recv(min(left, 1 << 20))
-        if not part:
-            raise EOFError
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts)
 
 
 def error_header(error: Exception) -> JsonObject:

@@ -3,11 +3,10 @@
 They need no controller and lie below every rule of a plan.
 """
 
-import subprocess
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from testbed.errors import CapabilityError
+from testbed.emulation.network.open_vswitch.switch_daemon import run_tool
 from testbed.model.wiring import Wiring
 from testbed.openflow.shortest_paths import Matches, ShortestPaths, ipv4_matches
 
@@ -51,19 +50,12 @@ def change_rules(wiring: Wiring, lines: Mapping[str, tuple[str, ...]]) -> int:
 def rules_of(bridge: str, requested: str = "") -> list[str]:
     """The bridge's rules with their counters, as ovs-ofctl tells them; ``requested``: what they match
     (``cookie=1/-1``)."""
-    return [line for line in _ofctl(bridge, "dump-flows", bridge, requested).splitlines() if "n_packets=" in line]
+    return [line for line in _ofctl("dump-flows", bridge, requested).splitlines() if "n_packets=" in line]
 
 
 def _add_flows(bridge: str, texts: tuple[str, ...]) -> None:
-    _ofctl(bridge, "--bundle", "add-flows", bridge, "-", input_text="\n".join(texts))
+    _ofctl("--bundle", "add-flows", bridge, "-", input_text="\n".join(texts))
 
 
-def _ofctl(bridge: str, *words: str, input_text: str = "") -> str:
-    command = ["ovs-ofctl", "-O", "OpenFlow13", *words]
-    try:
-        done = subprocess.run(command, input=input_text, capture_output=True, text=True, timeout=_LIMIT_S, check=False)
-    except subprocess.TimeoutExpired:
-        raise CapabilityError(f"bridge {bridge} took no rules within {_LIMIT_S:g} s") from None
-    if done.returncode != 0:
-        raise CapabilityError(f"bridge {bridge} refused its rules: {done.stderr.strip().splitlines()[-1]}")
-    return done.stdout
+def _ofctl(*words: str, input_text: str = "") -> str:
+    return run_tool("ovs-ofctl", "-O", "OpenFlow13", *words, limit_s=_LIMIT_S, input_text=input_text)

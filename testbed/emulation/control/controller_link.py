@@ -9,8 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -123,43 +122,33 @@ class ControllerLink:
         """Take a plan's rules away."""
         self._ask(60, do="remove", plan=plan_id)
 
-    def port_events(self) -> tuple[PortEvent, ...]:
-        """All port changes reported since the start, in order."""
-        return self.port_events_after(0, 0.0)
-
-    def port_events_after(self, known: int, timeout_s: float) -> tuple[PortEvent, ...]:
-        """Port changes but for the first ``known``; returns as soon as there is one, or with none after the time."""
+    def port_events(self, known: int = 0, timeout_s: float = 0.0) -> tuple[PortEvent, ...]:
+        """Port changes reported since the start, in order, but for the first ``known``; returns as soon as there is
+        one, or with none after the time."""
         return tuple(self._ask(10 + timeout_s, do="ports", known=known, timeout_s=timeout_s))
 
     def _ask(self, limit_s: float, *, do: str, **given: object) -> Any:
         with self._turn:
             self.wait_until_ready()
             number = next(self._numbers)
-            with _alive():
-                self._pipe.send((number, do, given))
-            return self._answer(number, limit_s)
+            return self._answer(number, limit_s, (number, do, given))
 
-    def _answer(self, number: int, limit_s: float) -> Any:
-        """The answer to request ``number`` (0: that it is ready); late ones to earlier requests, which nobody waits for
-        any more, are passed over."""
-        until = time.monotonic() + limit_s
-        while True:
-            with _alive():
+    def _answer(self, number: int, limit_s: float, request: object = None) -> Any:
+        """The answer to request ``number`` (0, which is not asked: that it is ready); late ones to earlier requests,
+        which nobody waits for any more, are passed over."""
+        until, answered, error, value = time.monotonic() + limit_s, -1, "", None
+        try:
+            if request is not None:
+                self._pipe.send(request)
+            while answered != number:
                 if not self._pipe.poll(max(0.0, until - time.monotonic())):
                     raise CapabilityError("the OpenFlow controller does not answer; see its messages above")
                 answered, error, value = self._pipe.recv()
-            if answered == number:
-                if error:
-                    raise CapabilityError(f"OpenFlow controller: {error}")
-                return value
-
-
-@contextmanager
-def _alive() -> Iterator[None]:
-    try:
-        yield
-    except (OSError, EOFError):
-        raise CapabilityError("the OpenFlow controller has died; the switches keep their rules") from None
+        except (OSError, EOFError):
+            raise CapabilityError("the OpenFlow controller has died; the switches keep their rules") from None
+        if error:
+            raise CapabilityError(f"OpenFlow controller: {error}")
+        return value
 
 
 _QUIET_S = 0.03
@@ -193,7 +182,7 @@ class PortWatch:
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
-                for event in self._controller.port_events_after(self._known, _QUIET_S):
+                for event in self._controller.port_events(self._known, _QUIET_S):
                     self._known += 1
                     self._on_port(event)
         except TestbedError as error:

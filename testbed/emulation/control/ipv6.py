@@ -10,7 +10,7 @@ from pathlib import Path
 
 from testbed.emulation.control.base_rules import install_shortest_paths
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.emulation.network.kernel.rtnetlink import Message, add_address6, add_neighbour
+from testbed.emulation.network.kernel.rtnetlink import Message, add_address, add_neighbour
 from testbed.errors import CapabilityError, InputError
 from testbed.model.wiring import WiredHost
 from topologies.text.addresses import packed_mac
@@ -68,6 +68,6 @@ def _add_to(net: EmulatedNetwork, host: WiredHost, known: dict[str, tuple[bytes,
     scopes = [f"ipv6/conf/{name}" for name in ("lo", interface)]
     net.namespaces.set_sysctls(host.name, {f"{one}/{key}": value for one in scopes for key, value in _SETTINGS.items()})
     index = netlink.interfaces()[interface]
-    messages: list[Message] = [add_address6(index, known[host.name][0], PREFIX_LENGTH)]
+    messages: list[Message] = [add_address(index, ipv6_address(host.ip), PREFIX_LENGTH)]
     messages += [add_neighbour(index, ip, mac) for name, (ip, mac) in known.items() if name != host.name]
     netlink.apply(messages)

@@ -171,15 +171,10 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
 
     def _await_answers(self) -> None:
         """Until every switch has confirmed; CapabilityError with what any of them refused."""
-        until = time.monotonic() + _ANSWER_S
-        while self._waiting:
-            left = until - time.monotonic()
-            if left <= 0:
-                silent = sorted({dpid for dpid, _ in self._waiting})
-                self._waiting.clear()
-                self._errors.append(f"switches {silent} gave no answer within {_ANSWER_S:g} s")
-                break
-            self._changed.wait(left)
+        if not self._changed.wait_for(lambda: not self._waiting, _ANSWER_S):
+            silent = sorted({dpid for dpid, _ in self._waiting})
+            self._waiting.clear()
+            self._errors.append(f"switches {silent} gave no answer within {_ANSWER_S:g} s")
         if self._errors:
             more = len(self._errors) - _MAX_ERRORS
             rest = f" and {more} more" if more > 0 else ""

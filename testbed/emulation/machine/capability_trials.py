@@ -7,7 +7,7 @@ import json
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from testbed.emulation.network.impairments.redirects import detour_rule
@@ -20,9 +20,21 @@ from testbed.errors import CapabilityError
 _A, _B, _C, _D = 101, 102, 103, 104
 _PACKETS = 400
 _LOSS = 0.5
+_Arrived = tuple[int, float]
+"""How many packets, in how many seconds."""
 
 
-def _packets_that_arrive(count: int = _PACKETS) -> int:
+def _arrivals(count: int, netlink: rtnl.Netlink, made: Sequence[rtnl.Message], undone: rtnl.Message) -> _Arrived:
+    """Of packets that are sent over the trial cable while what ``made`` makes is there."""
+    netlink.apply(made)
+    began = time.monotonic()
+    try:
+        return _packets_that_arrive(count), time.monotonic() - began
+    finally:
+        netlink.apply([undone])
+
+
+def _packets_that_arrive(count: int) -> int:
     """Send packets over the trial cable and count the arrivals."""
     with (
         socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as sender,
@@ -45,34 +57,23 @@ def _packets_that_arrive(count: int = _PACKETS) -> int:
 
 
 def _shaping(netlink: rtnl.Netlink) -> str:
-    netlink.apply([token_bucket(_A, rate_bps=1e6, burst_bytes=3000, queue_bytes=1_000_000)])
-    began = time.monotonic()
-    try:
-        arrived = _packets_that_arrive(200)
-    finally:
-        netlink.apply([rtnl.delete_queue(_A)])
-    if arrived < 200 or time.monotonic() - began < 0.05:
+    bucket = token_bucket(_A, rate_bps=1e6, burst_bytes=3000, queue_bytes=1_000_000)
+    arrived, took_s = _arrivals(200, netlink, [bucket], rtnl.delete_queue(_A))
+    if arrived < 200 or took_s < 0.05:
         raise CapabilityError("tbf is there but does not hold packets back")
     return "tbf holds a link to its rate"
 
 
 def _netem(netlink: rtnl.Netlink) -> str:
-    netlink.apply([netem_line(_A, delay_s=0.02)])
-    began = time.monotonic()
-    try:
-        _packets_that_arrive(1)
-    finally:
-        netlink.apply([rtnl.delete_queue(_A)])
-    waited = time.monotonic() - began
+    _, waited = _arrivals(1, netlink, [netem_line(_A, delay_s=0.02)], rtnl.delete_queue(_A))
     if waited < 0.019:
         raise CapabilityError("netem is there but does not delay packets")
     return f"netem: a delay of 20 ms measured as {waited * 1000:.0f} ms"
 
 
 def _packet_loss(netlink: rtnl.Netlink) -> str:
-    netlink.apply([rtnl.packet_gate(_A), rtnl.drop_rule(_A, _LOSS)])
-    arrived = _packets_that_arrive()
-    netlink.apply([rtnl.drop_rule(_A, _LOSS, "remove")])
+    losing = [rtnl.packet_gate(_A), rtnl.drop_rule(_A, _LOSS)]
+    arrived, _ = _arrivals(_PACKETS, netlink, losing, rtnl.drop_rule(_A, _LOSS, "remove"))
     lost = 1 - arrived / _PACKETS
     if not 0.3 < lost < 0.7:
         raise CapabilityError(f"a BPF classifier was asked to lose half of the packets and lost {lost:.0%}")
@@ -87,9 +88,8 @@ def _impairments(netlink: rtnl.Netlink) -> str:
             rtnl.set_up(_D, True),
         ]
     )
-    netlink.apply([rtnl.packet_gate(_A), detour_rule(_A, mark=1, through=_C)])
-    away = _packets_that_arrive(20)
-    netlink.apply([detour_rule(_A, mark=1, through=_C, action="remove")])
+    detour = [rtnl.packet_gate(_A), detour_rule(_A, mark=1, through=_C)]
+    away, _ = _arrivals(20, netlink, detour, detour_rule(_A, mark=1, through=_C, action="remove"))
     back = _packets_that_arrive(20)
     if away or back < 20:
         raise CapabilityError("packets of a link cannot be sent on a detour")

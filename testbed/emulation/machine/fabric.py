@@ -10,16 +10,17 @@ from topologies.impairments import RateTrace
 
 def require_delays(network: NetworkLike) -> None:
     """CapabilityError where this machine can give the network's links no delays; one line says where a process does."""
-    obstacle, note = capabilities.link_delays(_delays(network))
-    if obstacle is not None:
+    if (obstacle := _no_delays(network)) is not None:
         raise CapabilityError(obstacle)
-    if note is not None:
+
+
+def _no_delays(*networks: NetworkLike, quiet: bool = False) -> str | None:
+    """Why this machine can give their links no delays; None where it can, and one line where a process does."""
+    delays_s = [link.delay_s for one in networks for link in known_network(one).links if link.delay_s]
+    obstacle, note = capabilities.link_delays(delays_s)
+    if note is not None and not quiet:
         print(f"testbed: {note}", file=sys.stderr)
-
-
-def _delays(*networks: NetworkLike) -> list[float]:
-    """Of the links that have one."""
-    return [link.delay_s for one in networks for link in known_network(one).links if link.delay_s]
+    return obstacle
 
 
 def choose_fabric(requested: str | None, *networks: NetworkLike, quiet: bool = False) -> str:
@@ -32,12 +33,10 @@ def choose_fabric(requested: str | None, *networks: NetworkLike, quiet: bool = F
     if requested == "simulator":
         _refuse_queues(*networks)
         return "simulator"
-    obstacle, note = capabilities.emulation_problem(), None
+    obstacle = capabilities.emulation_problem()
     if obstacle is None:
-        obstacle, note = capabilities.link_delays(_delays(*networks))
+        obstacle = _no_delays(*networks, quiet=quiet)
     if obstacle is None:
-        if note and not quiet:
-            print(f"testbed: {note}", file=sys.stderr)
         return "emulation"
     if requested == "emulation":
         raise CapabilityError(f"emulation is not possible here: {obstacle}; --fabric simulator needs nothing of this")

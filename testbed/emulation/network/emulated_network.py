@@ -27,18 +27,18 @@ does the rest. Shells of Mininet's nodes start with their first command.
 from __future__ import annotations
 
 import contextlib
+import resource
 import socket
 import subprocess
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from testbed.emulation.network.addresses import HostAddresses
 from testbed.emulation.network.cables import CablePlan
 from testbed.emulation.network.kernel.host_namespaces import argv_inside, packet_socket_drops
 from testbed.emulation.network.kernel.packet_capture import Capture
-from testbed.emulation.network.kernel.resource_check import NetworkSize, require_resources
 from testbed.emulation.network.kernel.rtnetlink import Message, Netlink, NetlinkError, VethEnd, packet_gate
 from testbed.emulation.network.kernel.tunnels import make_tunnel, remove_guard, tunnel_guard
 from testbed.emulation.network.links import NOT_RUNNING, LinkControl
@@ -101,7 +101,8 @@ class EmulatedNetwork(LinkControl):
         self._talking = tuple(h for h in wiring.hosts if talking is None or h.node in talking)
         self._part = part
         self._hosts = {h.name: h for h in wiring.hosts if part is None or h.name in part.devices}
-        self._switch_names = {s.name for s in wiring.switches if part is None or s.name in part.devices}
+        self.switch_names = frozenset(s.name for s in wiring.switches if part is None or s.name in part.devices)
+        """Of the switches that are built here."""
         self._underlay_index = 0
         self._batch: Batch | None = None
         self.addresses: HostAddresses | None = None
@@ -130,7 +131,7 @@ class EmulatedNetwork(LinkControl):
             raise
 
     def _build(self) -> None:
-        require_resources(NetworkSize.of(self.wiring, self._hosts.keys() | self._switch_names, self._talking))
+        require_resources(NetworkSize.of(self.wiring, self._hosts.keys() | self.switch_names, self._talking))
         batch = self._batch = Batch(mtu=self.mtu, seed=self.impairment_seed)
         batch.begin(list(self._hosts), ports_of_bridges(self.wiring, self._part))
         batch.namespaces.netlink_of(None).apply(self._guard())
@@ -140,21 +141,22 @@ class EmulatedNetwork(LinkControl):
         self.lay(cables, batch.namespaces, batch.detours)
         addresses = self.addresses = HostAddresses(cables, batch.namespaces, self._talking, self.forgotten)
         batch.timed("addresses", lambda: addresses.set_up(self._hosts.values()))
+        if self._before_bridges is not None:
+            batch.timed("controller", self._before_bridges)
         net.start()
         batch.timed("shaping", self._hold)
 
     def _wired_mininet(self, batch: Batch) -> WiredMininet:
         """Mininet's network of what is here, whose hosts and cables are made."""
-        from testbed.emulation.network.mininet_network.wired import ReadyController, WiredMininet
+        from testbed.emulation.network.mininet_network.wired import WiredMininet
 
-        port, ready = self.controller_port, partial(batch.timed, "controller", self._before_bridges or (lambda: None))
         return WiredMininet(
             wiring_document(self.wiring, cables=True),
             batch,
             set_cables=self._set_cables,
             here=None if self._part is None else self._part.devices,
             outgoing=self._outgoing(),
-            controller=None if port is None else partial(ReadyController, port=port, ready=ready),
+            controller_port=self.controller_port,
         )
 
     def _hold(self) -> None:
@@ -242,11 +244,6 @@ class EmulatedNetwork(LinkControl):
             if link is not None and {cable.a, cable.b} == {a, b}:
                 self.set_link(link, up)
 
-    @property
-    def switch_names(self) -> frozenset[str]:
-        """Of the switches that are built here."""
-        return frozenset(self._switch_names)
-
     def host(self, name: str) -> WiredHost:
         """The wired host of that name; InputError where there is none."""
         found = self._hosts.get(name)
@@ -284,3 +281,63 @@ class EmulatedNetwork(LinkControl):
         capture = Capture(sock, end.interface, Path(path))
         self._captures.append(capture)
         return capture
+
+
+_HOST_BYTES, _CABLE_BYTES, _SWITCH_BYTES, _NEIGHBOUR_BYTES = 240_000, 235_000, 170_000, 522
+_OTHER_BYTES = 150_000_000
+"""Measured on a network of 1000 switches, 4048 cables and 1000 hosts: a namespace; a veth pair with what daemons and
+databases hold for its ports; a bridge's own port and its controller's connection; a permanent neighbour; the command
+itself."""
+_FILES_A_HOST, _OTHER_FILES = 2, 256
+
+
+class NetworkSize(NamedTuple):
+    """What is built on this machine; ``pairs``: how many neighbours all hosts here know together."""
+
+    hosts: int
+    switches: int
+    cables: int
+    pairs: int
+
+    @classmethod
+    def of(cls, wiring: Wiring, here: Collection[str], talking: Sequence[WiredHost]) -> NetworkSize:
+        """Of the devices ``here`` of a wiring; a cable is counted with one end here too."""
+        hosts, switches, speaking = (
+            sum(one.name in here for one in listed) for listed in (wiring.hosts, wiring.switches, talking)
+        )
+        cables = sum(cable.a in here or cable.b in here for cable in wiring.cables)
+        return cls(hosts, switches, cables, speaking * len(talking))
+
+    def needed_bytes(self) -> int:
+        """Of processes and kernel, without rules."""
+        each = _HOST_BYTES, _SWITCH_BYTES, _CABLE_BYTES, _NEIGHBOUR_BYTES
+        return _OTHER_BYTES + sum(count * size for count, size in zip(self, each, strict=True))
+
+
+def require_resources(size: NetworkSize, *, available_bytes: int | None = None, most_files: int | None = None) -> None:
+    """CapabilityError where the network needs more memory than the machine could give, or more open files than a
+    process may have.
+
+    ``available_bytes``, ``most_files``: None to ask the kernel (MemAvailable, RLIMIT_NOFILE).
+    """
+    available = _available_bytes() if available_bytes is None else available_bytes
+    needed = size.needed_bytes()
+    what = f"a network of {size.switches} switches, {size.hosts} hosts and {size.cables} cables"
+    if available is not None and needed > available:
+        raise CapabilityError(
+            f"{what} needs about {needed / 1e9:.1f} GB of memory, {available / 1e9:.1f} GB available; "
+            "take several machines (--machines), or a smaller network"
+        )
+    files = size.hosts * _FILES_A_HOST + _OTHER_FILES
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1] if most_files is None else most_files
+    if most != resource.RLIM_INFINITY and files > most:
+        raise CapabilityError(
+            f"{what} needs {files} open files, and this process may have {most}; raise the limit (ulimit -Hn)"
+        )
+
+
+def _available_bytes() -> int | None:
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return None

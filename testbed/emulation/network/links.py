@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 
 from testbed.emulation.network.cables import CableEnd, CablePlan
 from testbed.emulation.network.impairments.redirects import ImpairedEnd, Redirects
@@ -17,7 +16,7 @@ from testbed.emulation.network.impairments.relay import LaneReport
 from testbed.emulation.network.kernel import rtnetlink as rtnl
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
 from testbed.emulation.network.kernel.link_meter import LinkMeter
-from testbed.emulation.network.kernel.queues import has_netem, link_queues, netem_line
+from testbed.emulation.network.kernel.queues import link_queues, netem_line
 from testbed.errors import CapabilityError, InputError
 from testbed.faults.fault import Direction, Fault
 from testbed.faults.impaired_link import queue_bytes
@@ -81,7 +80,7 @@ class LinkControl:
             return
         ends = self._cables.sending
         delayed = {link: end for link, end in ends.items() if end.link is not None and end.link.delay_s}
-        if delayed and self._has_netem:
+        if delayed and self._detours.has_netem:
             self._delayed_by_netem |= {end.interface for end in delayed.values()}
         held = [(end, link) for end in ends.values() if (link := self._link_of(end)) is not None]
         try:
@@ -94,10 +93,6 @@ class LinkControl:
             raise _shaping_refused(error) from error
         if delayed and not self._delayed_by_netem:
             self.impair_always(list(delayed))
-
-    @cached_property
-    def _has_netem(self) -> bool:
-        return has_netem(self.namespaces.netlink_of(None))
 
     def prepare_faults(self) -> None:
         """Put the hook for drop rules at every sending end, so that the first fault is as quick as the next.
@@ -272,7 +267,7 @@ class LinkControl:
             assert before is not None and end.link is not None
             now = end.link if settings.reset else settings.applied_to(before)
             lost = 0.0 if settings.reset else settings.loss_fraction
-            relayed = now.delay_s != before.delay_s and not self._has_netem
+            relayed = now.delay_s != before.delay_s and not self._detours.has_netem
             with self._lock:
                 self._changed[one] = now
                 if now.delay_s != before.delay_s and not relayed:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 from fec.adapters.raw_sockets import socket_drops
 from testbed.emulation.machine.shared_counters import shared_numbers
 from testbed.routers.emulated.cabling import lay_cables, mac_of
-from testbed.routers.measurements import RouterReport, RouterRun, report_of
+from testbed.routers.measurements import RouterReport, RouterRun
 from testbed.routers.nac import build_router
 from testbed.routers.plan import RouterPlan
 from testbed.routers.router import NEVER
@@ -104,7 +104,8 @@ class _Loop:
             next_s = min(now_s + _TELL_EVERY_S, router.next_time_s(), due_s)
             for descriptor, _ in poll.poll(max(0.0, 1e3 * (next_s - (time.monotonic() - start_s)))):
                 self._read(descriptor, start_s)
-        return report_of(router, frames_dropped=sum(socket_drops(sock) for sock in self.sockets))
+        dropped = sum(map(socket_drops, self.sockets))
+        return RouterReport(log=router.log, snapshot=router.snapshot(), nac=router.done, frames_dropped=dropped)
 
     def _read(self, descriptor: int, start_s: float) -> None:
         port = self.ports[descriptor]

@@ -81,7 +81,7 @@ def test_fragments_in_memory_and_in_the_file_arrive_where_they_belong(
 
 def paced(place: str) -> list[float]:
     """Inside a sandbox: seconds of a megabyte, the disk at a megabyte a second and as fast as it goes."""
-    from testbed.emulation.machine.paced_disk import paced_disk
+    from testbed.striping.emulated.paced_disk import paced_disk
 
     found = []
     for rate in (1e6, None):

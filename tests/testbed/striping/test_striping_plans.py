@@ -161,6 +161,23 @@ def test_a_verdict_fails_where_content_is_wrong_or_throughput_is_short() -> None
     assert not judged(seconds=prediction.seconds / 1.5).passed, "faster than the links let through"  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(("file_bytes", "faster", "passed"), [
+    (300_000, 1.06, True),  # as measured on switches, of links of 2 Mbit/s: two packets of 9,000 bytes go at once
+    (300_000, 1.12, False),
+    (3_000_000, 1.02, True),
+    (3_000_000, 1.06, False),
+])  # fmt: skip
+def test_a_short_file_may_be_faster_by_what_rested_links_pass_at_once(
+    file_bytes: int, faster: float, passed: bool
+) -> None:
+    one = plan(compute_nodes=1, io_nodes=1, file_bytes=file_bytes, link_rate_bps=2e6)
+    prediction = predict(one, 9000)
+    assert prediction is not None
+    whole = record(bytes=file_bytes, seconds=prediction.seconds / faster)
+    run = StripingMeasurements(fabric="emulation", operations=(whole,), mtu_bytes=9000)
+    assert judge(one, run, prediction).passed is passed
+
+
 def test_errors_under_faults_must_come_in_time_and_the_second_attempt_must_succeed() -> None:
     one = plan(compute_nodes=1, io_nodes=2, file_bytes=1_000_000)
     prediction = predict(one, 9000)

@@ -10,12 +10,14 @@ import socket
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from testbed.emulation.network.cables import CableEnd, CablePlan
 from testbed.emulation.network.impairments.relay import Lane, LaneReport, Relay
 from testbed.emulation.network.kernel import rtnetlink as rtnl
 from testbed.emulation.network.kernel.host_namespaces import HostNamespaces
+from testbed.emulation.network.kernel.queues import has_netem
 from testbed.faults.impaired_link import MIN_QUEUE_PACKETS, ImpairedLink
 from topologies.impairments import Impairments, impairment_text, to_text
 from topologies.network import LinkId, label_of
@@ -66,6 +68,11 @@ class Redirects:
         self._through: dict[tuple[str, str], int] = {}
         self._relays: list[Relay] = []
         self._taken: dict[str, int] = {}
+
+    @cached_property
+    def has_netem(self) -> bool:
+        """Whether the kernel delays and loses packets by itself."""
+        return has_netem(self._namespaces.netlink_of(None))
 
     def prepare(self, required: Sequence[ImpairedEnd]) -> None:
         """Lay the detours that are not there yet, and start a process for them, or two where there are many lanes and

@@ -210,19 +210,13 @@ class _Loop:
             traffic.refused += 1
         traffic.note(time.monotonic() - due_s)
 
-    def count_missed(self) -> None:
-        """Packets that found a lane's socket full since this was asked last: the kernel counts them from 0 each
-        time."""
-        for lane, traffic in zip(self.lanes, self.traffic, strict=True):
-            traffic.missed += struct.unpack("=II", lane.reading.getsockopt(*_PACKET_STATISTICS, 8))[1]
-
     def answer(self, what: str) -> dict[str, LaneReport]:
-        self.count_missed()
-        if what == _FORGET:
-            for traffic in self.traffic:
-                traffic.forget()
         found = {}
         for lane, traffic in zip(self.lanes, self.traffic, strict=True):
+            # Packets that found the socket full since this was asked last: the kernel counts them from 0 each time.
+            traffic.missed += struct.unpack("=II", lane.reading.getsockopt(*_PACKET_STATISTICS, 8))[1]
+            if what == _FORGET:
+                traffic.forget()
             counts = lane.link.counts
             found[lane.name] = LaneReport(
                 received=counts.came,

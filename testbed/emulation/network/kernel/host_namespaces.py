@@ -17,7 +17,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from testbed.emulation.network.kernel.rtnetlink import Message, Netlink, attributes_of
@@ -119,11 +119,9 @@ class HostNamespaces:
             for path, value in values.items():
                 Path("/proc/sys/net", path).write_text(str(value))
 
-    @contextmanager
-    def inside(self, name: str) -> Iterator[None]:
+    def inside(self, name: str) -> AbstractContextManager[None]:
         """This thread acts in the namespace for the time of the block."""
-        with inside_namespace(self._descriptors[name]):
-            yield
+        return inside_namespace(self._descriptors[name])
 
     def open_socket(self, name: str | None, family: int, kind: int, protocol: int = 0) -> socket.socket:
         """A socket in the host's network (None: the caller's own)."""

@@ -113,9 +113,7 @@ class Netlink:
 
     def dump(self, kind: int, body: bytes) -> Iterator[tuple[int, bytes]]:
         """(message type, body) of every object that the kernel lists for a GET request."""
-        self._sequence += 1
-        header = struct.pack("=IHHII", 16 + len(body), kind, NLM_F_REQUEST | NLM_F_DUMP, self._sequence, 0)
-        self._sock.send(header + body)
+        self._ask(kind, NLM_F_DUMP, body)
         for answer, sequence, content in self._answers():
             if sequence != self._sequence:
                 continue
@@ -124,6 +122,11 @@ class Netlink:
             if answer == NLMSG_ERROR:
                 raise NetlinkError(-struct.unpack_from("=i", content)[0], _extended_text(content))
             yield answer, content
+
+    def _ask(self, kind: int, flags: int, body: bytes) -> None:
+        self._sequence += 1
+        header = struct.pack("=IHHII", 16 + len(body), kind, NLM_F_REQUEST | flags, self._sequence, 0)
+        self._sock.send(header + body)
 
     def _answers(self) -> Iterator[tuple[int, int, bytes]]:
         while True:
@@ -145,9 +148,7 @@ class Netlink:
 
     def is_operational(self, index: int) -> bool:
         """Whether the interface's state is UP: it has a carrier, and the kernel has set its queues to work."""
-        self._sequence += 1
-        header = struct.pack("=IHHII", 32, RTM_GETLINK, NLM_F_REQUEST, self._sequence, 0)
-        self._sock.send(header + link_header(index))
+        self._ask(RTM_GETLINK, 0, link_header(index))
         for kind, sequence, body in self._answers():
             if sequence == self._sequence:
                 return kind == RTM_NEWLINK and attributes_of(body[16:]).get(16) == b"\x06"  # IFLA_OPERSTATE: IF_OPER_UP
@@ -263,19 +264,13 @@ def delete_group(group: int) -> Message:
 
 
 def add_address(index: int, ip: str, prefix: int) -> Message:
-    """Give an interface an IPv4 address."""
-    packed = socket.inet_aton(ip)
-    broadcast = int.from_bytes(packed) | (1 << 32 - prefix) - 1
-    body = struct.pack("=BBBBi", socket.AF_INET, prefix, 0, 0, index)
-    body += attribute(1, packed) + attribute(2, packed) + attribute(4, broadcast.to_bytes(4))
+    """Give an interface an IPv4 address, or an IPv6 one, in force at once: without a search for others that have it."""
+    family, no_search = (socket.AF_INET6, 0x02) if ":" in ip else (socket.AF_INET, 0)
+    packed = socket.inet_pton(family, ip)
+    body = struct.pack("=BBBBi", family, prefix, no_search, 0, index) + attribute(1, packed) + attribute(2, packed)
+    if family == socket.AF_INET:
+        body += attribute(4, (int.from_bytes(packed) | (1 << 32 - prefix) - 1).to_bytes(4))
     return RTM_NEWADDR, NLM_F_CREATE | NLM_F_REPLACE, body
-
-
-def add_address6(index: int, packed: bytes, prefix: int) -> Message:
-    """Give an interface an IPv6 address, in force at once: without a search for others that have it."""
-    no_search = 0x02
-    body = struct.pack("=BBBBi", socket.AF_INET6, prefix, no_search, 0, index)
-    return RTM_NEWADDR, NLM_F_CREATE | NLM_F_REPLACE, body + attribute(1, packed) + attribute(2, packed)
 
 
 def add_neighbour(index: int, ip: bytes, mac: bytes) -> Message:

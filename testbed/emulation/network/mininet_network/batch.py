@@ -4,15 +4,17 @@ Nothing is made before ``flush``: when Mininet starts its switches all at once (
 node first needs what was requested (a command). Once the network runs each request is a small batch of its own.
 """
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from testbed.emulation.network.cables import CableEnd, CablePlan
 from testbed.emulation.network.impairments.redirects import ImpairedEnd, Redirects
@@ -23,7 +25,6 @@ from testbed.emulation.network.kernel.host_namespaces import (
     raise_open_file_limit,
     words_called,
 )
-from testbed.emulation.network.kernel.queues import has_netem
 from testbed.emulation.network.mininet_network.messages import queue_messages, relayed
 from testbed.emulation.network.mininet_network.requests import Requests
 from testbed.emulation.network.open_vswitch import bridges as ovs
@@ -32,8 +33,14 @@ from testbed.emulation.network.open_vswitch.switches import MOST_PORTS, SHARE_PO
 from testbed.emulation.sandbox.process_lifetime import confined
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import CapabilityError, InvalidRunError
+from topologies.text.json_types import Json
+
+if TYPE_CHECKING:
+    from mininet.link import Intf
+    from mininet.node import Node, OVSSwitch
 
 _LOOPBACK = 1
+_Made = TypeVar("_Made")
 _CONNECTED_S = 0.25
 _DELETE_LIMIT_S, _DELETE_CABLE_S = 60.0, 0.05
 
@@ -104,7 +111,7 @@ class Batch(Requests):
         finally:
             self._flushing = False
 
-    def timed(self, step: str, work: Callable[[], Any]) -> Any:
+    def timed(self, step: str, work: Callable[[], _Made]) -> _Made:
         """What the work returns; its time counts as the step's, but for that of steps within it."""
         began, outer, self._within = time.monotonic(), self._within, 0.0
         result = work()
@@ -169,7 +176,7 @@ class Batch(Requests):
 
     def _shape(self) -> None:
         queues, self.queues = self.queues, {}
-        netem = not queues or self._has_netem
+        netem = not queues or self.detours.has_netem
         self.namespaces.apply(
             (one.host, message)
             for one, values in queues.items()
@@ -181,11 +188,7 @@ class Batch(Requests):
             for end in ends:
                 self.detours.switch(end)
 
-    @cached_property
-    def _has_netem(self) -> bool:
-        return has_netem(self.namespaces.netlink_of(None))
-
-    def add_port(self, switch: Any, interface: Any) -> None:
+    def add_port(self, switch: OVSSwitch, interface: Intf) -> None:
         """The daemon that has the bridge takes the interface."""
         self.flush()
         if self._switches is not None and not self.closed:
@@ -198,14 +201,14 @@ class Batch(Requests):
         self.flush()
         return self.namespaces.pids.get(host)
 
-    def words_at(self, node: Any, argv: Sequence[str]) -> list[str]:
+    def words_at(self, node: Node, argv: Sequence[str]) -> list[str]:
         """Without rights over the machine."""
         self.flush()
         bounded = confined(argv)
         pid = self.namespaces.pids.get(node.given) if node.inNamespace else None
         return words_called(node.given, bounded) if pid is None else argv_inside(pid, bounded)
 
-    def database_words(self, node: Any) -> list[str]:
+    def database_words(self, node: Node) -> list[str]:
         """Several daemons have a database each."""
         return [] if self._switches is None else [f"--db=unix:{self._switches.database_of(node.given)}"]
 
@@ -239,7 +242,7 @@ class Batch(Requests):
         self.namespaces.close()
 
 
-def _relayed_end(interface: Any, values: Mapping[str, Any]) -> ImpairedEnd:
+def _relayed_end(interface: Intf, values: Json) -> ImpairedEnd:
     """Where the kernel has no netem: what a process does to the packets that the interface sends."""
     impairments, delay_s = relayed(values)
     end = CableEnd(interface=interface.name, index=interface.index, host=interface.host, link=None)
@@ -247,7 +250,7 @@ def _relayed_end(interface: Any, values: Mapping[str, Any]) -> ImpairedEnd:
     return ImpairedEnd(end=end, link=link, impairments=impairments, delay_s=delay_s)
 
 
-def as_bridge(switch: Any, targets: Sequence[str]) -> ovs.Bridge:
+def as_bridge(switch: OVSSwitch, targets: Sequence[str]) -> ovs.Bridge:
     """What the bridge of Mininet's switch is to be."""
     ports = [(one.name, port) for port, one in sorted(switch.intfs.items()) if port and one.name != "lo" and not one.ip]
     return ovs.Bridge(

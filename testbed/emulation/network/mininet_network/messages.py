@@ -1,14 +1,12 @@
 """What Mininet's settings of interfaces, routes and queues are in the kernel's own language (rtnetlink messages)."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from testbed.emulation.network.kernel import rtnetlink as rtnl
 from testbed.emulation.network.kernel.queues import link_queues, netem_line
 from testbed.errors import InputError
 from topologies.impairments import ExtraDelay, Impairments, RandomLoss
 from topologies.text import units
 from topologies.text.addresses import packed_mac
+from topologies.text.json_types import Json
 
 _RTM_DELADDR = rtnl.RTM_NEWADDR + 1
 
@@ -41,7 +39,7 @@ def seconds(delay: object) -> float:
     return found
 
 
-def queue_messages(index: int, values: Mapping[str, Any], mtu: int, *, netem: bool = True) -> list[rtnl.Message]:
+def queue_messages(index: int, values: Json, mtu: int, *, netem: bool = True) -> list[rtnl.Message]:
     """The queues of an interface by Mininet's parameters: ``bw`` in Mbit/s, ``delay`` and ``jitter`` as tc reads them,
     ``loss`` in percent, ``max_queue_size`` in packets. ``netem``: whether the kernel delays and loses."""
     delay_s, jitter_s, loss = _delayed_and_lost(values)
@@ -50,7 +48,7 @@ def queue_messages(index: int, values: Mapping[str, Any], mtu: int, *, netem: bo
     return link_queues(index, rate_bps=rate_bps, mtu=mtu, packets=packets and int(packets), netem=line)
 
 
-def relayed(values: Mapping[str, Any]) -> tuple[Impairments, float]:
+def relayed(values: Json) -> tuple[Impairments, float]:
     """What the relay is to do to packets where the kernel has no netem, and the delay that is the same for all."""
     delay_s, jitter_s, loss = _delayed_and_lost(values)
     varying = delay_s and jitter_s
@@ -59,7 +57,7 @@ def relayed(values: Mapping[str, Any]) -> tuple[Impairments, float]:
     return (*words, *delays), 0.0 if varying else delay_s
 
 
-def _delayed_and_lost(values: Mapping[str, Any]) -> tuple[float, float, float]:
+def _delayed_and_lost(values: Json) -> tuple[float, float, float]:
     """Delay and jitter in seconds, and the share that is lost."""
     loss = float(values.get("loss") or 0) / 100
     if not 0 <= loss <= 1:

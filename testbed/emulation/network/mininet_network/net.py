@@ -17,6 +17,7 @@ from testbed.emulation.network.mininet_network.batch import Batch, refusals
 from testbed.emulation.network.mininet_network.nodes import late
 from testbed.emulation.network.mininet_network.requests import Requests
 from testbed.model.naming.device_names import device_names
+from topologies.text.json_types import JsonObject
 
 _CONNECT_MS = 5000
 _IPERF_REST_S = 15.0
@@ -100,7 +101,7 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
             super().stop()
             self.requests.close()
 
-    def made(self) -> dict[str, Any]:
+    def made(self) -> JsonObject:
         """Mininet's version, and its classes with how many of each."""
         objects = Counter(type(one).__name__ for one in (*self.controllers, *self.hosts, *self.switches, *self.links))
         return {"mininet": VERSION, "classes": dict(objects)}

@@ -51,7 +51,7 @@ class RecordedRequests(Requests):
         self.commands: list[tuple[str, str]] = []
         self.notes: list[str] = []
 
-    def answer(self, node: Any, command: str) -> str:
+    def answer(self, node: Node, command: str) -> str:
         """Nothing; that a host is to forward is a setting of it."""
         if _FORWARD.search(command):
             self.set_sysctl(node.given, FORWARDING, "1")
@@ -59,7 +59,7 @@ class RecordedRequests(Requests):
             self.note(node.given, command)
         return ""
 
-    def note(self, who: str, *words: Any) -> None:
+    def note(self, who: str, *words: object) -> None:
         """A command that is not run."""
         listed = words[0] if len(words) == 1 and isinstance(words[0], list | tuple) else words
         text = " ".join(map(str, listed)).strip()

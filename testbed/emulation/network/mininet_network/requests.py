@@ -4,14 +4,21 @@ These requests alone are how a topology is read that is never built, and how a n
 another process. ``batch.Batch`` carries them out.
 """
 
+from __future__ import annotations
+
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 from testbed.emulation.network.kernel.rtnetlink import Message, VethEnd
 from testbed.emulation.network.open_vswitch.bridges import PortsOfBridges
 from testbed.errors import InputError, SessionClosedError
 from topologies.text.addresses import packed_mac
+from topologies.text.json_types import Json
+
+if TYPE_CHECKING:
+    from mininet.link import Intf
+    from mininet.node import Node, OVSSwitch
 
 _FIRST_INDEX, _FIRST_HOST_INDEX = 10_000, 2  # loopback is 1
 _FIRST_DATAPATH_ID = 0x7E57_0001
@@ -33,7 +40,7 @@ class Requests:
     interfaces.
     """
 
-    current: "ClassVar[Requests | None]" = None
+    current: ClassVar[Requests | None] = None
     """Of nodes that Mininet makes now."""
     takes_settings = True
     name_bytes = 15
@@ -44,8 +51,8 @@ class Requests:
         self.devices: dict[str, str] = {}
         self.hosts: list[str] = []
         self.interfaces: list[tuple[MakeInterfaces | None, tuple[VethEnd, ...]]] = []
-        self.bridges: list[tuple[Any, Sequence[str]]] = []
-        self.queues: dict[Any, Mapping[str, Any]] = {}
+        self.bridges: list[tuple[OVSSwitch, Sequence[str]]] = []
+        self.queues: dict[Intf, Json] = {}
         self.messages: list[tuple[str | None, Message]] = []
         self.sysctls: list[tuple[str, str, str]] = []
         self.indices: dict[tuple[str | None, str], int] = {}
@@ -67,17 +74,17 @@ class Requests:
         """A process that has the host's namespaces; None where that is not known here."""
         return None
 
-    def words_at(self, node: Any, argv: Sequence[str]) -> list[str]:
+    def words_at(self, node: Node, argv: Sequence[str]) -> list[str]:
         """The words that run a program in a host, or next to a switch."""
         if self._words is None:
             raise SessionClosedError(f"{node.given}: the network is described, not built; nothing runs there")
         return self._words(node.given, argv)
 
-    def answer(self, node: Any, command: str) -> str | None:
+    def answer(self, node: Node, command: str) -> str | None:
         """What a command says that is not to be run; None for one that is."""
         return None
 
-    def database_words(self, node: Any) -> list[str]:
+    def database_words(self, node: Node) -> list[str]:
         """How ovs-vsctl finds the database that has the switch's bridge."""
         return []
 
@@ -105,15 +112,15 @@ class Requests:
         self.interfaces.append((make, tuple(made)))
         self._request()
 
-    def add_bridge(self, switch: Any, targets: Sequence[str]) -> None:
+    def add_bridge(self, switch: OVSSwitch, targets: Sequence[str]) -> None:
         """The switch's bridge, with the interfaces that it has when that is made."""
         self.bridges.append((switch, targets))
         self._request()
 
-    def add_port(self, switch: Any, interface: Any) -> None:
+    def add_port(self, switch: OVSSwitch, interface: Intf) -> None:
         """Another port of a bridge that is there."""
 
-    def set_queue(self, interface: Any, values: Mapping[str, Any]) -> None:
+    def set_queue(self, interface: Intf, values: Json) -> None:
         """Shape what the interface sends (``messages.queue_messages``)."""
         self.queues[interface] = values
         self._request()

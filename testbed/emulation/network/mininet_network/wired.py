@@ -1,10 +1,11 @@
 """A wiring as Mininet's topology and network: the same names, ports, addresses and datapath ids."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from mininet.link import Intf, Link
-from mininet.node import Controller, Host, OVSSwitch
+from mininet.node import Host, OVSSwitch, RemoteController
 from mininet.topo import Topo
 
 from testbed.emulation.network.cables import CableEnd, CablePlan
@@ -51,28 +52,18 @@ class WiringTopo(Topo):  # type: ignore[misc]
         return super().links(**options)
 
 
-class ReadyController(LateNode, Controller):  # type: ignore[misc]
-    """A controller that runs already, at a TCP port on 127.0.0.1; ``ready``: called before the first switch begins."""
-
-    def __init__(self, name: str, *, port: int, ready: Callable[[], object]) -> None:
-        self._ready = ready
-        super().__init__(name, port=port)
+class RunningController(LateNode, RemoteController):  # type: ignore[misc]
+    """A controller that runs already, on 127.0.0.1."""
 
     def checkListening(self) -> None:  # noqa: N802 - Mininet's name
         """It does."""
-
-    def start(self) -> None:
-        """Hosts and cables stand."""
-        self._ready()
-
-    def stop(self, *_: Any, **__: Any) -> None:
-        """It belongs to whatever began it."""
 
 
 class WiredMininet(TestbedMininet):
     """The network of a wiring, built with its hosts and cables when it is made, with the rest when it starts.
 
-    ``outgoing``: cables to nodes that are not ``here``, as (node, port, how its one interface is made).
+    ``outgoing``: cables to nodes that are not ``here``, as (node, port, how its one interface is made);
+    ``controller_port``: of the controller that the switches obey, None for none.
     """
 
     def __init__(
@@ -83,12 +74,13 @@ class WiredMininet(TestbedMininet):
         set_cables: SetCables,
         here: Collection[str] | None = None,
         outgoing: Sequence[tuple[str, int, MakeInterfaces]] = (),
-        controller: Any = None,
+        controller_port: int | None = None,
     ) -> None:
         self._set_cables, self._outgoing = set_cables, outgoing
         self._macs = {host["name"]: host["mac"] for host in document["hosts"]}
         requests.devices.update({one["name"]: one["device"] for one in (*document["hosts"], *document["switches"])})
         topo = WiringTopo(document=document, here=here)
+        controller = None if controller_port is None else partial(RunningController, port=controller_port)
         super().__init__(topo, OVSSwitch, Host, controller, Link, requests=requests)
 
     def buildFromTopo(self, topo: Topo | None = None) -> None:  # noqa: N802 - Mininet's name
@@ -120,15 +112,14 @@ class WiredMininet(TestbedMininet):
         hosts: dict[str, dict[int, CableEnd]] = {}
         for cable in wiring.cables:
             sides = ((cable.a, cable.a_port, cable.forward), (cable.b, cable.b_port, cable.backward))
-            a, b = (self._end(wiring, *side) for side in sides)
-            for link, sender, receiver in ((cable.forward, a, b), (cable.backward, b, a)):
-                if link is not None and sender is not None:
-                    sending[link] = sender
-                if link is not None and receiver is not None:
-                    receiving[link] = receiver
-            for (_, port, _), end in zip(sides, (a, b), strict=True):
-                if end is not None and end.host is not None:
-                    hosts.setdefault(end.host, {})[port] = end
+            ends = [self._end(wiring, *side) for side in sides]
+            for (_, port, link), near, far in zip(sides, ends, ends[::-1], strict=True):
+                if link is not None and near is not None:
+                    sending[link] = near
+                if link is not None and far is not None:
+                    receiving[link] = far
+                if near is not None and near.host is not None:
+                    hosts.setdefault(near.host, {})[port] = near
         return CablePlan(wiring=wiring, sending=sending, receiving=receiving, hosts=hosts)
 
     def _end(self, wiring: Wiring, name: str, port: int, link: LinkId | None) -> CableEnd | None:

@@ -59,7 +59,7 @@ class SwitchDaemon:
         """Start both; CapabilityError where a program is missing or does not come up in time."""
         database = self._directory / "db" / f"conf{self._suffix}.db"
         database.unlink(missing_ok=True)
-        _run([_program("ovsdb-tool"), "create", str(database), str(_schema())])
+        run_tool("ovsdb-tool", "create", str(database), str(_schema()), limit_s=_START_LIMIT_S)
         run, path = self._directory / "run", self.database
         control = [] if not self._suffix else [f"--unixctl={run}/ovsdb-server{self._suffix}.ctl"]
         self._spawn("ovsdb-server", str(database), f"--remote=punix:{path}", "--no-chdir", *control)
@@ -248,11 +248,6 @@ def release_sockets(pids: Sequence[int]) -> None:
             one.wait()
 
 
-def control_sockets(run_directory: Path) -> list[Path]:
-    """Where the switch daemons that run with this OVS_RUNDIR take orders (ovs-appctl --target)."""
-    return sorted(run_directory.glob("ovs-vswitchd*.ctl"))
-
-
 def _program(name: str) -> str:
     found = shutil.which(name) or shutil.which(name, path="/usr/local/sbin:/usr/sbin:/sbin")
     if found is None:
@@ -268,10 +263,13 @@ def _schema() -> Path:
     raise CapabilityError("vswitch.ovsschema is missing; install Open vSwitch: apt-get install openvswitch-switch")
 
 
-def _run(words: list[str]) -> None:
+def run_tool(name: str, *words: str, limit_s: float, input_text: str = "") -> str:
+    """What one of Open vSwitch's programs prints; CapabilityError where it fails, or does not end in time."""
+    command, said = [_program(name), *words], " ".join([name, *words])
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=_START_LIMIT_S, check=False)
+        done = subprocess.run(command, input=input_text, capture_output=True, text=True, timeout=limit_s, check=False)
     except subprocess.TimeoutExpired:
-        raise CapabilityError(f"{words[0]} does not answer") from None
+        raise CapabilityError(f"{said} did not end within {limit_s:g} s") from None
     if done.returncode != 0:
-        raise CapabilityError(f"{words[0]} failed: {done.stderr.strip()}")
+        raise CapabilityError(f"{said}: {' '.join(done.stderr.strip().splitlines()[-1:]) or 'refused'}")
+    return done.stdout

@@ -6,7 +6,6 @@ with the square of the ports. With shares of a fixed size it grows with their nu
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import time
@@ -17,14 +16,14 @@ from pathlib import Path
 from testbed.emulation.network.open_vswitch.switch_daemon import (
     Datapath,
     SwitchDaemon,
-    control_sockets,
     release_sockets,
+    run_tool,
 )
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import CapabilityError, InvalidRunError
 from topologies.text.json_types import JsonObject
 
-_FORGET_S = 10.0
+_FORGET_S, _PROBE_S = 10.0, 5.0
 _BRIDGES_LIMIT_S, _OPERATION_LIMIT_S = 60.0, 0.01
 MOST_PORTS = 1100
 """Of one user-space daemon, where it can have all: Swiss-T1, the optical cloud and 115 mobile nodes (972 ports) have
@@ -138,7 +137,7 @@ def order_daemons(order: str, *, limit_s: float, what: str) -> None:
 
     CapabilityError ("ovs-vswitchd did not" ``what``) where one does not within ``limit_s`` seconds, or there is none.
     """
-    found = control_sockets(_run_directory())
+    found = sorted(_run_directory().glob("ovs-vswitchd*.ctl"))
     if not found:
         raise CapabilityError(f"ovs-vswitchd did not {what}: it is not running")
     with ExitStack() as stack:
@@ -177,16 +176,11 @@ def probe_kernel_datapath() -> str | None:
     """Make a datapath in the kernel and remove it again; None where that works, else the reason. Inside a sandbox
     only."""
     require_sandbox()
-    program = shutil.which("ovs-dpctl")
-    if program is None:
-        return "ovs-dpctl is not installed"
     try:
-        done = subprocess.run([program, "add-dp", "probe"], capture_output=True, text=True, timeout=5, check=False)
-        if done.returncode != 0:
-            return done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "refused"
-        subprocess.run([program, "del-dp", "probe"], capture_output=True, timeout=5, check=False)
-    except subprocess.TimeoutExpired:
-        return "ovs-dpctl does not answer"
+        for order in ("add-dp", "del-dp"):
+            run_tool("ovs-dpctl", order, "probe", limit_s=_PROBE_S)
+    except CapabilityError as refused:
+        return str(refused)
     return None
 
 

@@ -13,7 +13,7 @@ from testbed.emulation.attach import exec_proxy, protocol
 
 SENDERS: dict[str, Callable[[socket.socket], None]] = {
     "request": lambda sock: protocol.send(sock, {"do": "exec"}, descriptors=[0, 1, 2]),
-    "stand-in": lambda sock: exec_proxy._send(sock, '{"do": "exec"}', [0, 1, 2]),
+    "stand-in": lambda sock: exec_proxy.send_message(sock, b'{"do": "exec"}', [0, 1, 2]),
 }
 
 
@@ -35,4 +35,5 @@ def test_who_answers_at_once_and_goes_has_not_gone_too_early(sender: str, monkey
     monkeypatch.setattr(socket, "send_fds", answered)
     with ours:
         SENDERS[sender](ours)
-        assert exec_proxy._receive(ours) == {"code": 7}
+        answer = protocol.receive(ours)
+        assert answer is not None and answer.header == {"code": 7}

@@ -62,7 +62,6 @@ def networks_one_after_the_other() -> list[list[str]]:
     takes one."""
     from testbed.emulation.network import emulated_network
     from testbed.emulation.network.mininet_network import batch
-    from testbed.emulation.network.open_vswitch.switch_daemon import control_sockets
     from testbed.emulation.network.open_vswitch.switches import flush_flow_cache
     from testbed.model.wiring import wire
     from topologies import load_network
@@ -72,7 +71,7 @@ def networks_one_after_the_other() -> list[list[str]]:
         batch.MOST_PORTS, batch.SHARE_PORTS = most_ports, 8
         with emulated_network.EmulatedNetwork(wire(load_network("ring:6"))):
             flush_flow_cache()
-            found.append([path.name for path in control_sockets(Path(os.environ["OVS_RUNDIR"]))])
+            found.append(sorted(path.name for path in Path(os.environ["OVS_RUNDIR"]).glob("ovs-vswitchd*.ctl")))
     return found
 
 
@@ -136,7 +135,7 @@ def ring_of_shares() -> dict[str, Any]:
             net.run_in_host(n, ["hostname"], stdout=subprocess.PIPE, text=True).communicate()[0] for n in names
         ]
         net.set_link(link, False)
-        told = controller.port_events_after(0, 5)
+        told = controller.port_events(0, 5)
         shown = subprocess.run(["ovs-vsctl", f"--db=unix:{targets[-1].parent}/db-1.sock", "list-br"], **quiet()).stdout
     controller.stop()
     left = subprocess.run(["ip", "-br", "link"], **quiet()).stdout.split("\n")
@@ -192,7 +191,6 @@ def test_network_over_three_daemons_is_one(sandboxed: Callable[..., Any]) -> Non
 def too_slow() -> dict[str, Any]:
     """Daemons that get no processor, then a machine without memory: what is said, how soon, and what is left."""
     from testbed.emulation.network import emulated_network
-    from testbed.emulation.network.kernel import resource_check
     from testbed.emulation.network.mininet_network import batch
     from testbed.emulation.network.open_vswitch import switches
     from testbed.errors import CapabilityError, InvalidRunError
@@ -209,7 +207,7 @@ def too_slow() -> dict[str, Any]:
     except InvalidRunError as error:
         said, code = str(error), error.exit_code
     took = time.monotonic() - began
-    resource_check._available_bytes = lambda: 100_000_000
+    emulated_network._available_bytes = lambda: 100_000_000
     refused = ""
     try:
         emulated_network.EmulatedNetwork(wire(load_network("ring:6"))).start()

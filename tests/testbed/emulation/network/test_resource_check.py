@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from testbed.emulation.network.kernel.resource_check import NetworkSize, require_resources
+from testbed.emulation.network.emulated_network import NetworkSize, require_resources
 from testbed.errors import CapabilityError
 
 
