@@ -140,7 +140,7 @@ class StreamSender:
         self._counts = {"late_parity_blocks": 0, "reports": 0, "repeated_reports": 0, "bad_reports": 0, "misjudged": 0}
         self._parity_sent = self._late_sent = 0
         self._code, self._label_of, self._source, self._m = code, labels.label, source, parameters.source_packets
-        self.control, self._largest = control, min(control.largest, code.largest_block)
+        self.control = control
         self._interval, self._symbol_bytes = 1 / parameters.rate_pps, parameters.symbol_bytes
         self._seal = sealed_with(parameters.key)
         self._identity = (0 if parameters.key is None else KEYED_FLAG, parameters.stream_id, parameters.session)
@@ -183,6 +183,10 @@ class StreamSender:
     def block_size(self) -> int:
         """N of the blocks begun from now on."""
         return self._size_at(self._next_source * self._interval)
+
+    @property
+    def _largest(self) -> int:
+        return min(self.control.largest, self._code.largest_block)
 
     def _size_at(self, begins_s: float) -> int:
         size, heard_s = self.control.block_size_at(begins_s), max(self._last_report_s, self.parameters.playback_s)
