@@ -184,14 +184,10 @@ class StreamSender:
         """N of the blocks begun from now on."""
         return self._size_at(self._next_source * self._interval)
 
-    @property
-    def _largest(self) -> int:
-        return min(self.control.largest, self._code.largest_block)
-
     def _size_at(self, begins_s: float) -> int:
         size, heard_s = self.control.block_size_at(begins_s), max(self._last_report_s, self.parameters.playback_s)
         silent = begins_s > heard_s + self.parameters.silence_s
-        return min(self._largest, max(size, self.parameters.silent_size) if silent else size)
+        return min(self.control.largest, max(size, self.parameters.silent_size) if silent else size)
 
     def finish_source(self) -> None:
         """No block is begun any more; the one under way is completed."""
@@ -380,7 +376,7 @@ class StreamSender:
         if block.sent == block.judged == block.size - block.absent:
             lacking = math.ceil((self._m - arrived) / max(0.1, 1 - self.control.loss))
             stop = max(stop, block.size + lacking)
-        stop = min(stop, self._largest)
+        stop = min(stop, self.control.largest)
         if stop <= block.size:
             return
         first, block.size = block.size, stop

@@ -239,11 +239,11 @@ class BlockSizeController:
             self._estimator.restart()
             self._answer = self._parameters.base
             return
-        fates = _without_outages(losses, [report.sent_s for report in reports])
+        known = _without_outages(losses, [report.sent_s for report in reports])
         if self._size_of_bursts is not None and self._answers_bursts(self._size_of_bursts, now_s):
-            self._estimator.add(*fates)
+            self._estimator.add(*known)
         else:
-            self.add(*fates, now_s)
+            self.add(*known, now_s)
 
     def _answers_bursts(self, size_of: Callable[[BurstChain], int], now_s: float) -> bool:
         chain, hold_s = self._bursts.chain, self._parameters.hold_s

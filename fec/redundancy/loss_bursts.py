@@ -27,7 +27,7 @@ _LOSSES, _DENSITY = 1.6, 0.4
 have fewer, or are thinner."""
 _LONGEST = 64
 """Losses of what still counts as a burst; and of twice the longest so far and eight more, by which a failure shows."""
-_FITTED, _TOLD = 128, 8
+_FITTED, _LEAST = 128, 8
 """Bursts that a chain is told from, at most and at least."""
 _SIGMAS, _MORE = 6.0, 2.0
 """By which losses right after a loss exceed those of independent ones: 1 in 10^6 by chance."""
@@ -74,15 +74,15 @@ def failure_in_bursts(m: int, n: int, chain: BurstChain, *, interleaved: bool) -
     out, back = chain.share / (1 - chain.share) / chain.length, 1 / chain.length
     apart = (n / m, n / max(1, n - m)) if interleaved else (1.0, 1.0)
     z = np.exp(-2j * np.pi * np.arange(n + 1) / (n + 1))
-    fates = np.zeros((n + 1, 2, 2), dtype=np.complex128)
-    fates[:, 0, 0], fates[:, 1, 1] = 1.0, 1 - chain.lost + chain.lost * z
+    arrival = np.zeros((n + 1, 2, 2), dtype=np.complex128)
+    arrival[:, 0, 0], arrival[:, 1, 1] = 1.0, 1 - chain.lost + chain.lost * z
     state = np.array([1 - chain.share, chain.share])
     long_run = np.outer(state, (1.0, 1.0))
-    ways: list[NDArray[np.complex128]] = []
+    steps: list[NDArray[np.complex128]] = []
     for gap, count in zip(apart, (m, n - m), strict=True):
         stay = max(0.0, 1 - out - back) ** gap
-        ways.append(np.linalg.matrix_power((long_run + stay * (np.eye(2) - long_run)) @ fates, count))
-    losses = np.fft.ifft((ways[1] @ ways[0] @ state).sum(axis=1)).real
+        steps.append(np.linalg.matrix_power((long_run + stay * (np.eye(2) - long_run)) @ arrival, count))
+    losses = np.fft.ifft((steps[1] @ steps[0] @ state).sum(axis=1)).real
     return float(losses[n - m + 1 :].sum())
 
 
@@ -102,8 +102,8 @@ class LossBursts:
     def __init__(self, gap: int = _GAP) -> None:
         self._gap = gap
         self._over: deque[tuple[int, int]] = deque(maxlen=_REMEMBERED)
-        self._told: deque[tuple[int, int, int, int, int]] = deque(maxlen=_FITTED)
-        self._losses = self._span = self._arrived = self._seen = self._follow = self._strange = 0
+        self._known: deque[tuple[int, int, int, int, int, float]] = deque(maxlen=_FITTED)
+        self._losses = self._span = self._arrived = self._seen = self._follow = self._unlike = 0
 
     def add(self, lost: list[bool]) -> None:
         for gone in lost:
@@ -119,36 +119,36 @@ class LossBursts:
                     self._over.append((self._losses, self._span))
                     self._remember()
                     self._losses = self._span = self._arrived = self._seen = self._follow = 0
-        if not self._losses and self._seen * len(self._told) > _CALM * sum(one[0] for one in self._told):
-            self._told.clear()
+        if not self._losses and self._seen * len(self._known) > _CALM * sum(one[0] for one in self._known):
+            self._known.clear()
 
     def _remember(self) -> None:
         """The burst that is over, for the chain: but for a failure among bursts, unless two come on end."""
-        self._strange = 0 if self.under_way else self._strange + 1
-        if self._strange > 1:
-            self._told.clear()
-        if self._strange != 1 and self._losses < 2 * _LONGEST:
-            self._told.append((self._seen, self._losses, self._span, self._follow, self._span**2))
+        self._unlike = 0 if self.under_way else self._unlike + 1
+        if self._unlike > 1:
+            self._known.clear()
+        if self._unlike != 1 and self._losses < 2 * _LONGEST:
+            alone = self._losses**2 / self._seen
+            self._known.append((self._seen, self._losses, self._span, self._follow, self._span**2, alone))
 
     @property
     def under_way(self) -> bool:
         """Whether what is lost now may be a burst like those before."""
-        usual = max((one[1] for one in self._told), default=0)
-        return len(self._told) < _TOLD or self._losses <= 2 * usual + 8
+        usual = max((one[1] for one in self._known), default=0)
+        return len(self._known) < _LEAST or self._losses <= 2 * usual + 8
 
     @property
     def chain(self) -> BurstChain | None:
         """What makes such bursts; None where losses may as well be independent. A burst's length counts by its packets,
         so that single losses beside bursts do not shorten them."""
-        if len(self._told) < _TOLD:
+        if len(self._known) < _LEAST:
             return None
-        seen, losses, span, follow, squares = (sum(column) for column in zip(*self._told, strict=True))
-        alone = losses * losses / seen
+        seen, losses, span, follow, squares, alone = (sum(column) for column in zip(*self._known, strict=True))
         if losses < _DENSITY * span or follow <= alone + _SIGMAS * math.sqrt(alone) + _MORE:
             return None
         length = max(1.0, (1 + squares / span) / 2)
-        told = (span / seen, length, losses / span)
-        share, length, lost = (math.exp(round(_GRID * math.log(x)) / _GRID) for x in told)
+        figures = (span / seen, length, losses / span)
+        share, length, lost = (math.exp(round(_GRID * math.log(x)) / _GRID) for x in figures)
         return BurstChain(share=min(share, 0.5), length=length, lost=min(lost, 1.0))
 
     @property
