@@ -128,7 +128,6 @@ STUDY = Study.of_module(
         "The document sends packets of its own; here programs of others send theirs, through a TUN device.",
         "Links of 10 Mbit/s; the failures are two cables drawn by the seed, of which one is on the shortest path.",
     ),
-    answers="Gabrielyan 2007, section 4.3.3, on telephony and video: a failure of link l costs r(l) of the packets, "
-    "and the programs do not notice",
+    answers="not in the documents: Gabrielyan 2007, section 4.3.3, speaks of telephony and video, but sends neither",
     emulation=True,
 )
