@@ -34,8 +34,6 @@ class ReedSolomonCode:
     [b'capillary', b'routing..']
     """
 
-    largest_block = MAX_BLOCK
-
     def __init__(self, source_packets: int, engine: str | None = None) -> None:
         if (
             not isinstance(source_packets, (int, Integral))

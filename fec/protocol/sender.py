@@ -140,7 +140,7 @@ class StreamSender:
         self._counts = {"late_parity_blocks": 0, "reports": 0, "repeated_reports": 0, "bad_reports": 0, "misjudged": 0}
         self._parity_sent = self._late_sent = 0
         self._code, self._label_of, self._source, self._m = code, labels.label, source, parameters.source_packets
-        self.control, self._largest = control, min(control.largest, code.largest_block)
+        self.control = control
         self._interval, self._symbol_bytes = 1 / parameters.rate_pps, parameters.symbol_bytes
         self._seal = sealed_with(parameters.key)
         self._identity = (0 if parameters.key is None else KEYED_FLAG, parameters.stream_id, parameters.session)
@@ -187,7 +187,7 @@ class StreamSender:
     def _size_at(self, begins_s: float) -> int:
         size, heard_s = self.control.block_size_at(begins_s), max(self._last_report_s, self.parameters.playback_s)
         silent = begins_s > heard_s + self.parameters.silence_s
-        return min(self._largest, max(size, self.parameters.silent_size) if silent else size)
+        return min(self.control.largest, max(size, self.parameters.silent_size) if silent else size)
 
     def finish_source(self) -> None:
         """No block is begun any more; the one under way is completed."""
@@ -376,7 +376,7 @@ class StreamSender:
         if block.sent == block.judged == block.size - block.absent:
             lacking = math.ceil((self._m - arrived) / max(0.1, 1 - self.control.loss))
             stop = max(stop, block.size + lacking)
-        stop = min(stop, self._largest)
+        stop = min(stop, self.control.largest)
         if stop <= block.size:
             return
         first, block.size = block.size, stop

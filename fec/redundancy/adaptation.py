@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fec.errors import FecError
 from fec.redundancy.block_size_control import MAX_BLOCK, PacketReport
 from fec.redundancy.congestion import CongestionBreaker
-from fec.redundancy.loss_bursts import LossBursts
+from fec.redundancy.loss_bursts import SHORT_GAP, BurstChain, LossBursts
 
 MAX_MEMORY = 2048
 """Packets that an estimate rests on at most."""
@@ -166,11 +166,21 @@ class BlockSizeController:
     flapping) down while it converges, later once it has called for less throughout ``hold_s``. N is kept while no
     report comes. Losses while a queue stands, of far more packets than TCP would send, raise nothing: N goes back to
     what it was before (``CongestionBreaker``), and late parity ends, until that is over.
+
+    ``of_bursts``: the N that stands the bursts of a chain, which may be above ``largest``; it answers losses that come
+    in bursts, unless those pass, and N is that at least while something else fails besides.
     """
 
-    def __init__(self, parameters: AdaptationParameters, policy: Callable[[float], int]) -> None:
+    def __init__(
+        self,
+        parameters: AdaptationParameters,
+        policy: Callable[[float], int],
+        of_bursts: Callable[[BurstChain], int] | None = None,
+    ) -> None:
         self._parameters = parameters
-        self._policy = policy
+        self._policy, self._size_of_bursts = policy, of_bursts
+        self.of_bursts = 0
+        """N that answers the bursts that are known now; 0: none are."""
         self._estimator = LossEstimator(deterministic=parameters.deterministic)
         self._hold_until_s, self._in_use = 0.0, parameters.base
         self._needed_s = 0.0
@@ -181,11 +191,11 @@ class BlockSizeController:
             interval_s=parameters.report_interval_s, spread_s=parameters.apart_s, hold_s=parameters.hold_s
         )
         self._calm = parameters.base
-        self._bursts = LossBursts()
+        self._bursts = LossBursts() if of_bursts is None else LossBursts(SHORT_GAP)
 
     @property
     def largest(self) -> int:
-        return self._parameters.largest
+        return max(self._parameters.largest, self.of_bursts)
 
     @property
     def loss(self) -> float:
@@ -223,13 +233,27 @@ class BlockSizeController:
         if self._parameters.apart_s:
             reports = self._in_order(reports)
         losses = [report.lost for report in reports]
-        if self._parameters.bursts_pass:
+        if self._parameters.bursts_pass or self._size_of_bursts is not None:
             self._bursts.add(losses)
-            if self._bursts.passing:
-                self._estimator.restart()
-                self._answer = self._parameters.base
-                return
-        self.add(*_without_outages(losses, [report.sent_s for report in reports]), now_s)
+        if self._parameters.bursts_pass and self._bursts.passing:
+            self._estimator.restart()
+            self._answer = self._parameters.base
+            return
+        known = _without_outages(losses, [report.sent_s for report in reports])
+        if self._size_of_bursts is not None and self._answers_bursts(self._size_of_bursts, now_s):
+            self._estimator.add(*known)
+        else:
+            self.add(*known, now_s)
+
+    def _answers_bursts(self, size_of: Callable[[BurstChain], int], now_s: float) -> bool:
+        chain, hold_s = self._bursts.chain, self._parameters.hold_s
+        self.of_bursts = 0 if chain is None else max(self._parameters.base, size_of(chain))
+        if chain is None or not self._bursts.under_way:
+            return False
+        self._last_report_s = now_s
+        if self.of_bursts >= self._answer or now_s - self._needed_s >= hold_s:
+            self._answer, self._needed_s = self.of_bursts, now_s
+        return True
 
     def restart_estimate(self) -> None:
         """Losses that were reported were none; N is kept until something else is known."""
@@ -279,7 +303,8 @@ class BlockSizeController:
 
     def _bounded(self, loss: float) -> int:
         # No block size answers a loss of everything, so no policy is requested it.
-        return min(self._parameters.largest, max(self._parameters.base, self._policy(min(loss, 0.99))))
+        required = max(self._parameters.base, self._policy(min(loss, 0.99)))
+        return max(self.of_bursts, min(self._parameters.largest, required))
 
 
 _sent_s = operator.attrgetter("sent_s")

@@ -46,7 +46,7 @@ class NewPaths:
 @dataclass
 class DiagnosingControl:
     """N from what is broken, at once and without a margin, up and down; from the estimator where nothing explains the
-    losses.
+    losses; that of bursts at least, which look like failures of all paths.
 
     ``size_of`` maps lost label intervals to N, None where no N helps (N then stays as it is). ``late_parity`` and
     ``largest`` are the estimator's. ``changes``: of the paths that labels take, in order; the estimator speaks until
@@ -125,7 +125,7 @@ class DiagnosingControl:
             sizes = [self._size(table.intervals_in(mask)) for mask in self.diagnoser.possible_losses]
             known = [size for size in sizes if size is not None]
             if known:
-                self._block_size = min(self.largest, max(self._base, *known))
+                self._block_size = min(self.largest, max(self._base, self.estimator.of_bursts, *known))
                 self._explained = self._block_size if certain else self._explained
         event = DiagnosisEvent(
             at_s=now_s,

@@ -16,7 +16,7 @@ from testbed.metapath.analysis import (
 from testbed.metapath.labelled_paths import cable_number
 from testbed.metapath.plan import SLACK_S, MetapathPlan, MetapathRun
 from testbed.model.json_values import json_ready
-from testbed.model.machine.load import LOWER_PACKET_RATE, TimingError, first_exceeded, overload_message
+from testbed.model.machine.load import LOWER_PACKET_RATE, MAX_UNPLANNED, TimingError, dropped_reason, first_exceeded
 from testbed.model.verdict import Check, Verdict
 from testbed.model.workload import Judgement
 from testbed.stream.mobility import splits_of
@@ -27,7 +27,6 @@ from topologies.text.json_types import JsonObject
 MAX_LOST_S = 0.05
 """Of packets, between a cut and the escape; one packet, where packets are further apart."""
 MAX_LAG_S = 0.1
-MAX_UNPLANNED = 1e-4
 
 
 def judge_metapaths(plan: MetapathPlan, run: MetapathRun) -> Judgement:
@@ -155,10 +154,7 @@ def _invalid(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) -
     nothing_arrived = analysis.lost_outside == analysis.sent_outside
     if not plan.background_bps and not nothing_arrived and analysis.lost_outside > MAX_UNPLANNED * analysis.messages:
         return f"{analysis.lost_outside} of {analysis.messages} packets were lost in no planned fault"
-    if run.health.unplanned_drops:
-        drops = f"{run.health.unplanned_drops} packets were dropped at a full socket"
-        return overload_message(drops, LOWER_PACKET_RATE)
-    return None
+    return dropped_reason(run.health.unplanned_drops, analysis.messages, "at a full socket")
 
 
 def _document(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis, verdict: Verdict) -> JsonObject:

@@ -36,13 +36,14 @@ def lazily(place: str) -> Callable[..., Any]:
 class Judgement:
     """What a run's measurements say. ``document``: the JSON object of the workload's command; ``rows``: the figures
     that a table has, one row an item (a fault, an operation, a round); ``stored``: the rows that are kept of a run of
-    the command, from which its figures are drawn. ``prediction``: what the measurements were held against, computed
-    once from the plan."""
+    the command, from which its figures are drawn; ``files``: what is kept beside its page. ``prediction``: what the
+    measurements were held against, computed once from the plan."""
 
     verdict: Verdict
     document: Json
     rows: tuple[Row, ...] = ()
     stored: tuple[Row, ...] = ()
+    files: Mapping[str, bytes] = field(default_factory=dict)
     prediction: object = None
 
 

@@ -71,10 +71,10 @@ def policy(*scripts: str) -> str:
     return f"{sources}; base-uri 'none'; form-action 'none'"
 
 
-def page_head(title: str, *, style: str = "", forbids: bool = True) -> Markup:
+def page_head(title: str, *, style: str = "", forbids: bool = True, plays: bool = False) -> Markup:
     """The head of every page; it forbids the page to ask for anything outside itself, unless its server does.
-    ``style``: more rules."""
-    content = policy(page_script()) if forbids else None
+    ``style``: more rules; ``plays``: clips that lie beside it."""
+    content = policy(page_script()) + ("; media-src 'self' file:" if plays else "") if forbids else None
     return tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -92,6 +92,12 @@ def picture(drawing: str, words: str, **attributes: str) -> Markup:
     data = "data:image/svg+xml;base64," + base64.b64encode(following_dark_mode(drawing).encode()).decode()
     style = "max-width:100%;height:auto;border-radius:4px"
     return tag("figure", tag("img", src=data, alt=words, style=style), tag("figcaption", words), **attributes)
+
+
+def clip(name: str) -> Markup:
+    """A moving picture that lies beside the page."""
+    video = tag("video", src=name, controls=True, loop=True, muted=True, style="max-width:100%")
+    return tag("figure", video, tag("figcaption", tag("a", name, href=name)))
 
 
 def differences(deviations: Sequence[str]) -> Markup | None:

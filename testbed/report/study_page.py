@@ -27,7 +27,9 @@ def build_study_page(
 ) -> str:
     """The whole page as text. ``figures``: name -> SVG document. Deterministic: the same records give the same page."""
     state = state_of(verdict)
-    head = page.page_head(f"{state.replace('-', ' ').capitalize()}: {manifest.name} {manifest.run}".strip())
+    clips = [name for row in rows if isinstance(row.get("clips"), list) for name in row["clips"]]
+    title = f"{state.replace('-', ' ').capitalize()}: {manifest.name} {manifest.run}".strip()
+    head = page.page_head(title, plays=bool(clips))
     unfinished = None if verdict is not None else "the study did not end"
     header = page.page_header(
         manifest,
@@ -42,6 +44,7 @@ def build_study_page(
     parts = [
         drawn_network(manifest.study.get("drawn", ())),
         *(page.picture(drawing, caption_in(drawing, name), class_="across") for name, drawing in figures.items()),
+        *map(page.clip, clips),
         _methods(manifest.name, rows),
     ]
     closing = tag(

@@ -89,9 +89,18 @@ class StudyRun(RunDraft[Row]):
         self._earlier_s += seconds  # what is killed later has taken that, and from then on to the last point
         write_json(self.draft / MANIFEST, self._described().to_json())
 
-    def finish(self, rows: Sequence[Row], verdict: Verdict, figures: Mapping[str, str]) -> Path:
-        """Write the rows in their final order, verdict, figures and page, and give the run its name."""
+    def finish(
+        self,
+        rows: Sequence[Row],
+        verdict: Verdict,
+        figures: Mapping[str, str],
+        files: Mapping[str, bytes] | None = None,
+    ) -> Path:
+        """Write the rows in their final order, verdict, figures, page and what lies beside it, and give the run its
+        name."""
         self.manifest = self._described()
+        for name, content in (files or {}).items():
+            write_below(self.draft, name, content)
         write_below(self.draft, POINTS, "".join(map(json_line, rows)).encode())
         write_drawings(self.draft, self.manifest, rows, verdict, figures)
         return self._named(verdict)

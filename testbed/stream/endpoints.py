@@ -17,12 +17,13 @@ from fec.redundancy.block_size_control import BlockSizeControl, PlannedBlockSize
 from fec.redundancy.diagnosis import Diagnoser
 from fec.redundancy.diagnosis_control import DiagnosingControl, NewPaths
 from fec.redundancy.labels import LabelOrder, RandomLabels, stratified_labels
+from fec.redundancy.loss_bursts import BurstChain, burst_block_size
 from testbed.model.label_split import LabelSplit
 from testbed.stream.path_delays import candidate_spread_s, delay_of_label, path_spread_s, round_trip_s
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import most_carried
 from testbed.stream.prediction.active_faults import DIAGNOSES, candidate_table, exact_block_size, is_diagnosing
-from testbed.stream.prediction.block_size_policy import block_size_policy, is_deterministic
+from testbed.stream.prediction.block_size_policy import block_size_policy, is_deterministic, largest_in_bursts
 from testbed.stream.prediction.loss_by_path import REPORTS, is_numbered, path_of_label
 from topologies.text.json_types import Json, JsonObject
 
@@ -89,23 +90,30 @@ def sender_parameters(plan: StreamPlan, key: bytes | None, *, adaptive: bool) ->
     )
 
 
-def block_size_control(plan: StreamPlan) -> BlockSizeControl:
+def block_size_control(plan: StreamPlan, *, interleaved: bool = True) -> BlockSizeControl:
     """What decides N during the plan's stream: nothing where it is fixed, else what is broken by the diagnosis of the
     losses that are reported, or the estimate of their share where labels explain nothing or are passed to other paths
-    as nodes move."""
-    stream, policy = plan.stream, block_size_policy(plan)
+    as nodes move. ``interleaved``: as of ``burst_block_size``."""
+    stream, policy, carried = plan.stream, block_size_policy(plan), most_carried(plan)
     if stream.block_size is not None:
         return fixed_block_size(stream.block_size)
     parameters = AdaptationParameters(
         base=policy.base,
-        largest=max(min(policy.largest, most_carried(plan)), policy.base),
+        largest=max(min(policy.largest, carried), policy.base),
         hold_s=stream.hold_s,
         deterministic=is_deterministic(plan),
         bursts_pass=stream.playback_s >= 2 * stream.block_s + stream.report_interval_s + 2 * round_trip_s(plan),
         apart_s=0.0 if plan.changes else (1 + JITTER) * path_spread_s(plan),
         report_interval_s=stream.report_interval_s,
     )
-    estimator = BlockSizeController(parameters, policy)
+    most = max(min(largest_in_bursts(plan), carried), policy.base)
+
+    def of_bursts(chain: BurstChain) -> int:
+        m, error_rate = stream.source_packets, stream.decoding_error_rate
+        return burst_block_size(m, chain, error_rate, interleaved=interleaved, largest=most)
+
+    too_late = stream.playback_s < 2 * (stream.block_s + round_trip_s(plan))  # for parity that answers a report
+    estimator = BlockSizeController(parameters, policy, of_bursts if too_late else None)
     if not is_diagnosing(plan):
         return estimator
 

@@ -39,14 +39,14 @@ def short_blocks(plan: StreamPlan, *, pairs: bool) -> ShortBlocks:
 
 def build_sender(tunnel: TunnelPlan, key: bytes) -> EventSender:
     """Of the direction ``tunnel.there``."""
-    plan, stream = tunnel.there, tunnel.there.stream
+    plan, stream, adaptive = tunnel.there, tunnel.there.stream, tunnel.mode == "adaptive"
     control: BlockSizeControl = fixed_block_size(stream.source_packets)
     policy = EventPolicy(parity_of=lambda k, size: 0, flush_s=tunnel.flush_s)
     if tunnel.mode != "none":
-        short = short_blocks(plan, pairs=tunnel.mode == "adaptive")
+        short = short_blocks(plan, pairs=adaptive)
         policy = EventPolicy(parity_of=short.parity, flush_s=tunnel.flush_s)
-        control = block_size_control(plan) if tunnel.mode == "adaptive" else fixed_block_size(short.whole)
-    parameters = sender_parameters(plan, key, adaptive=tunnel.mode == "adaptive")
+        control = block_size_control(plan, interleaved=False) if adaptive else fixed_block_size(short.whole)
+    parameters = sender_parameters(plan, key, adaptive=adaptive)
     code = VariableLengthCode(stream.source_packets)
     return EventSender(parameters, code, label_sequence(plan), control, policy, path_of_label(plan.forward))
 

@@ -1,10 +1,12 @@
 """The figure of a trial, from its row alone: how voice sounds, and the picture looks, over each rival while links
 fail."""
 
+import base64
+import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from testbed.report.drawing.charts import COMPARED, chart
+from testbed.report.drawing.charts import COMPARED, chart, panels
 
 _COLOURS = {"direct": "#8c8c8c", "none": "#a3241b", "static": "#3f7fbf", "adaptive": "#1b7837"}
 
@@ -16,7 +18,23 @@ def trial_figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "voice": ("opinions", "mean opinion score", (0.9, 4.6), "How voice sounds (ITU-T G.107)"),
         "picture": ("pictures", "PSNR, dB (100: identical)", (0, 105), "How the moving picture looks (PSNR)"),
     }
-    return {name: _over_time(row, *what) for name, what in drawn.items() if row.get(what[0])}
+    found = {name: _over_time(row, *what) for name, what in drawn.items() if row.get(what[0])}
+    return found | ({"moments": _side_by_side(row["moments"])} if any(row.get("moments", {}).values()) else {})
+
+
+def _side_by_side(moments: Mapping[str, Sequence[tuple[float, str]]]) -> Any:
+    """What each rival shows in the middle of each failure, below one another."""
+    from matplotlib.image import imread
+
+    times = sorted({at_s for seen in moments.values() for at_s, _ in seen})
+    figure, every = panels(2.2 * len(times), 1.6 * len(moments), len(moments), len(times))
+    for place, axes in enumerate(every):
+        rival, at_s = list(moments)[place // len(times)], times[place % len(times)]
+        axes.set(title=f"{rival}, {at_s:.1f} s", xticks=[], yticks=[])
+        for still in (still for seen_s, still in moments[rival] if seen_s == at_s):
+            axes.imshow(imread(io.BytesIO(base64.b64decode(still)), format="jpg"))
+    figure.set_label("The picture as it is seen in the middle of each failure.")
+    return figure
 
 
 def _over_time(row: Mapping[str, Any], curves: str, y: str, ylim: tuple[float, float], what: str) -> Any:

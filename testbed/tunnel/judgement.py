@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from testbed.model.machine.load import TimingError, first_exceeded, overload_message
+from testbed.model.machine.load import MAX_UNPLANNED, TimingError, dropped_reason, first_exceeded
 from testbed.model.verdict import Check, Verdict
 from testbed.model.workload import Judgement
 from testbed.stream.judgement.timing_errors import MAX_LAG
@@ -21,11 +21,11 @@ from testbed.tunnel.voice_quality import PLAYOUT_S, SATISFIED_MOS, call_opinion,
 from topologies.network import label_of
 from topologies.text.json_types import JsonObject
 
-MAX_LAG_S = 0.1
-MAX_UNPLANNED, _GUARD_S = 1e-4, 0.1
-"""Share of packets that may be lost in no planned fault; what was sent so near to one is not counted."""
+MAX_LAG_S, _GUARD_S = 0.1, 0.1
+"""What was sent so near to a fault does not count as lost in none."""
 _KEYS = {"mos": "mos", "identical": "frames", "ssim": "ssim"}
 _HINT = "leave the machine to this run, or take fewer workloads or a lower --udp-rate"
+_WAITED = "by a switch, a socket or a device that waited for a processor"
 _STEP_S = 1.0
 _LOSS_TOLERANCE, _WIRE_TOLERANCE = 0.03, 0.12
 """Of a share of packets: load that is not even in time, a share of labels that is not even over so few packets; of the
@@ -50,12 +50,21 @@ def judge_trial(plan: TrialPlan, run: TrialMeasurements) -> Judgement:
     verdict = Verdict(checks=tuple(checks), invalid=invalid, lacking=lacking)
     modes = [_mode(plan, one, rows[one.rival], predictions[one.rival]) for one in run.runs]
     document = _document(plan, run, modes, verdict)
-    return Judgement(verdict=verdict, document=document, rows=tuple(rows.values()), stored=(_stored(run, document),))
+    clips = {f"{one.rival}.webm": one.programs["video"]["clip"] for one in _looked_at(run)}
+    stored = (_stored(run, document) | {"clips": list(clips)},)
+    return Judgement(verdict=verdict, document=document, rows=tuple(rows.values()), stored=stored, files=clips)
+
+
+def _looked_at(run: TrialMeasurements) -> Sequence[RivalRun]:
+    """Whose picture is kept to be looked at: a rival's, without code where that ran, and then the adaptive one's."""
+    found = {one.rival: one for one in run.runs if one.programs.get("video", {}).get("clip")}
+    rivals = [name for name in ("none", "direct", "static") if name in found][:1]
+    return [found[name] for name in (*rivals, "adaptive") if name in found]
 
 
 def _overload(plan: TrialPlan, run: RivalRun) -> str | None:
-    """Why a rival's run says nothing, or None: an end was late, packets lay in switches, or were dropped there, in
-    queues or in no planned fault. A program of the user's may fill the links on purpose."""
+    """Why a rival's run says nothing, or None: an end was late, packets lay in switches, or were dropped there (more
+    than 1 in 10,000), in queues or in no planned fault. A program of the user's may fill the links on purpose."""
     waited_s, outside = _unplanned(plan, run)
     most_s = MAX_LAG * plan.tunnel.there.stream.playback_s
     late = (
@@ -64,19 +73,15 @@ def _overload(plan: TrialPlan, run: RivalRun) -> str | None:
     )
     reasons = [
         first_exceeded(late[:1], _HINT),
-        _dropped(run.machine_drops, "by a switch, a socket or a device that waited for a processor"),
+        dropped_reason(run.machine_drops, run.packets, _WAITED, _HINT),
     ]
     if not plan.command and not plan.only_tcp:
         reasons += [
             first_exceeded(late, _HINT),
-            _dropped(run.queue_drops, "at a full queue of a link"),
-            _dropped(outside, "in no planned fault"),
+            dropped_reason(run.queue_drops, 0, "at a full queue of a link", _HINT),
+            dropped_reason(outside, 0, "in no planned fault", _HINT),
         ]
     return next(filter(None, reasons), None)
-
-
-def _dropped(packets: int, where: str) -> str | None:
-    return overload_message(f"{packets} packets were dropped {where}", _HINT) if packets else None
 
 
 def _unplanned(plan: TrialPlan, run: RivalRun) -> tuple[float, int]:
@@ -126,6 +131,8 @@ def _row(plan: TrialPlan, run: RivalRun, prediction: RivalPrediction) -> JsonObj
             "processor_share": counts["processor_share"],
         }
     programs = {name: dict(found) for name, found in run.programs.items()}
+    for name in ("clip", "moments"):
+        programs.get("video", {}).pop(name, None)
     if voice := programs.pop("voip", None):
         delay_s = np.array(voice["delay_s"])
         programs["voip"] = {
@@ -202,7 +209,8 @@ def _checks(
         yield _loss_check(words, prediction, row["original_loss"], about).of(packets)
     if prediction.most_loss == 0 or rival == "static":
         most = row["predicted_most_lost"] + _LOSS_TOLERANCE * packets if prediction.most_loss else 0
-        without, made = round(prediction.original_loss * packets), Check.at_most if most else Check.equal
+        without = rows["none"]["lost"] if "none" in rows else round(prediction.original_loss * packets)
+        made = Check.at_most if most else Check.equal
         yield made(
             f"packets lost after the code, {rival}", most, row["lost"], rival=without if without > most else None,
             rival_is="no code" if without > most else "none: no code would lose no more", key="lost", about=about,
@@ -228,8 +236,14 @@ def _loss_check(what: str, prediction: RivalPrediction, measured: float, about: 
 def _tcp_checks(
     tcp: Mapping[str, Any], direct: Mapping[str, Any], prediction: RivalPrediction, about: str
 ) -> Iterator[Check]:
-    """TCP goes on in the longest failure, at half of the rate at least that N leaves it."""
-
+    """TCP goes on in the longest failure, at half of the rate at least that N leaves it, and a file comes whole."""
+    if "identical" in tcp.get("wget", {}):
+        other = direct.get("wget", {}).get("identical")
+        yield Check.equal(
+            "files that wget fetched whole, adaptive", 1, int(tcp["wget"]["identical"]),
+            rival=0 if other is False else None, rival_is="one path" if other is False else "none: one path brings it",
+            key="wget", about=about,
+        ).of(tcp["wget"]["of_bytes"])  # fmt: skip
     if tcp.get("failures"):
         number, longest = max(enumerate(tcp["failures"]), key=lambda one: one[1]["lasts_s"])
         ran = [one for one in (tcp, direct) if "failures" in one]
@@ -293,4 +307,5 @@ def _stored(run: TrialMeasurements, document: JsonObject) -> JsonObject:
             curves["opinions"][one.rival] = opinions_over_time(voice["sent_s"], voice["delay_s"], _STEP_S)
         if picture := one.programs.get("video", {}).get("psnr_db_over_time"):
             curves["pictures"][one.rival] = picture
+    curves["moments"] = {one.rival: one.programs["video"]["moments"] for one in _looked_at(run)}
     return {k: v for k, v in document.items() if k != "verdict"} | curves

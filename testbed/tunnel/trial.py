@@ -68,8 +68,8 @@ class RivalRun:
     """``source``, ``sink``: what the ends of the tunnel there counted and logged (none of direct): ``counters``,
     ``offered``, ``delivered`` as of ``testbed.api.tunnel``.
     ``programs``: workload -> what it measured. ``lag_s``: by which the ends and the voice were late at worst;
-    ``queue_drops``: frames that found a queue of a link full, ``machine_drops``: of a switch, a socket or a device that
-    waited for a processor."""
+    ``packets``: that left both ends' switches; ``queue_drops``: frames that found a queue of a link full,
+    ``machine_drops``: of a switch, a socket or a device that waited for a processor."""
 
     rival: str
     source: Any = None
@@ -77,6 +77,7 @@ class RivalRun:
     programs: Mapping[str, Json] = field(default_factory=dict)
     faults: tuple[FaultTimes, ...] = ()
     lag_s: float = 0.0
+    packets: int = 0
     queue_drops: int = 0
     machine_drops: int = 0
 

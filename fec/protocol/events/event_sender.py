@@ -172,12 +172,12 @@ class EventSender(StreamSender):
         """As the clocked sender, but that silence counts from the first packet that a report should have followed."""
         size = self.control.block_size_at(begins_s)
         silent = self._unheard_s > self._last_report_s and begins_s > self._unheard_s + self.parameters.silence_s
-        return min(self._largest, max(size, self.parameters.silent_size) if silent else size)
+        return min(self.control.largest, max(size, self.parameters.silent_size) if silent else size)
 
     def _size_now(self, block: SentBlock) -> int:
         size = self.block_size
         parity = self._policy.parity_of(self._m - block.absent, size) if block.absent else size - self._m
-        return min(self._largest, self._m + max(0, parity))
+        return min(self.control.largest, self._m + max(0, parity))
 
 
 def _stamp(now_s: float) -> int:

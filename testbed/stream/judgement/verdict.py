@@ -2,7 +2,13 @@
 reason."""
 
 from testbed.faults.impaired_link import MAX_LATE_S, most_late_s
-from testbed.model.machine.load import LOWER_PACKET_RATE, first_exceeded, overload_message
+from testbed.model.machine.load import (
+    LOWER_PACKET_RATE,
+    MAX_UNPLANNED,
+    dropped_reason,
+    first_exceeded,
+    overload_message,
+)
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.stream.judgement.analysis import FAULT_GUARD_S, SessionAnalysis
 from testbed.stream.judgement.epoch_verdict import (
@@ -26,10 +32,6 @@ COUNTED = "none: each is counted"
 MAX_QUEUEING_S = MAX_LATE_S
 """Switches that hold up all packets for longer measure the machine, as a relay that is late does."""
 _OF_LATENESS = f" (99 of 100; limit {MAX_QUEUEING_S * 1000:g} ms)"
-MAX_UNPLANNED = 1e-4
-"""Share of packets that may be lost in no fault: two orders below the precision of a loss."""
-
-
 LEAST_OF_FAULT = 0.75
 """Of its planned time a fault has to be in force in a run that counts."""
 
@@ -147,10 +149,7 @@ def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionA
     calm = not (is_impaired(plan) and (analysis.campaign is not None or any(k.impairments for k in plan.network.links)))
     if calm and len(run.received.time_s) and analysis.lost_outside > most_lost * analysis.sent:
         return f"{analysis.lost_outside} of {analysis.sent} packets were lost in no planned fault"
-    if run.health.unplanned_drops:
-        full = f"{run.health.unplanned_drops} packets were dropped at a full socket or queue"
-        return overload_message(full, LOWER_PACKET_RATE)
-    return None
+    return dropped_reason(run.health.unplanned_drops, analysis.sent, "at a full socket or queue")
 
 
 def clock_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> str | None:

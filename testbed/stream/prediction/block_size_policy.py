@@ -61,6 +61,11 @@ def largest_block(plan: StreamPlan) -> int:
     return min(MAX_SYMBOLS, max(2 * m, worst * 5 // 4))
 
 
+def largest_in_bursts(plan: StreamPlan) -> int:
+    """The same where losses come in bursts, of which the failure of a link says nothing."""
+    return MAX_SYMBOLS if plan.stream.most_overhead is None else largest_block(plan)
+
+
 def block_size_policy(plan: StreamPlan) -> BlockSizePolicy:
     """The policy that the plan's sender follows. Cost: one pass over 65,536 labels for each loaded link."""
     if is_deterministic(plan):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import subprocess
 import sys
 import time
@@ -42,6 +43,8 @@ def emulate_trial(plan: TrialPlan, report_progress: ReportProgress | None = None
         if "video" in plan.workloads:
             report(Progress(done_s=0, total_s=1, doing="making the clip"))
             programs.make_clip(folder, plan.duration_s - programs.VIDEO_ENDS_S)
+        if "tcp" in plan.workloads:
+            programs.make_file(folder, plan.duration_s)
         trial = _Trial(plan, platform, folder, report)
         return TrialMeasurements(runs=tuple(trial.run(rival) for rival in plan.rivals), missing=missing)
 
@@ -58,8 +61,11 @@ class _Trial:
         found = self._over(rival, together, self._plan.command) if together or self._plan.command else None
         if "tcp" in self._plan.workloads:
             alone = self._over(rival, ("tcp",), ())
-            other = programs.without_bbr() or self._over(rival, (programs.BBR,), ()).programs[programs.BBR]
-            tcp = {"tcp": {**alone.programs["tcp"], "bbr": other}}
+            more = {
+                name: programs.lacking(workload) or self._over(rival, (workload,), ()).programs[workload]
+                for name, workload in (("bbr", programs.BBR), ("wget", programs.FETCH))
+            }
+            tcp = {"tcp": {**alone.programs["tcp"], **more}}
             found = replace(alone if found is None else found, programs={**(found or alone).programs, **tcp})
         assert found is not None
         return found
@@ -68,7 +74,7 @@ class _Trial:
         """These workloads at once over one rival."""
         source, sink = self._hosts
         with ExitStack() as stack:
-            dropped = self._drops()
+            before = self._frames()
             tunnel = self._tunnel(stack, rival)
             address = sink.ip if tunnel is None else tunnel.addresses[self._plan.sink]
             place = programs.Place(
@@ -76,7 +82,7 @@ class _Trial:
             )
             measured, start_s, faults, lag_s = self._measured(place, rival, workloads, command)
             ends = {} if tunnel is None else tunnel.results(start_s)
-            queue_drops, machine_drops = (now - before for now, before in zip(self._drops(), dropped, strict=True))
+            packets, queue_drops, machine_drops = map(operator.sub, self._frames(), before)
         counted = [end["counters"] for end in ends.values()]
         return RivalRun(
             rival=rival,
@@ -85,14 +91,17 @@ class _Trial:
             programs=measured,
             faults=faults,
             lag_s=max(lag_s, *(one["worst_receive_lag_s"] for one in counted)) if counted else lag_s,
+            packets=packets,
             queue_drops=queue_drops,
             machine_drops=machine_drops + sum(one["socket_drops"] + one["device_drops"] for one in counted),
         )
 
-    def _drops(self) -> tuple[int, int]:
-        """Frames that found a queue of a link full so far, and the socket of a switch."""
-        queues = self._platform.network.link_counters().values()
-        return sum(drops for _, _, drops in queues), sum(self._platform.switch_drops())
+    def _frames(self) -> tuple[int, int, int]:
+        """Frames so far that left the switches of both ends, that found a queue of a link full, and a switch's
+        socket."""
+        counted, ends = self._platform.network.link_counters(), (self._plan.source, self._plan.sink)
+        left = sum(sent for link, (sent, _, _) in counted.items() if link[0] in ends)
+        return left, sum(drops for _, _, drops in counted.values()), sum(self._platform.switch_drops())
 
     def _tunnel(self, stack: ExitStack, rival: str) -> RunningTunnel | None:
         if rival == "direct":

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import math
+import random
 import re
 import shutil
 import signal
@@ -22,7 +25,9 @@ from testbed.tunnel.trial import TrialPlan
 
 BBR = "tcp-bbr"
 """The workload tcp once more, under another congestion control."""
-PROGRAMS = {"ping": "ping", "udp": "iperf3", "tcp": "iperf3", BBR: "iperf3", "video": "ffmpeg"}
+FETCH = "tcp-wget"
+"""And once more, as a file that is fetched from a web server."""
+PROGRAMS = {"ping": "ping", "udp": "iperf3", "tcp": "iperf3", BBR: "iperf3", FETCH: "wget", "video": "ffmpeg"}
 """Workload -> the program that it needs; voice is a source of our own."""
 PING_EVERY_S = 0.02
 _UNDER_WAY = 50
@@ -34,6 +39,8 @@ VIDEO_ENDS_S = 1.5
 _LINGER_S = 1.0
 _RATE_EVERY_S, _RECOVERY_S = 0.1, 1.0
 """TCP is told of so often; its rate in a failure is that until so long after the repair."""
+_HTTP_PORT, _FETCHED_BYTES_S = "8080", 250_000
+"""A rate at which the file takes most of a run."""
 _REPLY = re.compile(r"^.*icmp_seq=(\d+).* time=([\d.]+) ms", re.MULTILINE)
 _SENT = re.compile(r"^(\d+) packets transmitted", re.MULTILINE)
 _DUMP = """
@@ -86,10 +93,18 @@ def make_clip(folder: Path, duration_s: float) -> Path:
     return clip
 
 
+def make_file(folder: Path, duration_s: float) -> None:
+    """What a web server is asked for: any bytes, so many that fetching them meets the failures of a run."""
+    (folder / "file").write_bytes(random.Random(1).randbytes(int(0.8 * duration_s * _FETCHED_BYTES_S)))
+
+
 def listening(place: Place, workload: str) -> tuple[list[str], str] | None:
     """The words of the program that the sink needs before the source begins."""
     if PROGRAMS.get(workload) == "iperf3":
         return ["iperf3", "-s", "-1", "-p", _port(workload)], f"{workload}-server"
+    if workload == FETCH:
+        server = [sys.executable, "-I", "-m", "http.server", _HTTP_PORT, "--directory", str(place.folder)]
+        return server, f"{workload}-server"
     if workload == "video":
         return [sys.executable, "-I", "-S", "-c", _DUMP, str(_VIDEO_PORT), str(place.folder / "came.ts")], "video-sink"
     return None
@@ -104,6 +119,10 @@ def sending(plan: TrialPlan, place: Place, workload: str) -> list[str]:
     if workload == "video":
         source = ["ffmpeg", "-v", "error", "-re", "-i", str(place.folder / "sent.ts"), "-c", "copy", "-copyts"]
         return [*source, "-mpegts_copyts", "1", "-f", "mpegts", f"udp://{address}:{_VIDEO_PORT}?pkt_size=1316"]
+    if workload == FETCH:
+        (place.folder / "fetched").write_bytes(b"")
+        options = ["-q", "--no-proxy", f"--limit-rate={_FETCHED_BYTES_S}", "-O", str(place.folder / "fetched")]
+        return ["wget", *options, f"http://{address}:{_HTTP_PORT}/file"]
     words = ["iperf3", "-c", address, "-p", _port(workload), "-J", "-t", f"{seconds:.0f}"]
     if workload == "udp":
         return [*words, "-u", "-b", f"{plan.udp_rate_bps:.0f}", "-l", str(UDP_PAYLOAD_BYTES)]
@@ -126,7 +145,13 @@ def outcome(plan: TrialPlan, place: Place, workload: str) -> Mapping[str, Any]:
             "worst_ms": times[-1] if times else None,
         }
     if workload == "video":
-        return compared(place.folder, math.ceil((plan.duration_s - VIDEO_ENDS_S) * _FRAMES_PER_S))
+        frames = math.ceil((plan.duration_s - VIDEO_ENDS_S) * _FRAMES_PER_S)
+        middles = [(epoch.start_s + epoch.stop_s) / 2 for epoch in plan.epochs() if epoch.loss]
+        return {**compared(place.folder, frames), **to_look_at(place.folder, middles)}
+    if workload == FETCH:
+        asked, fetched = ((place.folder / name).read_bytes() for name in ("file", "fetched"))
+        same = hashlib.sha256(asked).digest() == hashlib.sha256(fetched).digest()
+        return {"bytes": len(fetched), "of_bytes": len(asked), "identical": same}
     try:
         document = json.loads(text)
     except json.JSONDecodeError:
@@ -161,8 +186,10 @@ def outcome(plan: TrialPlan, place: Place, workload: str) -> Mapping[str, Any]:
     }
 
 
-def without_bbr() -> dict[str, str]:
-    """What is told where the kernel has no BBR."""
+def lacking(workload: str) -> dict[str, str]:
+    """What is told where the kernel has no BBR, or the machine no wget."""
+    if workload == FETCH:
+        return {} if shutil.which("wget") else {"error": "wget is not installed: apt install wget"}
     known = Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
     return {} if "bbr" in known else {"error": "this kernel has no bbr (modprobe tcp_bbr)"}
 
@@ -188,6 +215,26 @@ def compared(folder: Path, frames: int) -> dict[str, Any]:
         "ssim": round(sum(likeness) / len(likeness), 5) if likeness else None,
         "psnr_db_over_time": [(k + 0.5, _psnr_db(part)) for k, part in enumerate(parts)],
     }
+
+
+def to_look_at(folder: Path, moments_s: Sequence[float]) -> dict[str, Any]:
+    """The picture that came as a small WebM (``clip``), and as it was seen at each of the ``moments`` (time, JPEG in
+    base64); nothing of what did not come, or of a ffmpeg without VP8."""
+    clip, still = folder / "came.webm", folder / "still.jpg"
+    clip.write_bytes(b"")
+    ffmpeg = ["ffmpeg", "-v", "quiet", "-y"]
+    coded = ["-r", str(_FRAMES_PER_S), "-c:v", "libvpx", "-b:v", "300k", "-deadline", "realtime", "-cpu-used", "8"]
+    _run([*ffmpeg, "-i", str(folder / "came.ts"), *coded, str(clip)])
+    moments = []
+    for at_s in moments_s if clip.stat().st_size else ():
+        still.write_bytes(b"")
+        _run([*ffmpeg, "-ss", f"{at_s:.3f}", "-i", str(clip), "-frames:v", "1", "-vf", "scale=240:-2", str(still)])
+        moments += [(at_s, base64.b64encode(found).decode())] if (found := still.read_bytes()) else []
+    return {"clip": clip.read_bytes(), "moments": moments}
+
+
+def _run(words: Sequence[str]) -> None:
+    subprocess.run(words, stdin=subprocess.DEVNULL, timeout=300, check=False)
 
 
 def _psnr_db(errors: Sequence[float]) -> float | None:

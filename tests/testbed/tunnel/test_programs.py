@@ -52,7 +52,7 @@ def test_both_congestion_controls_are_asked_for_by_name(tmp_path: Path) -> None:
     plan = testbed.tunnel_plan("torus:3x3", ("s0_0", "s1_1"), duration_s=10.0, workload="tcp")
     words = [programs.sending(plan, place_in(tmp_path), name) for name in ("tcp", programs.BBR)]
     assert [one[one.index("-C") + 1] for one in words] == ["cubic", "bbr"]
-    assert programs.without_bbr() == {} or "no bbr" in programs.without_bbr()["error"]
+    assert programs.lacking(programs.BBR) == {} or "no bbr" in programs.lacking(programs.BBR)["error"]
 
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")

@@ -162,6 +162,9 @@ def test_a_machine_that_dropped_or_held_packets_leaves_nothing_to_judge(plan: Tr
     for words, run in cases.items():
         verdict = judge_trial(plan, TrialMeasurements(runs=(run,))).verdict
         assert (words in (verdict.invalid or "")) and (verdict.exit_code == 4) == bool(words), verdict.invalid
+    for drops, exit_code in ((12, 0), (13, 4)):
+        busy = judge_trial(plan, TrialMeasurements(runs=(replace(good, packets=120_000, machine_drops=drops),))).verdict
+        assert busy.exit_code == exit_code, busy.invalid
     own = replace(plan, command=("iperf3",))
     assert judge_trial(own, TrialMeasurements(runs=(cases["7 packets were dropped at a full queue"],))).verdict.passed
     assert judge_trial(own, TrialMeasurements(runs=(replace(good, machine_drops=3),))).verdict.exit_code == 4
@@ -172,13 +175,14 @@ def test_tcp_alone_is_judged_by_its_rate_in_failures_not_by_packets_of_full_queu
 
     def run(rival: str, bps: int) -> RivalRun:
         tcp = {"goodput_bps": 10_000_000, "failures": [{"start_s": 7.0, "lasts_s": 1.5, "bps": bps}]}
+        tcp["wget"] = {"bytes": bps, "of_bytes": 9_000_000, "identical": bps == 9_000_000}
         return replace(run_of(plan, rival), queue_drops=0 if rival == "direct" else 9, programs={"tcp": tcp})
 
     runs = (run("direct", 0), run("adaptive", 9_000_000))
     assert judge_trial(alone, TrialMeasurements(runs=runs)).verdict.passed
     stalled = judge_trial(alone, TrialMeasurements(runs=(runs[0], run("adaptive", 1_000_000)))).verdict
-    assert [check.key for check in stalled.checks if check.outcome == "fails"] == ["tcp"]
-    assert stalled.checks[-1].rival == 0 and stalled.invalid is None
+    assert [check.key for check in stalled.checks if check.outcome == "fails"] == ["wget", "tcp"]
+    assert [check.rival for check in stalled.checks[-2:]] == [0, 0] and stalled.invalid is None
     failed = replace(runs[0], programs={"tcp": {"error": "no route", "bbr": {"error": "no route"}}})
     alone_with_it = judge_trial(alone, TrialMeasurements(runs=(failed, runs[1]))).verdict
     assert alone_with_it.passed and alone_with_it.checks[-1].rival is None

@@ -1,0 +1,112 @@
+"""A trial that ran on switches passes, and fails each of its checks where it is spoilt as the check's rival says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from testbed.model.verdict import Verdict
+from testbed.tunnel.judgement import judge_trial
+from testbed.tunnel.trial import RivalRun, TrialMeasurements
+from tests.helpers.stored_trials import load_trial, trial_plan
+
+RUN = Path(__file__).with_name("measured_trial.json")
+Spoil = Callable[[dict[str, RivalRun]], RivalRun]
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[str, RivalRun]:
+    return {one.rival: one for one in load_trial(RUN).runs}
+
+
+def verdict_of(runs: dict[str, RivalRun]) -> Verdict:
+    return judge_trial(trial_plan(), TrialMeasurements(runs=tuple(runs.values()))).verdict
+
+
+def counting(run: RivalRun, end: str, **counts: Any) -> RivalRun:
+    own = getattr(run, end)
+    return replace(run, **{end: {**own, "counters": {**own["counters"], **counts}}})
+
+
+def with_programs_of(rival: str, *names: str) -> Spoil:
+    """What programs made of the rival's run."""
+    return lambda runs: replace(
+        runs["adaptive"], programs={**runs["adaptive"].programs, **{name: runs[rival].programs[name] for name in names}}
+    )
+
+
+def without_what_was_recovered(runs: dict[str, RivalRun]) -> RivalRun:
+    """What the code brought back is lost, as without a code."""
+    run = runs["adaptive"]
+    log = run.sink["delivered"]
+    gone = replace(run, sink={**run.sink, "delivered": log[~log["recovered"]]})
+    return counting(gone, "sink", recovered=0, unused_sources=0)
+
+
+def as_if_nothing_failed(runs: dict[str, RivalRun]) -> RivalRun:
+    """Every original came."""
+    run = runs["adaptive"]
+    return counting(run, "sink", unused_sources=run.sink["counters"]["recovered"])
+
+
+def without_bytes_of_parity(runs: dict[str, RivalRun]) -> RivalRun:
+    row = {one["rival"]: one for one in judge_trial(trial_plan(), TrialMeasurements(runs=tuple(runs.values()))).rows}
+    ours = row["adaptive"]
+    counted = runs["adaptive"].source["counters"]["wire_bytes"]
+    return counting(runs["adaptive"], "source", wire_bytes=counted * ours["rival_wire_ratio"] / ours["wire_ratio"])
+
+
+def test_the_run_as_it_was_passes_every_check_against_a_measured_rival(runs: dict[str, RivalRun]) -> None:
+    verdict = verdict_of(runs)
+    assert verdict.passed and verdict.invalid is None, verdict
+    ours = [check for check in verdict.checks if check.about == "rival:adaptive"]
+    assert {"lost", "original-loss", "wire-bytes", "mos", "ping-lost", "frames", "ssim"} <= {one.key for one in ours}
+    assert all(check.rival is not None for check in ours)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "key"),
+    [
+        (without_what_was_recovered, "lost"),
+        (as_if_nothing_failed, "original-loss"),
+        (without_bytes_of_parity, "wire-bytes"),
+        (with_programs_of("none", "voip"), "mos"),
+        (with_programs_of("none", "ping"), "ping-lost"),
+        (with_programs_of("none", "video"), "frames"),
+        (with_programs_of("direct", "video"), "ssim"),
+        (lambda runs: replace(runs["adaptive"], faults=()), "faults-came"),
+    ],
+)
+def test_a_run_spoilt_as_its_rival_says_fails_that_check(runs: dict[str, RivalRun], spoil: Spoil, key: str) -> None:
+    checks = verdict_of(runs | {"adaptive": spoil(runs)}).checks
+    assert key in {check.key for check in checks if check.outcome == "fails" and check.about == "rival:adaptive"}
+
+
+def test_voice_of_the_direct_path_that_lost_nothing_fails_what_was_foreseen_of_it(runs: dict[str, RivalRun]) -> None:
+    voice = runs["adaptive"].programs["voip"]
+    spoilt = replace(runs["direct"], programs={**runs["direct"].programs, "voip": voice})
+    checks = verdict_of(runs | {"direct": spoilt}).checks
+    assert "original-loss" in {check.key for check in checks if check.outcome == "fails"}
+
+
+@pytest.mark.parametrize("rival", ["direct", "none", "static", "adaptive"])
+def test_one_packet_in_ten_thousand_may_be_dropped_by_the_machine_and_no_more(
+    runs: dict[str, RivalRun], rival: str
+) -> None:
+    run = replace(runs[rival], packets=20_000)
+    for drops, exit_code in ((2, 0), (3, 4)):
+        verdict = verdict_of(runs | {rival: replace(run, machine_drops=drops)})
+        assert verdict.exit_code == exit_code, verdict.invalid
+    assert runs[rival].packets > 100
+
+
+def test_a_run_that_waited_for_a_processor_is_invalid(runs: dict[str, RivalRun]) -> None:
+    sink = runs["none"].sink
+    log = sink["delivered"].copy()
+    log["came_s"][np.flatnonzero(~log["recovered"])[10]] += 0.2
+    assert verdict_of(runs | {"none": replace(runs["none"], sink={**sink, "delivered": log})}).exit_code == 4
