@@ -166,7 +166,7 @@ def _keeping_rows(workload: Work, name: str, results: Path, manifest: Callable[[
             for row in found.stored or found.rows:
                 stored.add(dict(row))
             drawn = rendered(name, lambda: draw(stored.rows)) if stored.rows else {}
-            directory = stored.finish(stored.rows, found.verdict, drawn)
+            directory = stored.finish(stored.rows, found.verdict, drawn, found.files)
         record_page_path(directory / "page.html")
         return directory
 

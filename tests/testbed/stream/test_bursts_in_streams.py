@@ -11,8 +11,8 @@ import pytest
 
 from fec.redundancy.block_size import fec_block_size
 from fec.redundancy.loss_bursts import BurstChain, burst_block_size
+from testbed.faults.failure_traces import KNOWN_STATISTICS, generate_trace
 from testbed.faults.grammar import parse_fault_list
-from testbed.faults.trace_generator import KNOWN_STATISTICS, generate_trace
 from testbed.stream import endpoints
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.simulated import SimulatedStreamFabric
