@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from testbed.faults.fault_times import FaultTimes
 
 import testbed
+from testbed.faults.fault import FaultTimes
 from testbed.model.json_values import json_ready
 from testbed.tunnel.trial import RivalRun, TrialMeasurements, TrialPlan
 

@@ -86,8 +86,8 @@ def colour_edges(left: Ints, right: Ints, sides: tuple[int, int], colours: int, 
     ``colour[e]``. Time: edges times the longest alternating path. Source: König 1916.
     """
     ends, taken = np.zeros((2, len(left)), dtype=np.int64), np.full((2, max(sides) * colours), UNPLACED, dtype=np.int64)
-    ends[0], ends[1] = left, right
     for edge in range(len(left)):
+        ends[0, edge], ends[1, edge] = left[edge], right[edge]
         u, v = left[edge] * colours, right[edge] * colours
         a = 0
         while taken[0, u + a] != UNPLACED:
