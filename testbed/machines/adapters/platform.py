@@ -126,8 +126,8 @@ class Here(AllMachines):
     def open_stream(self, machine: int, name: str) -> socket.socket:
         """Connected to the machine's stream of that name (``stream_forwarding.register_stream``). CapabilityError where
         the machine does not answer."""
-        both_ways, _ = self._machine.objects["stream", name]()
-        return socket.socket(fileno=both_ways)
+        connection, _ = self._machine.objects["stream", name]()
+        return socket.socket(fileno=connection)
 
     def live(self, request: Callable[..., CounterReading], progress: Progress) -> Progress:
         """The progress, with a way for a live page to read all machines: ``look``, or ``ask`` where others have to be

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import testbed
+from testbed.api.emulated import sandbox_client
 from testbed.errors import InvalidRunError
 
 pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
@@ -73,6 +74,8 @@ def test_a_killed_testbed_leaves_no_end_no_device_and_no_program(number: int, tm
 def test_a_killed_end_takes_its_device_along_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     mark = uuid.uuid4().hex
     monkeypatch.setenv(MARK, mark)
+    # a sandbox of its own: a fork of one that began earlier would not show the mark
+    monkeypatch.setattr(sandbox_client, "subprocess", subprocess)
     with testbed.session("torus:3x3") as session:
         before = holding_devices(marked(mark))
         with pytest.raises(InvalidRunError, match="the tunnel end at s0_0 died"), session.tunnel("s0_0", "s1_1") as one:
