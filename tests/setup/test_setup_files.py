@@ -6,6 +6,7 @@ Nothing is installed and no network is used: the stand-ins only write down how t
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -13,11 +14,13 @@ import signal
 import subprocess
 import time
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
+from testbed.tunnel.emulated.programs import PROGRAMS
 from tests.helpers.paths import ROOT
 from tests.helpers.signals import heed_signals
 
@@ -465,3 +468,19 @@ def test_every_program_of_a_paced_disk_is_installed() -> None:
     started = set(re.findall(r'_run\("([\w.]+)"', (ROOT / "testbed/striping/emulated/paced_disk.py").read_text()))
     named = set(re.findall(r"[\s(]([\w.-]+):[a-z0-9-]+", PROVISION.read_text()))
     assert {"mkfs.ext4", "losetup", "mount"} <= started and started - {"umount"} <= named
+
+
+def test_every_program_that_a_tunnel_carries_is_installed() -> None:
+    """A minimal Debian has no wget."""
+    text = PROVISION.read_text()
+    needed = set(re.findall(r"[\s(]([\w.-]+):[a-z0-9-]+", text))
+    optional = set(re.findall(r"--programs ([\w,-]+)", (ROOT / "Makefile").read_text())[0].split(","))
+    assert set(PROGRAMS.values()) <= needed | optional
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").rglob("*.py")), ids=lambda path: path.stem)
+def test_a_benchmark_imports_only_modules_that_exist(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else imports them: a module that is renamed is missed only when one runs."""
+    monkeypatch.syspath_prepend(path.parent)
+    imported = [node.module for node in ast.parse(path.read_text()).body if isinstance(node, ast.ImportFrom)]
+    assert [name for name in imported if name and find_spec(name) is None] == []

@@ -1,8 +1,8 @@
 """How set-up time, processor time, memory and rules grow with switches, on one machine and on several: small sizes by
 default.
 
-    python benchmarks/bench_scale.py --sizes 115,250,500,1000,2000 --machines 1,2,4 --runs 3 [--before DIR] [--rows
-    FILE]
+    python benchmarks/scale/bench_scale.py --sizes 115,250,500,1000,2000 --machines 1,2,4 --runs 3 [--before DIR]
+    [--rows FILE]
 
 Mobile networks, a host a switch, one stream between the first host and the one farthest from it: its rules are
 installed, no packet is sent. Machines are namespaces of this one and share its processors. ``--before``: another
@@ -25,7 +25,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from scale_by_switches import farthest
+from sweep_scale import farthest
 
 PROGRAMS = (
     ("openflow_controller", "controller"),
@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(json.dumps(measure(int(args.inside[0]), int(args.inside[1]), Path(args.inside[2]))))
         return 0
     codes = {"before": args.before.resolve()} if args.before else {}
-    codes["now"] = Path(__file__).resolve().parent.parent
+    codes["now"] = Path(__file__).resolve().parents[2]
     with tempfile.TemporaryDirectory() as folder:
         plans = args.plans or Path(folder)
         plans.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """How set-up, rules, controller and memory of one machine grow with switches; resumable, one network at a time.
 
-    python benchmarks/sweep_scale.py [--network manet:seed=3,nodes=SIZE] [--sizes 115,500,1000,2000] [--rows FILE]
+    python benchmarks/scale/sweep_scale.py [--network manet:seed=3,nodes=SIZE] [--sizes 115,500,1000,2000] [--rows FILE]
 
 Each network is built as ``testbed stream`` builds it (bridges with a controller), streamed over for some seconds
 between its first end point and the one farthest from it, then given what ``testbed up`` adds (a rule a switch and
