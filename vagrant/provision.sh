@@ -52,7 +52,7 @@ unfinished=$venv/.testbed-unfinished
 
 # program:package, as Debian 12, Debian 13 and Ubuntu 24.04 name them alike
 needed=(ovs-vswitchd:openvswitch-switch ovsdb-tool:openvswitch-common mnexec:mininet ifconfig:net-tools ip:iproute2 tc:iproute2 pasta:passt
-    nft:nftables tcpdump:tcpdump ethtool:ethtool iperf:iperf iperf3:iperf3 ping:iputils-ping sysctl:procps modprobe:kmod
+    nft:nftables tcpdump:tcpdump ethtool:ethtool iperf:iperf iperf3:iperf3 wget:wget ping:iputils-ping sysctl:procps modprobe:kmod
     unshare:util-linux nsenter:util-linux setpriv:util-linux mount:mount losetup:mount mkfs.ext4:e2fsprogs)
 
 missing_packages() {
