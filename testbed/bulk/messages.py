@@ -181,14 +181,15 @@ class Payloads:
 class MessageSet:
     """Every message that may be sent in a run: ``ends[n]`` are the hosts of message ``n``, and which part it is.
 
-    ``send_buffer_bytes``: of each connection, so that no sender has more under way than the queues on its path can
-    hold; None leaves it to the kernel. ``store``: a directory that keeps the first ``stored`` messages, None for none.
+    ``pacing_bps``: what no connection sends faster than, so that its own cable holds no queue that would delay
+    acknowledgements beyond TCP's time-out; None leaves it to the kernel. ``store``: a directory that keeps the first
+    ``stored`` messages, None for none.
     """
 
     ends: tuple[Ends, ...]
     payloads: Payloads
     message_bytes: int
-    send_buffer_bytes: int | None = None
+    pacing_bps: float | None = None
     store: Path | None = None
     stored: int = 0
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from testbed.bulk.coordinator import OnDeadlock
-from testbed.bulk.emulated.run import BulkRun, RunOptions
+from testbed.bulk.emulated.run import INNER_HEADERS_BYTES, BulkRun, RunOptions
 from testbed.bulk.measurements import BulkMeasurements, LinkCount
 from testbed.bulk.plan import BulkPlan
 from testbed.machines.adapters.platform import Platform, network_up, timely
@@ -18,8 +18,6 @@ from topologies.network import LinkId
 
 _QUIET_S, _MAX_UNREST_S = 0.1, 3.0
 """For the last acknowledgements to pass before counters are read; and how long that may take on a busy machine."""
-_INNER_HEADERS_BYTES = 20 + 32
-"""IPv4, and TCP with time stamps."""
 Counters = Mapping[LinkId, tuple[int, int, int]]
 
 
@@ -61,7 +59,7 @@ def _measured(platform: Platform, plan: BulkPlan, run: BulkRun) -> BulkMeasureme
         goodput=goodput,
         links=links,
         dropped=dropped_at_switches(platform.wiring, links),
-        packet_payload_bytes=platform.network.mtu - _INNER_HEADERS_BYTES,
+        packet_payload_bytes=platform.network.mtu - INNER_HEADERS_BYTES,
     )
 
 
@@ -100,8 +98,14 @@ def dropped_at_switches(wiring: Wiring, links: Mapping[LinkId, LinkCount]) -> di
     return found
 
 
-_MTU_BYTES = 9000
-"""Large packets let a user-space switch carry a whole time frame."""
+_MOST_MTU_BYTES, _LEAST_MTU_BYTES, _PACKET_S = 9000, 576, 0.01
+"""Large packets let a user-space switch carry a whole time frame; on a slow link one may not last so long that an
+acknowledgement behind it outlasts TCP's first time-out, 0.2 s."""
+
+
+def _mtu(rate_bps: float) -> int:
+    """Of packets over links of that rate, bytes."""
+    return round(min(_MOST_MTU_BYTES, max(_LEAST_MTU_BYTES, rate_bps / 8 * _PACKET_S)))
 
 
 class EmulatedBulkFabric(ExitStack):
@@ -146,6 +150,6 @@ class EmulatedBulkFabric(ExitStack):
                 report_progress(Progress(done_s=0, total_s=1, doing=words))
 
             wiring = wire(plan.network)
-            opened = network_up(self._requested, wiring, reported, mtu=_MTU_BYTES, controlled=False)
+            opened = network_up(self._requested, wiring, reported, mtu=_mtu(plan.link_rate_bps), controlled=False)
             self._network = self.enter_context(opened)
         return self._network

@@ -29,7 +29,8 @@ from testbed.machines.adapters.platform import Platform
 from testbed.machines.adapters.rpc_network import read_links
 from testbed.model.progress import CounterReading, Progress, ReportProgress
 
-_CIRCUIT_SEND_BUFFER = 80 << 10
+INNER_HEADERS_BYTES, _ETHERNET_BYTES = 20 + 32, 14
+"""IPv4, and TCP with time stamps."""
 _WINDOWS = 1 << 20
 """Bytes by which the block of pseudo-random content is longer than a message."""
 _CALIBRATION_S = 10.0
@@ -56,7 +57,7 @@ class BulkRun:
         self._circuits = plan.switching == "circuit"
         stall_s = max(_MIN_STALL_S, _STALL_MESSAGES * plan.message_s)
         self._coordinator = BulkCoordinator(plan, on_deadlock=options.on_deadlock, stall_s=stall_s)
-        self._messages = _messages(plan, options)
+        self._messages = _messages(plan, options, platform.network.mtu)
         self._calibration_messages = iter(range(len(plan.transfers), len(self._messages.ends)))
         self._to_kill = sorted(plan.killed, key=lambda k: k.at_s)
         self._choice = InjectionChoice(plan)
@@ -217,7 +218,13 @@ class BulkRun:
         return {number: times for number, times in self._endpoints.deliveries().items() if number < count}
 
 
-def _messages(plan: BulkPlan, options: RunOptions) -> MessageSet:
+def circuit_share(mtu: int) -> float:
+    """Of a cable, payload that fills it together with an acknowledgement of each packet that comes the other way:
+    faster, and the sender's own queue would grow until it drops, or delays acknowledgements beyond TCP's time-out."""
+    return (mtu - INNER_HEADERS_BYTES) / (mtu + INNER_HEADERS_BYTES + 2 * _ETHERNET_BYTES)
+
+
+def _messages(plan: BulkPlan, options: RunOptions, mtu: int) -> MessageSet:
     """The plan's messages, then those that calibrating may take."""
     own = [t.ends for t in plan.transfers]
     block = random.Random(plan.seed).randbytes(plan.message_bytes + _WINDOWS)
@@ -225,7 +232,7 @@ def _messages(plan: BulkPlan, options: RunOptions) -> MessageSet:
         ends=(*own, *(calibration_ends(plan) if options.calibrate else ())),
         payloads=Payloads(block, plan.message_bytes),
         message_bytes=plan.message_bytes,
-        send_buffer_bytes=_CIRCUIT_SEND_BUFFER if plan.switching == "circuit" else None,
+        pacing_bps=plan.link_rate_bps * circuit_share(mtu) if plan.switching == "circuit" else None,
         store=options.store,
         stored=len(own),
     )

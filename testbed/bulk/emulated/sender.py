@@ -27,6 +27,7 @@ from testbed.errors import CapabilityError
 
 _WRITE_BYTES = 1 << 17
 _CONNECT_AGAIN_S, _CONNECT_AT_ONCE = 4.0, 64
+_SO_MAX_PACING_RATE = 47
 _TCP_INFO_BYTES, _TOTAL_RETRANS_AT, _BYTES_RETRANS_AT, _TOTAL_RTO_AT = 248, 100, 208, 240
 """Of struct tcp_info: packets and, since Linux 4.19, bytes of data sent again; since 6.7 time-outs."""
 
@@ -114,8 +115,10 @@ class Sender:
         sock.setblocking(False)
         reset_on_close(sock)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self._messages.send_buffer_bytes is not None:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._messages.send_buffer_bytes)
+        if self._messages.pacing_bps is not None:
+            sock.setsockopt(
+                socket.SOL_SOCKET, _SO_MAX_PACING_RATE, struct.pack("@Q", round(self._messages.pacing_bps / 8))
+            )
         with contextlib.suppress(BlockingIOError):
             sock.connect((sink.ip, BULK_PORT + ends[2]))
         outgoing = self._by_ends[ends] = self._by_file[sock.fileno()] = _Outgoing(sock=sock)

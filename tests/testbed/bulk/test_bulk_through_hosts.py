@@ -73,6 +73,27 @@ def test_every_message_arrives_once_over_the_planned_links(name: str, sandboxed:
     assert circuit["injected"] == [injected, injected, True] and packet["injected"] == [0, 0, True]
 
 
+def sent_again() -> list[dict[str, int]]:
+    from testbed.bulk.emulated.fabric import EmulatedBulkFabric
+
+    plan = plan_of("three routers without a switch", "circuit", link_rate_bps=2e6, message_bytes=300_000, injected=0)
+    told = []
+    with EmulatedBulkFabric(calibrate=False) as fabric:
+        for _ in range(2):
+            run = fabric.run(plan)
+            dropped = sum(link.queue_drops for link in run.links.values())
+            timeouts = sum(again.timeouts for again in run.retransmitted.values())
+            told.append({"delivered": sum(r.deliveries for r in run.transfers), "drops": dropped, "timeouts": timeouts})
+    return told
+
+
+@pytest.mark.emulation
+def test_no_circuit_over_a_slow_cable_fills_its_own_queue(sandboxed: Callable[..., Any]) -> None:
+    """Neither a packet dropped by a sender's own cable nor one repeated because its acknowledgement waited there: with
+    packets of 36 ms, and as many of them as TCP likes, each run had the one or the other."""
+    assert sandboxed(sent_again) == [{"delivered": 3, "drops": 0, "timeouts": 0}] * 2
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_simulator_delivers_the_same(name: str) -> None:
     from testbed.bulk.simulated import SimulatedBulkFabric
