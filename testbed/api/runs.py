@@ -3,6 +3,7 @@ how it is kept on disk, and ``testbed.compare``."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass, replace
@@ -160,9 +161,12 @@ def _described(workload: Work, plan: object, manifest: Manifest) -> Manifest:
 
 @contextmanager
 def _keeping_rows(workload: Work, name: str, results: Path, manifest: Callable[[], Manifest]) -> Iterator[Keep]:
+    began_s = time.monotonic()
+
     def keep(found: Judgement) -> Path:
         draw = workload.figures or (lambda _: {})
         with StudyRun.new(results, name, manifest()) as stored:
+            stored.count_earlier(time.monotonic() - began_s)
             for row in found.stored or found.rows:
                 stored.add(dict(row))
             drawn = rendered(name, lambda: draw(stored.rows)) if stored.rows else {}

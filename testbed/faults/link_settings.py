@@ -38,7 +38,8 @@ class LinkSettings:
         given = {name: bounds for name, bounds in values.items() if bounds[0] is not None}
         for name, (value, least, most) in given.items():
             if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-                raise InputError(f"{name} {value!r}: give a number from {least:g} to {most:g}")
+                said = next(word for word, (field, _) in _READERS.items() if field == name)
+                raise InputError(f"{said} ({name}) {value!r}: give a number from {least:g} to {most:g}")
         if bool(given) == self.reset:
             raise InputError(f"nothing is set, or reset with values; {_WORDS}")
 

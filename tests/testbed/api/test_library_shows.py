@@ -1,8 +1,10 @@
 """What a notebook or a prompt sees of the library's values: one line, a drawing and a table; runs are kept, drawn and
 compared."""
 
+import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -159,3 +161,21 @@ def test_a_file_of_ones_own_gives_a_routing(tmp_path, monkeypatch):
     ):
         with pytest.raises(ValueError, match=words):
             testbed.route("ring:4", "s0", "s2", method)
+
+
+def test_a_run_that_is_kept_says_how_long_it_took_from_its_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from testbed.api.runs import keeping
+    from testbed.bulk.workload import BULK
+    from testbed.model.run_records import Manifest
+    from testbed.model.verdict import Verdict
+    from testbed.model.workload import Judgement
+
+    clock = iter((100.0, 160.0))
+    monkeypatch.setattr("testbed.api.runs.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    plan = testbed.bulk_plan("ring:4")
+    with keeping(BULK, "bulk", tmp_path, lambda: Manifest(command="testbed bulk"), plan) as keep:
+        folder = keep(Judgement(verdict=Verdict(checks=()), document={}))
+    assert folder is not None
+    assert json.loads((folder / "manifest.json").read_text())["seconds"] >= 60

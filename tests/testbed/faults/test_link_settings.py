@@ -35,12 +35,12 @@ def test_what_is_not_named_stays_as_it_is() -> None:
         ("one-way", "nothing is set"),
         ("reset bw=1", "reset with values"),
         ("bw=1 bw=2", "bw is given twice"),
-        ("bw=0", "capacity_bps 0.0: give a number from 8"),
+        ("bw=0", r"bw \(capacity_bps\) 0.0: give a number from 8"),
         ("bw=-1", "give a number"),
         ("bw=much", "much"),
         ("delay=10", "say the unit, as delay=10ms"),
         ("delay=-1ms", "-1ms"),
-        ("loss=101", "loss_fraction 1.01: give a number from 0 to 1"),
+        ("loss=101", r"loss \(loss_fraction\) 1.01: give a number from 0 to 1"),
         ("loss=nan", "nan"),
         ("jitter=1ms", "'jitter=1ms' is no setting of a link"),
         ("faster", "'faster' is no setting of a link"),
@@ -52,7 +52,7 @@ def test_a_wrong_setting_is_named(words: str, says: str) -> None:
 
 
 def test_values_of_another_type_are_refused() -> None:
-    with pytest.raises(InputError, match="delay_s '5ms': give a number"):
+    with pytest.raises(InputError, match=r"delay \(delay_s\) '5ms': give a number"):
         LinkSettings(delay_s="5ms")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="loss_fraction True: give a number"):
+    with pytest.raises(InputError, match=r"loss \(loss_fraction\) True: give a number"):
         LinkSettings(loss_fraction=True)
