@@ -79,7 +79,7 @@ def route_packet(
             s.packets[packet].input_link,
             net.host[s.packets[packet].destination].target,
             s.packets[packet].number,
-            s.packets[packet].escapes,
+            int(s.packets[packet].escapes),
         )
         s.packets[packet].first, s.packets[packet].second, s.packets[packet].header = first, second, 0
         s.packets[packet].escaped = 1

@@ -198,8 +198,12 @@ def test_both_engines_give_the_same_history(seed: int, monkeypatch: pytest.Monke
         check_every_message(run)
 
 
-@pytest.mark.parametrize(("routing", "rate"), [("dor", 1.0), ("ft-drb", 0.9)])
-def test_the_steps_run_in_python_as_they_are(routing: str, rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("routing", "rate", "cut"), [("dor", 1.0, False), ("ft-drb", 0.9, False), ("ft-drb", 0.3, True)]
+)
+def test_the_steps_run_in_python_as_they_are(
+    routing: str, rate: float, cut: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As with NUMBA_DISABLE_JIT=1: numbers that do not fit where they come from are no reason to stop, nor to warn."""
     monkeypatch.setattr(compiled_run, "LOOP", lambda *tables: kernel_loop.run_events(*map(as_records, tables)))
     network, parameters = (
@@ -208,8 +212,10 @@ def test_the_steps_run_in_python_as_they_are(routing: str, rate: float, monkeypa
     )
     process = InjectionProcess(rate_per_s=parameters.packets_per_s(rate))
     injections = build_injections(build_pattern("uniform", 36, shape=[6, 6]), process, duration_s=1.2e-4, seed=1)
+    faults = [cable_fault(("s0_0", "s0_1"), start_s=0), cable_fault(("s1_1", "s2_1"), start_s=0)] if cut else []
     plain, reference = (
-        simulate(network, injections, parameters, engine=engine) for engine in ("compiled", "reference")
+        simulate(network, injections, parameters, faults, engine=engine) for engine in ("compiled", "reference")
     )
     assert plain.digest == reference.digest and plain.nac_counters == reference.nac_counters
-    assert plain.nac_counters["identification_packets"] > 10 and plain.deliveries == len(injections)
+    assert cut == (plain.drb_counters["escapes"] > 10 if plain.drb_counters else False)
+    assert (cut or plain.nac_counters["identification_packets"] > 10) and plain.deliveries == len(injections)
