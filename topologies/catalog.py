@@ -16,7 +16,7 @@ from typing import Unpack
 
 from topologies.builder_values import PARSERS, LinkValues, ValueKind
 from topologies.direct_networks import bipartite, dragonfly, gpu_machines, hypercube, hyperx, kautz, mesh, ring, torus
-from topologies.errors import TopologyError
+from topologies.errors import TopologyError, located
 from topologies.fat_tree import clos, fat_tree
 from topologies.files.formats import is_there, near_topohub_keys, read_topohub, shortened
 from topologies.files.reading import ENDINGS, read_network_file
@@ -105,10 +105,8 @@ def load_network(name_or_path: str | os.PathLike[str]) -> Network:
         raise TopologyError(
             f"network {shortened(name_or_path)!r}: nothing follows the colon; write {family} or {entry.pattern}"
         )
-    try:
+    with located(f"network {shortened(name_or_path)!r}"):
         return entry.build(**_parse_values(entry, words))
-    except TopologyError as error:
-        raise TopologyError(f"network {shortened(name_or_path)!r}: {error}") from error
 
 
 def catalogue() -> tuple[CatalogueEntry, ...]:

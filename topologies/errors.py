@@ -16,6 +16,19 @@ class NoPathError(TopologyError):
     """Two nodes between which no path of links leads."""
 
 
+class located:  # noqa: N801 - as contextlib's
+    """Within it, an error of networks begins with its place."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _: object, error: object, __: object) -> None:
+        if isinstance(error, TopologyError):
+            raise TopologyError(f"{self._where}: {error}") from None
+
+
 def nearest(wrong: str, known: Iterable[str], listing: str = "it has ", most: int = 6) -> str:
     """What to give instead of a wrong name: the nearest names or, behind ``listing``, the first ``most`` that are
     known.

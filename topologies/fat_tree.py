@@ -4,8 +4,6 @@ Switches are s<level>_<index>, level 0 next to the hosts h0, h1, ...; their attr
 too.
 """
 
-from __future__ import annotations
-
 from typing import Unpack
 
 from topologies.builder_values import Draft, LinkValues, check_size, integer

@@ -27,7 +27,7 @@ from itertools import accumulate, groupby
 from pathlib import Path
 from typing import ClassVar
 
-from topologies.errors import TopologyError
+from topologies.errors import TopologyError, located
 from topologies.text.text_file import read_bytes, utf8
 
 OPPORTUNITY_BYTES = 1500
@@ -311,10 +311,8 @@ def _trace(rest: str, folder: str | Path | None) -> RateTrace:
         )
     path = Path(folder) / rest
     below, hint = None if folder == "" else Path(folder), "name a trace of Mahimahi, one time in ms a line"
-    try:
+    with located(f"impairment 'trace:{rest[:200]}'"):
         text = utf8(read_bytes(path, hint, most=_MAX_TRACE_BYTES, below=below, plain=True))
-    except TopologyError as error:
-        raise TopologyError(f"impairment 'trace:{rest[:200]}': {error}") from None
     return parse_trace(text, path.name)
 
 

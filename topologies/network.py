@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeGuard
 
-from topologies.errors import TopologyError, nearest
+from topologies.errors import TopologyError, located, nearest
 from topologies.impairments import Impairments, impairment_text, known_impairments, parse_impairments
 from topologies.text.addresses import datapath_id, ipv4_addresses, mac_address
 from topologies.text.json_types import Json
@@ -102,10 +102,8 @@ class Node:
         _refuse_reserved(f"node {self.id!r}", self.attributes, _NODE_FIELDS)
         if not isinstance(self.attributes.get("forwarding", False), bool):
             raise TopologyError(f"node {self.id!r}: forwarding {self.attributes['forwarding']!r} must be true or false")
-        try:
+        with located(f"node {self.id!r}"):
             _ = self.addresses, self.mac, self.dpid
-        except TopologyError as error:
-            raise TopologyError(f"node {self.id!r}: {error}") from None
 
     @property
     def forwards(self) -> bool:
@@ -163,10 +161,8 @@ class Link:
                 f"{name}: impairments {self.impairments!r} must be text, as 'ge:p=0.01,r=0.3 jitter:0.005'"
             )
         if self.impairments:
-            try:
+            with located(name):
                 object.__setattr__(self, "impairments", impairment_text(parse_impairments(self.impairments)))
-            except TopologyError as error:
-                raise TopologyError(f"{name}: {error}") from None
         _refuse_reserved(name, self.attributes, _LINK_FIELDS)
 
     @property

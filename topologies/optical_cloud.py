@@ -3,8 +3,6 @@
 Source: Gabrielyan 2007, 3.2.2 (Figure 27); the default cloud is the NSFNET backbone, 14 sites and 21 fibres.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Unpack
 

@@ -209,7 +209,7 @@ def odd_even(network: Network) -> RoutingRelation:
     )
 
 
-def dateline(network: Network, *, method: str = "dateline", detour: Detour = "") -> RoutingRelation:
+def dateline(network: Network, detour: Detour = "") -> RoutingRelation:
     """Dimension order with two channels a link, the second from the wrap-around link of a ring on (Dally and Seitz
     1987); either way round where both are as long. TopologyError on networks that are no grid.
     """
@@ -222,7 +222,7 @@ def dateline(network: Network, *, method: str = "dateline", detour: Detour = "")
         return before < then and b == grid.crosses(other)
 
     return RoutingRelation(
-        method=method,
+        method=detour or "dateline",
         network=network,
         lanes=2 if grid.wrapping else 1,
         may_start=lambda link, lane: lane == grid.crosses(link),
@@ -231,14 +231,13 @@ def dateline(network: Network, *, method: str = "dateline", detour: Detour = "")
     )
 
 
-def distance_classes(network: Network, *, method: str = "distance-classes", detour: Detour = "") -> RoutingRelation:
+def distance_classes(network: Network, detour: Detour = "") -> RoutingRelation:
     """Any shortest path, with a channel of the next number at every hop (Guenther 1981): as many as the most hops
     between switches."""
-    lanes = _diameter(network)
     return RoutingRelation(
-        method=method,
+        method=detour or "distance-classes",
         network=network,
-        lanes=lanes,
+        lanes=_diameter(network),
         may_start=lambda link, lane: lane == 0,
         may_follow=lambda one, a, other, b: b == a + 1,
         detour=detour,
@@ -250,8 +249,8 @@ def detouring(network: Network, detour: Detour) -> RoutingRelation:
     UGAL-L (Singh 2005), straight or so, by queue times hops as the source's switch knows them. Both by dimension order
     with a dateline on grids, else by distance classes."""
     if network.attributes.get("family") in ("torus", "mesh", "ring"):
-        return dateline(network, method=detour, detour=detour)
-    return distance_classes(network, method=detour, detour=detour)
+        return dateline(network, detour)
+    return distance_classes(network, detour)
 
 
 def _diameter(network: Network) -> int:

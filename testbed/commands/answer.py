@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from testbed.model.verdict import Verdict
     from testbed.report.answers import Part
     from testbed.stream.run_in_turn import Titled
-    from topologies.text.json_types import JsonObject
+    from topologies.text.json_types import Json, JsonObject
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Answer:
     lines and tables that people are shown, or prints them itself; ``exit_code``: the command's. ``title`` heads its
     page, on which ``figures`` (name -> figure) are drawn."""
 
-    document: Mapping[str, Any]
+    document: Json
     show: Callable[[], Iterable[Part] | object]
     exit_code: int = 0
     former: Mapping[str, str] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Answer:
             raise InputError(f"--plot {path}: there is nothing to be drawn here; leave it out")
         write_figure(path, self.title, self.figures)
 
-    def _keep(self, args: argparse.Namespace, parts: list[Part], document: Mapping[str, Any]) -> Path:
+    def _keep(self, args: argparse.Namespace, parts: list[Part], document: Json) -> Path:
         """In a folder of its own below ``--results``: the JSON object, each table as CSV, figures and the page."""
         from testbed.report.answers import build_answer_page, csv_files
         from testbed.report.drawing.svg_figures import rendered
@@ -97,7 +97,7 @@ def place_lines(directory: Path | None) -> list[str]:
     return [] if directory is None else [f"results: {directory}", f"page:    {directory / 'page.html'}"]
 
 
-def show_parts(parts: Iterable[Any], *, as_csv: bool = False) -> None:
+def show_parts(parts: Iterable[object], *, as_csv: bool = False) -> None:
     """Print lines, facts, tables and what ``rich`` prints; ``as_csv``: the tables of the first name alone, as CSV."""
     if as_csv:
         from testbed.report.answers import csv_files
@@ -116,13 +116,13 @@ def show_parts(parts: Iterable[Any], *, as_csv: bool = False) -> None:
             Terminal().show(part)
 
 
-def add_run_options(parser: argparse.ArgumentParser, *, seeded: str = "everything random") -> None:
-    """--fabric, --seed (of what it says), --results, --json, --live."""
+def add_run_options(parser: argparse.ArgumentParser) -> None:
+    """--fabric, --seed, --results, --json, --live: of streams."""
     add = parser.add_argument
     add(
         "--fabric", choices=("emulation", "simulator"), help="default: emulation where this machine can, else simulator"
     )
-    add("--seed", type=kinds.seed, default=1, help=f"seed of {seeded} (default 1)")
+    add("--seed", type=kinds.seed, default=1, help="seed of labels, faults and content (default 1)")
     add_options(parser, ResultsOptions, JsonOptions, LiveOptions)
 
 

@@ -104,7 +104,9 @@ class OneLineParser(argparse.ArgumentParser):
         self.register("type", int, kinds.any_whole)
         self.register("type", float, kinds.any_number)
 
-    def parse_known_args(self, args: Iterable[str] | None = None, namespace: Any = None) -> Any:
+    def parse_known_args(  # type: ignore[override]
+        self, args: Iterable[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
         """As argparse does, but for ``--option=--``, which it takes for no value at all."""
         words = self._current(list(sys.argv[1:] if args is None else args))
         for word in words[: words.index("--") if "--" in words else len(words)]:
@@ -133,7 +135,9 @@ class OneLineParser(argparse.ArgumentParser):
             self.error(str(error))
         return self._words
 
-    def parse_args(self, args: Iterable[str] | None = None, namespace: Any = None) -> Any:
+    def parse_args(  # type: ignore[override]
+        self, args: Iterable[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> argparse.Namespace:
         """As argparse does, but a word that nobody takes is the chosen command's mistake, which names its own help
         page."""
         found, others = self.parse_known_args(args, namespace)

@@ -140,8 +140,9 @@ def machines_request(args: argparse.Namespace, fabric: str) -> MachinesRequest |
         scheduler_security(requested.scheduler, requested.tls)
     if fabric != "emulation":
         raise InputError("--machines requires the emulated fabric; leave --fabric simulator out")
-    if args.encrypt:
-        _require_encryption(requested)
+    # other machines say themselves, by name, that they cannot
+    if args.encrypt and requested.scheduler is None and (lack := encryption_means()[1]) is not None:
+        raise CapabilityError(f"--encrypt: {lack}")
     place = None
     if (file := args.machine_placement) is not None:
         where = f"--machine-placement {file}"
@@ -149,13 +150,6 @@ def machines_request(args: argparse.Namespace, fabric: str) -> MachinesRequest |
     if args.underlay is not None:
         requested = replace(requested, underlay=args.underlay)
     return replace(requested, place=place, encrypt=args.encrypt)
-
-
-def _require_encryption(requested: MachinesRequest) -> None:
-    """CapabilityError where this machine is missing it, and the machines are on it; others say so themselves, by
-    name."""
-    if requested.scheduler is None and (lack := encryption_means()[1]) is not None:
-        raise CapabilityError(f"--encrypt: {lack}")
 
 
 def enter_unless_elsewhere(requested: MachinesRequest | None, *, name: str | None = None) -> None:

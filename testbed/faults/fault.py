@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from testbed.errors import InputError
+from testbed.model.json_values import located
 from testbed.model.verdict import Check
-from topologies import JsonObject, LinkId, Network, TopologyError, label_of
+from topologies import JsonObject, LinkId, Network, label_of
 from topologies import impairments as kinds
 
 FaultKind = Literal["down", "blackhole", "loss", "impaired"]
@@ -49,10 +50,8 @@ class Fault:
                 f"{where}: kind {self.kind} {'without' if self.kind == 'impaired' else 'with'} impairments"
             )
         if self.kind == "impaired":
-            try:
+            with located(where):
                 known = kinds.parse_impairments(self.impairments, None)  # those of stored runs too: no file is read
-            except TopologyError as error:
-                raise InputError(f"{where}: {error}") from None
             object.__setattr__(self, "impairments", kinds.impairment_text(known))
             object.__setattr__(self, "loss_fraction", kinds.mean_loss(known))
         else:

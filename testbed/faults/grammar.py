@@ -32,10 +32,11 @@ from pathlib import Path
 from testbed.errors import InputError
 from testbed.faults import cable_faults
 from testbed.faults.fault import Fault, PoissonFaults, flapping_faults, node_faults
+from testbed.model.json_values import located
 from testbed.model.naming import names
 from testbed.model.options import kinds
 from testbed.model.schemas import refuse_unknown
-from topologies import JsonObject, LinkId, Network, TopologyError, label_of
+from topologies import JsonObject, LinkId, Network, label_of
 from topologies.impairments import impairment_text, parse_impairments
 from topologies.network import quoted
 
@@ -214,10 +215,8 @@ def parse_fault_document(
         spot = f"{where}, fault {number}"
         if not isinstance(entry, dict):
             raise InputError(f"{spot}: not an object; give link, kind, start_s and stop_s")
-        try:
+        with located(spot):
             faults += _entry(entry, network, folder or Path())
-        except InputError as error:
-            raise InputError(f"{spot}: {error}") from None
     return tuple(sorted(faults, key=lambda f: (f.start_s, f.link)))
 
 
@@ -291,10 +290,8 @@ def _manner(text: str, words: list[str]) -> JsonObject:
 
 def _impaired(text: str, words: str, folder: str | Path = "") -> JsonObject:
     """The fields of ``Fault`` that impairments stand for, their traces read."""
-    try:
+    with located(f"fault {text!r}"):
         return {"kind": "impaired", "impairments": impairment_text(parse_impairments(words, folder))}
-    except TopologyError as error:
-        raise InputError(f"fault {text!r}: {error}") from None
 
 
 Cables = tuple[str | tuple[str, str], str]

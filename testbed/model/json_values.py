@@ -33,15 +33,15 @@ def read_json(path: str | Path, where: str = "", *, hint: str = "name a JSON fil
     """The value of a JSON file. InputError, which begins with ``where`` (the path, if empty) and ends with ``mend``,
     for a file that cannot be read or is no JSON.
     """
-    with _located(where or str(path)):
+    with located(where or str(path)):
         text = text_file.read_text(Path(path), hint)
     return parse_json(text, where or str(path), hint=hint)
 
 
-def read_text(path: str | Path, where: str = "", *, hint: str = "check the name and its permissions") -> str:
+def read_text(path: str | Path, where: str = "") -> str:
     """The text of a file in UTF-8; InputError as ``read_json`` where it cannot be read."""
-    with _located(where or str(path)):
-        return text_file.read_text(Path(path), hint)
+    with located(where or str(path)):
+        return text_file.read_text(Path(path))
 
 
 def is_file(text: str | Path) -> bool:
@@ -53,16 +53,16 @@ def is_file(text: str | Path) -> bool:
 
 def parse_json(text: str, where: str, *, hint: str = "") -> object:
     """The value of a JSON text; InputError begins with ``where`` and ends with ``mend``."""
-    with _located(where, hint):
+    with located(where, hint):
         return node_link.parse_json(text)
 
 
 @contextmanager
-def _located(where: str, hint: str = "") -> Iterator[None]:
-    """Errors of topologies as the testbed's own, with their place."""
+def located(where: str, hint: str = "") -> Iterator[None]:
+    """Errors of topologies, and the testbed's own, with their place."""
     try:
         yield
-    except TopologyError as error:
+    except (TopologyError, InputError) as error:
         raise InputError(f"{where}: {error}" + (f"; {hint}" if hint else "")) from None
 
 
@@ -159,10 +159,8 @@ def _read_fields(kind: Any, document: object, where: str, given: Mapping[type, o
         for name, hint in hints.items()
         if name in document or hint in given
     }
-    try:
+    with located(where):
         return kind(**values)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
 
 
 @lru_cache(maxsize=64)

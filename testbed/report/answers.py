@@ -59,7 +59,7 @@ def table_of_rows(rows: Sequence[Json], name: str = "rows", **said: Any) -> Tabl
     return Table(name=name, headings=keys, rows=[[row.get(key) for key in keys] for row in rows], **said)
 
 
-def csv_files(parts: Iterable[Part]) -> dict[str, str]:
+def csv_files(parts: Iterable[object]) -> dict[str, str]:
     """File -> CSV of the tables so called, numbers in full; where they are several, their titles are the first
     column. Those that sum up others come last."""
     named: dict[str, list[Table]] = {}

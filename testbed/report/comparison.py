@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
 
 from testbed.errors import InputError
 from testbed.model.run_records import Manifest
@@ -15,7 +14,8 @@ from testbed.model.studies.samples import grouped, half_width
 from testbed.model.verdict import Check, Verdict
 from testbed.report.answers import Table
 from testbed.report.column_units import cell, column
-from testbed.report.drawing.charts import HUES, LIGHT, panels
+from testbed.report.drawing import charts
+from testbed.report.drawing.charts import HUES, LIGHT, Axes, panels
 from testbed.report.drawing.svg_figures import caption_in, rendered
 from testbed.report.markup import Markup, tag
 from testbed.report.page import page_footer, page_head, picture, whole_page
@@ -255,7 +255,7 @@ def _of_rows(rows: Sequence[Json]) -> dict[str, Figure]:
     return found
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -263,7 +263,7 @@ def _plus_minus(value: float, half: float | None, by: float) -> str:
     return cell(value, by) + (f" ± {half / by:.2g}" if half is not None else "")
 
 
-def draw_comparison(of: Comparison, runs: str = "runs") -> Any:
+def draw_comparison(of: Comparison, runs: str = "runs") -> charts.Figure:
     """A panel a figure, a bar a run with its value; whiskers are 95 % intervals."""
     both = [name for name in of.names if sum(one is not None and one.value != 0 for one in of.of_all(name)) > 1]
     names = (both or of.names)[:MOST_DRAWN]
@@ -280,7 +280,7 @@ def draw_comparison(of: Comparison, runs: str = "runs") -> Any:
     return figure
 
 
-def _draw_panel(axes: Any, of: Comparison, name: str) -> None:
+def _draw_panel(axes: Axes, of: Comparison, name: str) -> None:
     values = [one.value if one is not None and math.isfinite(one.value) else 0.0 for one in of.of_all(name)]
     reach = [one.half or 0.0 if one is not None else 0.0 for one in of.of_all(name)]
     axes.barh(range(len(values)), values, 0.6, xerr=reach if any(reach) else None, color=HUES[0])

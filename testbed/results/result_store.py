@@ -27,7 +27,7 @@ from types import TracebackType
 from typing import IO, Generic, Self, TypeVar
 
 from testbed.errors import InputError
-from testbed.model.json_values import parse_json
+from testbed.model.json_values import located, parse_json
 from testbed.model.run_records import (
     LoadedRun,
     Manifest,
@@ -226,10 +226,8 @@ def load_run(directory: Path) -> LoadedRun:
         unfinished = f"the run was interrupted ({manifest.interrupted})"
     records = _read_records(place / MEASUREMENTS, cut_short_allowed=unfinished is not None)
     verdict = read_verdict(place, DAMAGED) if unfinished is None else None
-    try:
+    with located(f"{place / MEASUREMENTS}"):
         sessions = group_sessions(records)
-    except InputError as error:
-        raise InputError(f"{place / MEASUREMENTS}: {error}") from None
     return LoadedRun(manifest=manifest, sessions=sessions, verdict=verdict, unfinished=unfinished)
 
 

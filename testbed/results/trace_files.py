@@ -9,6 +9,7 @@ from pathlib import Path
 
 from testbed.errors import InputError
 from testbed.faults.failure_traces import FailureTrace, parse_fta_events, parse_lanl_table, parse_pnnl_table
+from testbed.model.json_values import located
 from testbed.results.run_folder import bounded, unpacked
 
 
@@ -22,7 +23,7 @@ def read_trace(
     """
     lines = read_lines(path)
     heading = lines[0] if lines else ""
-    try:
+    with located(str(path)):
         if heading.startswith("Date,"):
             return parse_pnnl_table(lines, skip_bad_rows=skip_bad_rows)
         parse: Callable[..., FailureTrace]
@@ -35,8 +36,6 @@ def read_trace(
         if system is None:
             raise InputError("give the number of the system whose failures are meant")
         return parse(lines, system, skip_bad_rows=skip_bad_rows)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
 
 
 def read_lines(path: Path) -> list[str]:

@@ -77,7 +77,7 @@ main(["download", "--help"])
 USES_WORKLOAD = """
 import testbed
 from testbed.cli import main
-from testbed.conformance.families import workload_checks
+from testbed.conformance.suites import workload_checks
 from testbed.echoes.workload import ECHO
 
 assert testbed.run(testbed.echo_plan(3), "simulator").passed

@@ -41,7 +41,7 @@ class NetworkNote(UserWarning):
     """What was kept without being read, left out or changed of a file of a network."""
 
 
-def adapted(document: object, notes: list[str], *, mininet: Literal["no", "noted", "yes"] = "noted") -> Any:
+def adapted(document: object, notes: list[str], *, mininet: Literal["no", "noted", "yes"] = "noted") -> object:
     """The document as ``parse_document`` takes it; what was done to it is added to ``notes``.
 
     Done: capacities and delays with units, ``LinkSpeedRaw``; Mininet's parameters, as ``mininet`` says; ids that are

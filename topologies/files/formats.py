@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from topologies.errors import TopologyError
+from topologies.errors import TopologyError, located
 from topologies.files.node_link import parse_document, parse_json, write_document
 from topologies.network import Network
 from topologies.text.json_types import JsonObject
@@ -106,10 +106,8 @@ def read_topohub(key: str, delay: str = "none") -> Network:
             link["delay_s"] = round(link["dist"] * FIBRE_S_PER_KM, 9)
         for forecast in ("ecmp_fwd", "ecmp_bwd"):
             link.pop(forecast, None)
-    try:
+    with located(f"topohub:{key}"):
         return parse_document(document)
-    except TopologyError as error:
-        raise TopologyError(f"topohub:{key}: {error}") from error
 
 
 def read_topohub_demands(key: str) -> dict[tuple[str, str], float]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from topologies.errors import TopologyError
+from topologies.errors import TopologyError, located
 from topologies.files.foreign import adapted, rename_kinds, some, without_loops
 from topologies.files.node_link import parse_document, parse_json
 from topologies.files.xml_tree import local
@@ -122,10 +122,8 @@ def _read_data(
     packed = found.pop(_JSON_KEY, None)
     if packed is None:
         return found
-    try:
+    with located(f"{place}: {_JSON_KEY}"):
         rest = parse_json(str(packed))
-    except TopologyError as error:
-        raise TopologyError(f"{place}: {_JSON_KEY}: {error}") from error
     if not isinstance(rest, dict):
         raise TopologyError(f"{place}: {_JSON_KEY} must be a JSON object")
     return found | rest

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from topologies.errors import TopologyError
+from topologies.errors import TopologyError, located
 from topologies.files.schemas import network_schema
 from topologies.impairments import impairment_text, parse_impairments
 from topologies.mininet.parameters import BACK, PAIRS, UNITS
@@ -185,10 +185,8 @@ def _parse_links(
         if "key_name" in fields:
             back["key_name"] = fields["key_name"]
         for (source, target), own in zip(both, (fields, back), strict=False):
-            try:
+            with located(place):
                 link = _link(source, target, key, own)
-            except TopologyError as error:
-                raise TopologyError(f"{place}: {error}") from error
             if link.id in taken:
                 _wrong(
                     place,
@@ -219,10 +217,8 @@ def _with_traces(place: str, entry: object, folder: Path | None) -> object:
     words = entry.get("impairments") if isinstance(entry, dict) else None
     if not isinstance(entry, dict) or not isinstance(words, str):
         return entry
-    try:
+    with located(place):
         return entry | {"impairments": impairment_text(parse_impairments(words, folder))}
-    except TopologyError as error:
-        raise TopologyError(f"{place}: {error}") from None
 
 
 def _key(
@@ -259,10 +255,8 @@ def _parse_node(i: int, entry: object) -> Node:
     node_id = _identifier(place, "id", fields.pop("id", None))
     kind = fields.pop("kind", "switch")
     position = _position(place, fields)
-    try:
+    with located(place):
         return Node(id=node_id, kind=kind, position=position, attributes=fields)
-    except TopologyError as error:
-        raise TopologyError(f"{place}: {error}") from error
 
 
 def _position(place: str, fields: JsonObject) -> tuple[float, float] | None:

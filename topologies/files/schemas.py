@@ -28,10 +28,10 @@ def network_schema() -> JsonObject:
     return read_schema("topologies.files", "network")
 
 
-def refuse_unknown_keys(document: object, schema: Json, where: str = "") -> None:
+def refuse_unknown_keys(document: object, schema: Json) -> None:
     """Raise TopologyError for the first key that the schema does not know: its place, the key, and the nearest one
     known."""
-    for place, key, known in unknown_keys(document, schema, schema, where):
+    for place, key, known in unknown_keys(document, schema, schema, ""):
         start = f"{place}: " if place else ""
         raise TopologyError(f"{start}unknown key {str(key)[:60]!r}; {_advice(str(key), known)}")
 

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any
 
-from topologies.errors import TopologyError
+from topologies.errors import TopologyError, located
 from topologies.files.foreign import NetworkNote, adapted, refuse_programs, without_loops
 from topologies.files.node_link import parse_document
 from topologies.mininet.miniedit import is_miniedit, miniedit_document
@@ -41,15 +41,13 @@ def network_of(value: object) -> Network | None:
     document, name = _document(value, notes)
     if document is None:
         return None
-    try:
+    with located(name):
         if _is_own_graph(value):
             return parse_document(document, name)
         one_way = without_loops(document["links"], [document["directed"]] * len(document["links"]), notes)
         network = parse_document(adapted(document, notes, mininet="yes"), name, one_way)
         if not network.nodes:
             raise TopologyError("no node is in it; give at least one")
-    except TopologyError as error:
-        raise TopologyError(f"{name}: {error}") from error
     if notes:
         warnings.warn(NetworkNote(f"{name}: {'; '.join(notes)}"), stacklevel=4)
     return network

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Answer:
     """Exit code 0 whatever is missing; with --strict 3 where emulated networks cannot be run."""
-    from testbed.emulation.machine.capabilities import as_document, find_capabilities, missing_for_emulation
+    from testbed.emulation.machine.capabilities import NEEDED, as_document, find_capabilities
     from testbed.results.capacity_file import load_carried
 
     if args.compile:
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> Answer:
     if args.calibrate:
         return _calibrate(args.json)
     found = find_capabilities()
-    missing = missing_for_emulation(found)
+    missing = [name for name in NEEDED if not found[name].available]
     carried = load_carried()
     document = {"emulation": not missing, "capabilities": as_document(found)}
     document |= {"carried": None if carried is None else carried.to_json()}

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import signal
+import threading
 import time
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.commands.answer import start_live
 from testbed.commands.arguments import LiveOptions, add_options, adder
-from testbed.commands.network.up_distributed import banner, ended_with_machines
 from testbed.commands.parsing import read_ends
 from testbed.commands.several_machines import MachineOptions, enter_unless_elsewhere, machines_request, said_when_lost
-from testbed.errors import InputError, InvalidRunError
+from testbed.errors import InputError, InvalidRunError, MachineDiedError
 from testbed.model.naming.names import parse_captures
 from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
@@ -26,6 +28,7 @@ from testbed.report.streams import complain
 
 if TYPE_CHECKING:
     from testbed.emulation.network.emulated_network import EmulatedNetwork
+    from testbed.machines.adapters.distributed_network import DistributedNetwork
     from testbed.machines.machines_request import MachinesRequest
     from testbed.model.wiring import Wiring
     from testbed.openflow.rules import FlowRule, HostRoute
@@ -214,3 +217,64 @@ def _introduction(net: EmulatedNetwork, seconds: float, name: str) -> str:
         f"{len(wiring.cables)} cables, up in {seconds:.1f} s; help lists the commands, names the nodes; "
         f"testbed attach {name} reaches it too"
     )
+
+
+_LOOK_S = 0.2
+
+
+def banner(spread: DistributedNetwork, seconds: float, name: str) -> str:
+    """What is up, which part each machine has, and how a host is entered."""
+    wiring = spread.wiring
+    lines = [
+        f"{wiring.network.name}: {len(wiring.hosts)} hosts, {len(wiring.switches)} switches (in user space), "
+        f"{len(wiring.cables)} cables, {len(spread.placement.crossing(wiring))} of them between machines, "
+        f"up in {seconds:.1f} s"
+    ]
+    for number, (machine, facts) in enumerate(zip(spread.machines.names, spread.machines.facts, strict=True)):
+        switches = [s.node for s in wiring.switches if spread.machine_of(s.node) == number]
+        hosts = [f"{h.node} {h.ip}" for h in wiring.hosts if spread.machine_of(h.node) == number]
+        lines.append(f"{machine} ({facts.address}): switches {_some(switches)}; hosts {_some(hosts)}")
+    first = wiring.hosts[0].node if wiring.hosts else wiring.switches[0].node
+    lines.append(
+        f"a program in a host: testbed exec {name} {shlex.quote(first)} -- ip address; "
+        f"a prompt elsewhere: testbed attach {name}; here "
+        "help lists the commands, names the nodes, and the end of the input takes the network down"
+    )
+    return "\n".join(printable(line) for line in lines)
+
+
+def _some(names: Sequence[str]) -> str:
+    most = 8
+    return (", ".join(names[:most]) or "none") + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+@contextmanager
+def ended_with_machines(spread: DistributedNetwork, close: Callable[[], None]) -> Iterator[None]:
+    """Meanwhile a machine that dies ends the prompt: the doors close, and whatever this thread waits for is
+    interrupted."""
+    ended, lost = threading.Event(), list[MachineDiedError]()
+
+    def look() -> None:
+        while not ended.wait(_LOOK_S):
+            try:
+                spread.machines.check()
+            except MachineDiedError as error:
+                lost.append(error)
+                close()
+                os.kill(os.getpid(), signal.SIGINT)
+                return
+
+    watch = threading.Thread(target=look, name="watch over machines", daemon=True)
+    watch.start()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not lost:
+            raise
+    finally:
+        ended.set()
+        watch.join()
+    if lost:
+        lost[0].measured = {"machine": spread.machines.names[lost[0].number]}
+        raise lost[0]

@@ -204,7 +204,7 @@ def _bounded(args: argparse.Namespace, traffic: Traffic, schedule: Schedule) -> 
 
 
 def traffic_of_options(
-    network: str | None, pattern: str, file: Path | None, routing: str | None = None, parts: int | None = None
+    network: str | None, pattern: str, file: Path | None, routing: str | None, parts: int | None
 ) -> Traffic:
     """The traffic that NETWORK with --pattern, or --traffic, names. Raises InputError or TopologyError."""
     from testbed.scheduling.traffic.traffic_file import parse_traffic

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="two links a network instead of six")
-    add_run_options(parser, seeded="labels, faults and content")
+    add_run_options(parser)
 
 
 def run(args: argparse.Namespace) -> Answer:

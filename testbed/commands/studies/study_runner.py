@@ -77,7 +77,7 @@ def study_parser(study: Study | SessionStudy, program: str | None = None) -> One
     add = adder(parser)
     add("--quick", action="store_true", help="a small version, under a minute")
     if not isinstance(study, Study):
-        add_run_options(parser, seeded="labels, faults and content")
+        add_run_options(parser)
         return parser
     add("--seed", type=kinds.seed, default=1, help="seed of everything random (default 1)")
     add("--resume", type=Path, metavar="DIR", help="go on with an unfinished run: results/NAME/RUN.unfinished")
@@ -110,7 +110,8 @@ def _run(study: Study, args: argparse.Namespace, words: list[str]) -> int:
             _take_over(study, run, points, args.extend)
         rows = _measure_missing(study, run, points, args)
         if len(rows) < len(points):
-            return _stopped(run, len(rows), len(points))
+            print(f"stopped: {len(rows)} of {len(points)} points; go on with --resume {run.draft}", file=sys.stderr)
+            return 4
         verdict = study.judged(rows)
         directory = run.finish(rows, verdict, drawn(study, rows) if verdict.checks else {})
         record_page_path(directory / "page.html")
@@ -189,12 +190,6 @@ def _found(study: Study, rows: Sequence[Row]) -> InterimResults:
 def drawn(study: Study, rows: Sequence[Row]) -> dict[str, str]:
     """The study's figures as SVG documents; the same rows give the same bytes."""
     return rendered(study.name, lambda: study.figures(rows))
-
-
-def _stopped(run: StudyRun, done: int, count: int) -> int:
-    """Say how to go on; the exit code."""
-    print(f"stopped: {done} of {count} points; go on with --resume {run.draft}", file=sys.stderr)
-    return 4
 
 
 def _by_point(rows: Sequence[Row], points: Sequence[Row]) -> dict[str, Row]:

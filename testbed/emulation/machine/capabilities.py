@@ -182,11 +182,6 @@ def several_machines() -> dict[str, Capability]:
     }
 
 
-def missing_for_emulation(found: dict[str, Capability]) -> list[str]:
-    """Names of the needed abilities that are not there."""
-    return [name for name in NEEDED if not found[name].available]
-
-
 def _namespaces() -> Capability:
     who = "root" if os.geteuid() == 0 else "an ordinary user"
     found = _judged(

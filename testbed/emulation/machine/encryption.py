@@ -6,16 +6,11 @@ from testbed.emulation.machine.provenance import find_program, refusal
 TOOL, USER_SPACE = "wg", "wireguard-go"
 
 
-def kernel_has_wireguard() -> bool:
-    """A trial: an interface is made and removed."""
-    return refusal("ip link add wgtry$$ type wireguard && ip link delete wgtry$$") is None
-
-
 def encryption_means() -> tuple[str, str | None]:
     """What speaks WireGuard here ("kernel", or the path of wireguard-go, or ""), and what is missing, or None."""
     if find_program(TOOL) is None:
         return "", f"{TOOL} is not installed; sudo apt-get install wireguard-tools"
-    if kernel_has_wireguard():
+    if refusal("ip link add wgtry$$ type wireguard && ip link delete wgtry$$") is None:  # a trial
         return "kernel", None
     path = find_program(USER_SPACE)
     if path is None:

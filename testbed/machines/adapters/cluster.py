@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from testbed.errors import CapabilityError, InvalidRunError, MachineDiedError
 from testbed.machines.adapters import rpc_network
@@ -28,7 +28,7 @@ from testbed.machines.tunnel_plan import Carrier, tunnel_port
 from testbed.model.wiring import VXLAN_BYTES
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Actor, ActorFuture, Client
 
 T = TypeVar("T")
 _WATCH_S = 0.1
@@ -41,7 +41,7 @@ _LATELY = 60
 class Pending(Generic[T]):
     """An answer that is on its way."""
 
-    def __init__(self, machines: Machines, number: int, future: Any) -> None:
+    def __init__(self, machines: Machines, number: int, future: ActorFuture) -> None:
         self._machines, self._number, self._future = machines, number, future
 
     def result(self, limit_s: float = 120.0) -> T:
@@ -64,7 +64,7 @@ class Machines:
     """Machines that are up; ``names``, ``facts`` and ``carriers`` (of their tunnels) in their order. ``key`` is this
     run's own."""
 
-    def __init__(self, client: Client, actors: Sequence[Any], workers: Sequence[str], names: Sequence[str]) -> None:
+    def __init__(self, client: Client, actors: Sequence[Actor], workers: Sequence[str], names: Sequence[str]) -> None:
         self.names = tuple(names)
         self.run = secrets.randbits(30)
         self.facts: tuple[rpc_network.MachineFacts, ...] = ()
@@ -227,7 +227,7 @@ def machines_up(requested: MachinesRequest) -> Iterator[Machines]:
         yield machines
 
 
-def _in_time(pending: Sequence[Any], names: Sequence[str], limit_s: float) -> list[Any]:
+def _in_time(pending: Sequence[ActorFuture], names: Sequence[str], limit_s: float) -> list[Actor]:
     """The results of all within the limit. CapabilityError names the machines whose did not come."""
     until, found, late = time.monotonic() + limit_s, [], []
     for one, name in zip(pending, names, strict=True):

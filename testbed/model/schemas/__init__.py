@@ -1,8 +1,7 @@
 """The kinds of files that people write for the testbed, each with its JSON Schema: keys that a schema does not know are
 refused."""
 
-from testbed.errors import InputError
-from topologies.errors import TopologyError
+from testbed.model.json_values import located
 from topologies.files.schemas import network_schema, read_schema, refuse_unknown_keys
 from topologies.text.json_types import JsonObject
 
@@ -17,7 +16,5 @@ def schema_of(kind: str) -> JsonObject:
 def refuse_unknown(document: object, kind: str, where: str) -> None:
     """Raise InputError, which begins with ``where``, for the first key of a document that its kind's schema does not
     know."""
-    try:
+    with located(where):
         refuse_unknown_keys(document, schema_of(kind))
-    except TopologyError as error:
-        raise InputError(f"{where}: {error}") from None

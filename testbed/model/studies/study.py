@@ -47,11 +47,10 @@ def grid(**fields: object) -> Points:
     return [dict(zip(fields, values, strict=True)) for values in product(*collections)]
 
 
-def verdict_of(rows: Rows, checks: Iterable[Check], notes: Iterable[str] = ()) -> Verdict:
-    """That of a study whose rows say under ``invalid`` why a run says nothing, or None; its notes do not depend on
-    that."""
+def verdict_of(rows: Rows, checks: Iterable[Check]) -> Verdict:
+    """That of a study whose rows say under ``invalid`` why a run says nothing, or None."""
     reasons = [row["invalid"] for row in rows if row.get("invalid")]
-    return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None, notes=tuple(notes))
+    return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None)
 
 
 @dataclass(frozen=True, kw_only=True)

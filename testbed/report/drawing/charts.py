@@ -6,7 +6,7 @@ intervals of their means. ``STYLE`` holds while a figure is drawn by ``svg_figur
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from testbed.model.studies.samples import spread, whiskers
 from topologies.text.json_types import Json, JsonObject
@@ -95,7 +95,7 @@ Mark = tuple[float, str]
 """A value, and what the legend says of the line there."""
 
 
-def panels(width: float, height: float, rows: int = 1, columns: int = 1, **shared: Any) -> tuple[Figure, list[Axes]]:
+def panels(width: float, height: float, rows: int = 1, columns: int = 1, **shared: object) -> tuple[Figure, list[Axes]]:
     """(figure of that size in inches, its axes row by row); ``shared``: what matplotlib's ``subplots`` takes."""
     figure = bare(width, height, layout="constrained")
     axes = list(figure.subplots(rows, columns, squeeze=False, **shared).flat)
@@ -104,7 +104,7 @@ def panels(width: float, height: float, rows: int = 1, columns: int = 1, **share
     return figure, axes
 
 
-def chart(title: str = "", *, size: tuple[float, float] = (7.6, 4.4), **named: Any) -> tuple[Figure, Axes]:
+def chart(title: str = "", *, size: tuple[float, float] = (7.6, 4.4), **named: object) -> tuple[Figure, Axes]:
     """(figure, its only axes, which keep their size whatever stands next to them); ``named``: what matplotlib's
     ``Axes.set`` takes."""
     figure = bare(*size)
@@ -114,15 +114,15 @@ def chart(title: str = "", *, size: tuple[float, float] = (7.6, 4.4), **named: A
     return figure, axes
 
 
-def bare(width: float, height: float, **settings: Any) -> Figure:
+def bare(width: float, height: float, layout: Literal["constrained"] | None = None) -> Figure:
     """A figure of that size in inches, without axes."""
     from matplotlib.figure import Figure as Drawn
 
-    return Drawn(figsize=(width, height), **settings)
+    return Drawn(figsize=(width, height), layout=layout)
 
 
-def ticks(axes: Axes, values: Iterable[float], *, axis: str = "x", scale: str | None = "log") -> None:
-    """Ticks at these values alone, written as they are, on an axis of that scale (None: as it is)."""
+def ticks(axes: Axes, values: Iterable[float], *, axis: str = "x") -> None:
+    """Ticks at these values alone, written as they are, on a logarithmic axis."""
     places = sorted(set(values))
     axes.set(**{f"{axis}scale": "log"})
     axes.set(**{f"{axis}ticks": places, f"{axis}ticklabels": [f"{value:g}" for value in places]})
@@ -130,7 +130,7 @@ def ticks(axes: Axes, values: Iterable[float], *, axis: str = "x", scale: str | 
 
 
 def draw_dots(
-    axes: Axes, place: float, values: Sequence[float], colour: str, *, width: float = 0.3, **style: Any
+    axes: Axes, place: float, values: Sequence[float], colour: str, *, width: float = 0.3, **style: object
 ) -> None:
     """Values as dots in their order, spread over ``width`` round their place."""
     shifts = [width * (k / max(1, len(values) - 1) - 0.5) for k in range(len(values))]

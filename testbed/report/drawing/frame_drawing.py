@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from testbed.report.drawing.charts import LIGHT
+from testbed.report.drawing.charts import LIGHT, Axes
 from testbed.report.drawing.network_drawing import Load, Marks, draw_on
 from testbed.report.drawing.node_positions import place_network
 from topologies.network import Network
@@ -61,7 +61,7 @@ def draw_schedule(
     return figure
 
 
-def draw_busy_links(axes: Any, transfers: Sequence[Sequence[str]], frames: Sequence[Sequence[int]]) -> None:
+def draw_busy_links(axes: Axes, transfers: Sequence[Sequence[str]], frames: Sequence[Sequence[int]]) -> None:
     """One row a link (the 64 most loaded), one column a frame; a bottleneck's row is full in a liquid schedule."""
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch

@@ -164,13 +164,14 @@ def drawn_until_s(run: SessionRun) -> float:
     return float(max([(sent or timeline.t_s)[-1] + timeline.bin_s, *(f.stop_s for f in run.faults)]))
 
 
-def timeline_figure(run: SessionRun, *, width: int = 1120, height: int = 380) -> Figure | None:
+def timeline_figure(run: SessionRun) -> Figure | None:
     """Loss and redundancy over time, faults as numbered bands, predictions as dashed lines; None where there is no
     timeline."""
     timeline = run.timeline
     if timeline is None or not timeline.t_s:
         return None
-    figure, until_s, faults = bare(width * PX, height * PX), drawn_until_s(run), numbered_faults(run)
+    width = 1120
+    figure, until_s, faults = bare(width * PX, 380 * PX), drawn_until_s(run), numbered_faults(run)
     at_rest = run.summary.base_block_size if run.summary else None
     series: tuple[tuple[str, str, Sequence[float | None], Callable[[FaultRecord], float | None]], ...] = (
         ("loss", "Packets lost", timeline.loss, lambda fault: fault.predicted_loss),

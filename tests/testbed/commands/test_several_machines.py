@@ -131,7 +131,7 @@ def test_encryption_is_refused_with_what_to_install(
     from testbed.emulation.machine import encryption
 
     monkeypatch.setattr(encryption, "find_program", lambda name: f"/usr/bin/{name}" if name in there else None)
-    monkeypatch.setattr(encryption, "kernel_has_wireguard", lambda: False)
+    monkeypatch.setattr(encryption, "refusal", lambda _: "refused")
     assert main((*STREAM, "--machines", "2", "--encrypt")) == 3
     told = capsys.readouterr().err.strip().splitlines()[-1]
     assert "--encrypt" in told and said in told

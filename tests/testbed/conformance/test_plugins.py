@@ -17,10 +17,9 @@ import numpy as np
 import pytest
 
 from testbed.conformance import check, registries
-from testbed.conformance.codes import code_checks
-from testbed.conformance.routings import routing_checks
+from testbed.conformance.routings import routing_checks, static_routing_checks
 from testbed.conformance.schedulers import scheduler_checks
-from testbed.conformance.static_routings import static_routing_checks
+from testbed.conformance.suites import code_checks
 from testbed.errors import InputError
 from testbed.model.schedule import Schedule
 from testbed.routing import route_by_name

@@ -39,7 +39,7 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
 
     __test__ = False  # of pytest
 
-    def __init__(self, *args: Any, requests: Requests | None = None, mtu: int = 1500, **options: Any) -> None:
+    def __init__(self, *args: object, requests: Requests | None = None, mtu: int = 1500, **options: object) -> None:
         self.requests = Batch(mtu=mtu) if requests is None else requests
         alone = len(args) <= _BEFORE_CONTROLLER and options.setdefault("controller", None) is None
         if alone and len(args) <= _BEFORE_SWITCH:
@@ -63,21 +63,21 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
         self.requests.begin(own, {name: [("", port) for port in topo.ports.get(name, ())] for name in switches})
         super().buildFromTopo(topo)
 
-    def addHost(self, name: str, cls: Any = None, **params: Any) -> Node:  # noqa: N802 - Mininet's name
+    def addHost(self, name: str, cls: type | None = None, **params: object) -> Node:  # noqa: N802 - Mininet's name
         """Made with all others, or at once while the network runs."""
         Requests.current = self.requests
         host = super().addHost(name, cls=late(cls or self.host), **params)
         self.nameToNode.setdefault(host.name, host)
         return host
 
-    def addSwitch(self, name: str, cls: Any = None, **params: Any) -> Node:  # noqa: N802 - Mininet's name
+    def addSwitch(self, name: str, cls: type | None = None, **params: object) -> Node:  # noqa: N802 - Mininet's name
         """Likewise; while the network runs it begins with its ``start``."""
         Requests.current = self.requests
         switch = super().addSwitch(name, cls=late(cls or self.switch), **params)
         self.nameToNode.setdefault(switch.name, switch)
         return switch
 
-    def addController(self, name: Any = "c0", controller: Any = None, **params: Any) -> Any:  # noqa: N802
+    def addController(self, name: object = "c0", controller: object = None, **params: object) -> object:  # noqa: N802
         """As Mininet's; none where there is no class of them."""
         Requests.current = self.requests
         if isinstance(name, str) and controller is None and self.controller is None:

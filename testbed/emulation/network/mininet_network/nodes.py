@@ -27,6 +27,7 @@ from testbed.errors import InputError
 from testbed.model.naming.device_names import interface_name
 from testbed.model.naming.printable import printable
 from topologies.text.addresses import packed_mac
+from topologies.text.json_types import JsonObject
 
 Mininet.inited = True  # Mininet's own start-up would change limits of the whole machine
 SHAPING = ("bw", "delay", "jitter", "loss", "max_queue_size")
@@ -49,7 +50,7 @@ class LateNode(LateShell, Node):  # type: ignore[misc]
     """A node whose namespaces and shell come late. ``given``: its name in the network, of which ``name`` is the
     printable form; ``device``: what its interfaces, and its bridge, are called after."""
 
-    def __init__(self, name: str, *args: Any, **params: Any) -> None:
+    def __init__(self, name: str, *args: object, **params: object) -> None:
         self.given, self.requests = name, _requests_of_now()
         super().__init__(printable(name), *args, **params)
 
@@ -83,7 +84,7 @@ class LateNode(LateShell, Node):  # type: ignore[misc]
     def pid(self, value: int | None) -> None:
         """Mininet sets None while it makes the node."""
 
-    def cmd(self, *args: Any, **options: Any) -> Any:
+    def cmd(self, *args: object, **options: object) -> object:
         """As Mininet's; what it, or LinuxRouter, sets by commands is requested and not run."""
         words = args[0] if len(args) == 1 and isinstance(args[0], list) else args
         text = " ".join(map(str, words)).strip()
@@ -99,12 +100,12 @@ class LateNode(LateShell, Node):  # type: ignore[misc]
             answer = super().cmd(*args, **options)
         return answer
 
-    def addIntf(self, intf: Any, **options: Any) -> None:  # noqa: N802 - Mininet's name
+    def addIntf(self, intf: Intf, **options: object) -> None:  # noqa: N802 - Mininet's name
         """One that was requested takes settings from now on."""
         intf.values, intf.given_index = {}, self.requests.indices.get((self.host, intf.name))
         super().addIntf(intf, **options)
 
-    def setARP(self, ip: str, mac: str) -> Any:  # noqa: N802 - Mininet's name
+    def setARP(self, ip: str, mac: str) -> object:  # noqa: N802 - Mininet's name
         """A permanent neighbour."""
         index = getattr(self.intf(), "index", None)
         if index is None:
@@ -112,7 +113,7 @@ class LateNode(LateShell, Node):  # type: ignore[misc]
         self.requests.apply(self.host, add_neighbour(index, socket.inet_aton(ip), packed_mac(mac)))
         return ""
 
-    def setDefaultRoute(self, intf: Any = None) -> Any:  # noqa: N802 - Mininet's name
+    def setDefaultRoute(self, intf: Intf | str | None = None) -> object:  # noqa: N802 - Mininet's name
         """Through an interface, or ``via`` an address; without ``dev`` through the interface whose subnet has it."""
         found = _ROUTE.fullmatch(str(intf).strip())
         gateway, name = (found["gateway"], found["out"] or found["only"]) if found else (None, None)
@@ -124,7 +125,7 @@ class LateNode(LateShell, Node):  # type: ignore[misc]
         return ""
 
 
-def _same_subnet(a: str, b: str, prefix: Any) -> bool:
+def _same_subnet(a: str, b: str, prefix: int | str) -> bool:
     one, other = (int.from_bytes(socket.inet_aton(ip)) >> (32 - int(prefix)) for ip in (a, b))
     return one == other
 
@@ -150,7 +151,7 @@ class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
             dpid = f"{next(self.requests.datapath_ids):x}"
         return str(super().defaultDpid(dpid))
 
-    def vsctl(self, *args: Any, **options: Any) -> Any:
+    def vsctl(self, *args: object, **options: object) -> object:
         """Mininet's ``start`` makes its bridge by this command, of which the controllers are taken."""
         words = " ".join(map(str, args))
         if " -- add-br " not in words:
@@ -161,7 +162,7 @@ class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
         return ""
 
     @classmethod
-    def batchStartup(cls, switches: Sequence[Any], run: object = None) -> Sequence[Any]:  # noqa: N802
+    def batchStartup(cls, switches: Sequence[Node], run: object = None) -> Sequence[Node]:  # noqa: N802
         """All bridges, with whatever was requested before them."""
         for requests in {id(one.requests): one.requests for one in switches}.values():
             requests.flush()
@@ -169,7 +170,7 @@ class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
         return switches
 
     @classmethod
-    def batchShutdown(cls, switches: Sequence[Any], run: object = None) -> Sequence[Any]:  # noqa: N802
+    def batchShutdown(cls, switches: Sequence[Node], run: object = None) -> Sequence[Node]:  # noqa: N802
         """The network goes as a whole."""
         for switch in switches:
             switch.terminate()
@@ -191,11 +192,11 @@ class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
         alone = self.failMode == "standalone" or not getattr(self, "_has_controller", False)
         return alone or self.device in self.requests.connected()
 
-    def attach(self, intf: Any) -> None:
+    def attach(self, intf: Intf) -> None:
         """Another port of the bridge, while the network runs."""
         self.requests.add_port(self, self.intf(intf))
 
-    def detach(self, intf: Any) -> None:
+    def detach(self, intf: Intf) -> None:
         """The bridge without that port."""
         self.vsctl("--if-exists", "del-port", self.device, intf)
 
@@ -226,7 +227,7 @@ class LateIntf(Intf):  # type: ignore[misc]
         """As the kernel numbers it; None where commands set it."""
         return self.given_index if self.given_index and self.node.requests.takes_settings else None
 
-    def config(self, **params: Any) -> dict[str, Any]:
+    def config(self, **params: object) -> JsonObject:
         """Mininet's, and the queues of TCIntf: bw, delay, jitter, loss, max_queue_size."""
         self.values.update({key: params[key] for key in SHAPING if params.get(key) is not None})
         if self.values:
@@ -234,30 +235,30 @@ class LateIntf(Intf):  # type: ignore[misc]
         # Interfaces are taken up with their cables.
         return dict(_USUAL["config"](self, up=None, **{key: params.get(key) for key in ("mac", "ip", "ifconfig")}))
 
-    def ifconfig(self, *args: Any) -> Any:
+    def ifconfig(self, *args: object) -> object:
         """``up`` and ``down`` are requested, anything else is a command."""
         if args not in (("up",), ("down",)):
             return _USUAL["ifconfig"](self, *args)
         self.node.requests.apply(self.host, set_up(self.index, args == ("up",)))
         return ""
 
-    def setIP(self, ipstr: str, prefixLen: Any = None) -> Any:  # noqa: N802, N803 - Mininet's names
+    def setIP(self, ipstr: str, prefixLen: int | str | None = None) -> object:  # noqa: N802, N803 - Mininet's names
         """In place of the address before."""
         ip, _, prefix = ipstr.partition("/")
-        prefix = prefix or prefixLen
-        if not prefix:
+        length = prefix or prefixLen
+        if not length:
             raise InputError(f"{self.name}: no prefix length for the address {ipstr}")
         try:
-            messages: list[Message] = [] if ip == _NONE else [add_address(self.index, ip, int(prefix))]
+            messages: list[Message] = [] if ip == _NONE else [add_address(self.index, ip, int(length))]
         except OSError:
             return _USUAL["setIP"](self, ipstr, prefixLen)
-        if self.ip not in (None, _NONE) and (self.ip, str(self.prefixLen)) != (ip, str(prefix)):
+        if self.ip not in (None, _NONE) and (self.ip, str(self.prefixLen)) != (ip, str(length)):
             messages.insert(0, remove_address(self.index, self.ip, int(self.prefixLen)))
-        self.ip, self.prefixLen = ip, prefix
+        self.ip, self.prefixLen = ip, length
         self.node.requests.apply(self.host, *messages)
         return ""
 
-    def setMAC(self, macstr: str) -> Any:  # noqa: N802 - Mininet's name
+    def setMAC(self, macstr: str) -> object:  # noqa: N802 - Mininet's name
         """Another MAC address."""
         if macstr != self.mac:
             self.mac = macstr
@@ -297,7 +298,7 @@ def _make_interfaces(
     return None
 
 
-def _stop_link(self: Any) -> None:
+def _stop_link(self: Link) -> None:
     """A network of late nodes goes as a whole."""
     if not hasattr(self.intf1.node, "requests"):
         _USUAL["stop"](self)

@@ -77,17 +77,17 @@ class RecordedMininet(ScriptedMininet):
     started: ClassVar["RecordedMininet | None"] = None
     requests: RecordedRequests
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: object, **options: object) -> None:
         self.networks.append(self)
         self.stated: dict[str, dict[str, Any]] = {}
         ours = options | {"xterms": False, "cleanup": False, "waitConnected": False}
         super().__init__(*args, requests=Requests.current, **ours)
 
-    def addHost(self, name: str, cls: Any = None, **params: Any) -> Node:  # noqa: N802 - Mininet's name
+    def addHost(self, name: str, cls: type | None = None, **params: object) -> Node:  # noqa: N802 - Mininet's name
         self.stated[name] = params
         return super().addHost(name, cls, **params)
 
-    def addSwitch(self, name: str, cls: Any = None, **params: Any) -> Node:  # noqa: N802 - Mininet's name
+    def addSwitch(self, name: str, cls: type | None = None, **params: object) -> Node:  # noqa: N802 - Mininet's name
         """An Open vSwitch one, whatever its class, and with whatever name."""
         kind, notes = late(cls or self.switch), self.requests.notes
         if isinstance(kind, type) and not issubclass(kind, LateNode):
@@ -98,13 +98,13 @@ class RecordedMininet(ScriptedMininet):
             notes.append(f"{name}: Mininet itself refuses a switch without a number or dpid; it is numbered")
         return switch
 
-    def addLink(self, *args: Any, **params: Any) -> Any:  # noqa: N802 - Mininet's name
+    def addLink(self, *args: object, **params: object) -> object:  # noqa: N802 - Mininet's name
         """With the MAC addresses that the program gives: Mininet draws others."""
         link = super().addLink(*args, **params)
         link.stated = {name: params[name] for name in ("addr1", "addr2") if params.get(name)}
         return link
 
-    def addNAT(self, name: str = "nat0", connect: Any = True, **_: Any) -> Node:  # noqa: N802 - Mininet's name
+    def addNAT(self, name: str = "nat0", connect: object = True, **_: object) -> Node:  # noqa: N802 - Mininet's name
         """An ordinary host."""
         self.requests.notes.append(f"{name} is an ordinary host: nothing leads out of the sandbox")
         made = self.addHost(name)
@@ -122,7 +122,7 @@ class RecordedMininet(ScriptedMininet):
 class _Program(subprocess.Popen):  # type: ignore[type-arg]
     """In place of a program that was started: one that ends well and says nothing."""
 
-    def __init__(self, args: Any, *_: Any, who: str = "the file", **options: Any) -> None:
+    def __init__(self, args: object, *_: object, who: str = "the file", **options: Any) -> None:
         assert isinstance(Requests.current, RecordedRequests)
         Requests.current.note(who, args)
         known = ("stdin", "stdout", "stderr", "text", "universal_newlines", "encoding", "errors")
@@ -151,10 +151,10 @@ def install() -> RecordedRequests:
 def _replace_nodes(requests: RecordedRequests) -> None:
     """Of every node, those too that a program makes by itself, outside a network."""
 
-    def said(self: Node, *words: Any, **_: Any) -> str:
+    def said(self: Node, *words: object, **_: object) -> str:
         return requests.answer(self, " ".join(map(str, words[0] if isinstance(words[0], list) else words)))
 
-    def popen(self: Node, words: Any, **options: Any) -> _Program:
+    def popen(self: Node, words: object, **options: object) -> _Program:
         return _Program(words, who=self.given, **options)
 
     Node.cmd, Node.host, Node.given = said, None, cached_property(lambda self: self.name)
@@ -175,14 +175,14 @@ def _replace_nodes(requests: RecordedRequests) -> None:
     mininet.node.findController = lambda *_: Controller
 
 
-def _silence(kind: type, instead: Callable[..., Any], *names: str) -> None:
+def _silence(kind: type, instead: Callable[..., object], *names: str) -> None:
     for name in names:
         setattr(kind, name, instead)
 
 
-def _nothing(*_: Any, **__: Any) -> None:
+def _nothing(*_: object, **__: object) -> None:
     return None
 
 
-def _end(*_: Any, **__: Any) -> NoReturn:
+def _end(*_: object, **__: object) -> NoReturn:
     raise EndOfBuilding

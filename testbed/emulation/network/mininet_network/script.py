@@ -15,7 +15,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 from testbed.emulation.network.mininet_network import for_mn
 from testbed.emulation.sandbox.sandbox import require_sandbox
@@ -100,7 +99,7 @@ def _replace_mininet() -> None:
     class TypedCLI(mininet.cli.CLI):  # type: ignore[misc]
         """The prompt, whose user types what programs read."""
 
-        def __init__(self, network: Any, *args: Any, **options: Any) -> None:
+        def __init__(self, network: Mininet, *args: object, **options: object) -> None:
             for node in network.values():
                 node.typed = sys.stdin.isatty()
             super().__init__(network, *args, **options)

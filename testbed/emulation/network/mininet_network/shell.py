@@ -64,7 +64,7 @@ class LateShell:
         """Mininet sets None while it makes the node."""
 
     @property
-    def stdout(self) -> Any:
+    def stdout(self) -> object:
         """What the shell prints; some scripts poll it before the first command."""
         if self._started is None and not self.requests.closed:
             self._open_shell()

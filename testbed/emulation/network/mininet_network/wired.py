@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from typing import Any
 
 from mininet.link import Intf, Link
 from mininet.node import Host, OVSSwitch, RemoteController
@@ -47,7 +46,7 @@ class WiringTopo(Topo):  # type: ignore[misc]
         """As they are: Mininet's order needs names that it can take apart."""
         return list(items)
 
-    def links(self, sort: bool = False, **options: Any) -> Any:
+    def links(self, sort: bool = False, **options: object) -> object:
         """Likewise."""
         return super().links(**options)
 
