@@ -1,7 +1,5 @@
 """What theory says of a trial: packets that do not come, before and after the code, and bytes on the wire."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """A trial of a tunnel: the same programs and faults over it and over its rivals, one run each; what a run measures."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any

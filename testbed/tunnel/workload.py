@@ -1,7 +1,5 @@
 """Programs that nobody here wrote, through a coded tunnel and over its rivals, while links fail."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 

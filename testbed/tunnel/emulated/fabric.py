@@ -1,7 +1,5 @@
 """A trial on real switches: one network, and over it each rival with the same programs and faults."""
 
-from __future__ import annotations
-
 import itertools
 import operator
 import subprocess

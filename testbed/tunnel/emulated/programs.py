@@ -1,7 +1,5 @@
 """Programs that nobody here wrote, in the hosts at both ends of a run: started together, read when they have ended."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """A tunnel over a network that is up: rules of its own UDP port for both directions, a process at each end."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import time

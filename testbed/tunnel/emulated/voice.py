@@ -3,8 +3,6 @@
 Packets and clock are this process's alone, so that times one way are of one clock.
 """
 
-from __future__ import annotations
-
 import math
 import select
 import socket
