@@ -5,13 +5,12 @@ import math
 from testbed.download.figures import arrival_rates
 from testbed.download.plan import FRAME_OVERHEAD_BYTES, DownloadMeasurements, DownloadPlan
 from testbed.download.prediction import Alternatives, Prediction, alternatives, predict, symbols_needed, tolerances
-from testbed.faults.fault import injection_check, injection_times
+from testbed.faults.fault import fault_rows, injection_check, injection_times
 from testbed.model.machine.load import TimingError, first_exceeded
 from testbed.model.verdict import Claim, Verdict
 from testbed.model.workload import Judgement
 from testbed.stream.endpoints import strangers
-from topologies.network import label_of
-from topologies.text.json_types import Json, JsonObject
+from topologies import Json, JsonObject
 
 MAX_LAG_S = 0.2
 
@@ -98,9 +97,7 @@ def _document(plan: DownloadPlan, expected: Prediction, others: Alternatives, ru
             "sent": {"predicted": expected.sent, "measured": run.sent},
             "received": run.received,
         },
-        "faults": [
-            {"link": label_of(f.link), "kind": f.kind, "start_s": f.start_s, "stop_s": f.ends_s} for f in plan.faults
-        ],
+        "faults": fault_rows(plan.faults),
         "counters": dict(run.counters),
     }
 

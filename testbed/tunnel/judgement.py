@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from testbed.faults.fault import fault_rows
 from testbed.model.machine.load import MAX_UNPLANNED, TimingError, dropped_reason, first_exceeded
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.model.workload import Judgement
@@ -16,8 +17,7 @@ from testbed.tunnel.options import WORKLOADS
 from testbed.tunnel.prediction import RivalPrediction, predict_rival
 from testbed.tunnel.trial import RivalRun, TrialMeasurements, TrialPlan
 from testbed.tunnel.voice_quality import PLAYOUT_S, SATISFIED_MOS, call_opinion, opinions_over_time
-from topologies.network import label_of
-from topologies.text.json_types import JsonObject
+from topologies import Json, JsonObject
 
 MAX_LAG_S, _GUARD_S = 0.1, 0.1
 """What was sent so near to a fault does not count as lost in none."""
@@ -208,8 +208,8 @@ def _checks(
         without = rows["none"]["lost"] if "none" in rows else round(prediction.original_loss * packets)
         claim = Claim(f"packets lost after the code, {rival}", "lost", about)
         check = (claim.at_most if most else claim.equal)(most, row["lost"])
-        told = (without, "no code") if without > most else (None, "none: no code would lose no more")
-        yield check.against(*told).of(packets)
+        against = (without, "no code") if without > most else (None, "none: no code would lose no more")
+        yield check.against(*against).of(packets)
     coded, other = row["predicted_wire_ratio"], row["rival_wire_ratio"]
     wire = Claim(f"bytes on the wire a byte of packets, {rival}", "wire-bytes", about)
     check = wire.equal(coded, row["wire_ratio"], _WIRE_TOLERANCE * coded)
@@ -224,15 +224,13 @@ def _loss_check(what: str, prediction: RivalPrediction, measured: float, about: 
     return check.against(0.0 if predicted > _LOSS_TOLERANCE else None, "no failure")
 
 
-def _tcp_checks(
-    tcp: Mapping[str, Any], direct: Mapping[str, Any], prediction: RivalPrediction, about: str
-) -> Iterator[Check]:
+def _tcp_checks(tcp: Json, direct: Json, prediction: RivalPrediction, about: str) -> Iterator[Check]:
     """TCP goes on in the longest failure, at half of the rate at least that N leaves it, and a file comes whole."""
     if "identical" in tcp.get("wget", {}):
         other = direct.get("wget", {}).get("identical")
         whole = Claim("files that wget fetched whole, adaptive", "wget", about).equal(1, int(tcp["wget"]["identical"]))
-        told = (0, "one path") if other is False else (None, "none: one path brings it")
-        yield whole.against(*told).of(tcp["wget"]["of_bytes"])
+        against = (0, "one path") if other is False else (None, "none: one path brings it")
+        yield whole.against(*against).of(tcp["wget"]["of_bytes"])
     if tcp.get("failures"):
         number, longest = max(enumerate(tcp["failures"]), key=lambda one: one[1]["lasts_s"])
         ran = [one for one in (tcp, direct) if "failures" in one]
@@ -277,9 +275,7 @@ def _document(plan: TrialPlan, run: TrialMeasurements, modes: Sequence[JsonObjec
         "mtu": plan.tunnel.mtu,
         "duration_s": plan.duration_s,
         "workloads": list(plan.workloads),
-        "faults": [
-            {"link": label_of(f.link), "kind": f.kind, "start_s": f.start_s, "stop_s": f.ends_s} for f in plan.faults
-        ],
+        "faults": fault_rows(plan.faults),
         "modes": list(modes),
         "command_exit_codes": commands,
         "missing": dict(run.missing),
