@@ -3,19 +3,18 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any
 
 from testbed.model.naming.printable import printable
 from testbed.model.run_records import SessionRun
 from testbed.report import page
 from testbed.report.column_units import plain
-from testbed.report.drawing.charts import HUES, bare
+from testbed.report.drawing.charts import HUES, Figure, bare
 from testbed.report.drawing.session_figures import PX, route_figure, timeline_figure
 from testbed.report.drawing.svg_figures import caption_in, inlined, without_matplotlib
 from testbed.report.markup import Markup, join, tag
 from testbed.report.page import page_head, picture, whole_page
 from testbed.report.sections import session_figure
-from topologies.network import LinkId, label_of
+from topologies import LinkId, label_of
 
 Loads = Sequence[tuple[float, Mapping[LinkId, float]]]
 MIN_SAMPLES, MOST_LINES = 3, 6
@@ -82,7 +81,7 @@ def curves_markup(run: SessionRun, history: Loads = ()) -> Markup:
         "loads": "Each load as a share of " + ("the stream." if run.session.source else "the link\u2019s capacity."),
     }
 
-    def draw() -> dict[str, Any]:
+    def draw() -> dict[str, Figure]:
         timeline = {"timeline": timeline_figure(run)} if run.timeline else {}
         return timeline | ({"loads": _loads_figure(history)} if len(history) > MIN_SAMPLES else {})
 
@@ -90,7 +89,7 @@ def curves_markup(run: SessionRun, history: Loads = ()) -> Markup:
     return join([session_figure(name, drawing, captions[name]) for name, (drawing, _) in drawn.items()])
 
 
-def _loads_figure(history: Loads) -> Any:
+def _loads_figure(history: Loads) -> Figure:
     """A line a link, named at its end, of those that are busiest on the whole."""
     sums: Counter[LinkId] = Counter()
     for _, loads in history:
