@@ -19,8 +19,7 @@ from testbed.machines.machines_report import MachinesReport
 from testbed.model.machine.load import MachineLoadLimits, overload_message, overload_reason
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.model.workload import Judgement
-from topologies.network import LinkId, label_of
-from topologies.text.json_types import Json, JsonObject
+from topologies import Json, JsonObject, LinkId, label_of
 
 HEADERS_BYTES = 66
 """Ethernet, IPv4 and TCP with time stamps, of a packet of data and of an acknowledgement alike."""

@@ -10,7 +10,7 @@ from testbed.model.code_description import describe_code
 from testbed.model.studies.samples import grouped, t_quantile
 from testbed.model.verdict import Check, Verdict
 from testbed.report.drawing.charts import MARKS, Figure, chart
-from topologies.text.json_types import Json, JsonObject
+from topologies import Json, JsonObject
 
 Row = Json
 _GROUP = ("method", "tolerance", "m", "der", "large_blocks")

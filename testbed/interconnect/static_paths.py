@@ -5,6 +5,8 @@ links are one cable (they fail together) and which routers are near each other: 
 its intermediate routers (Zarza 2011, section 3.2).
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple

@@ -20,9 +20,8 @@ from testbed.model.machine.load import LOWER_PACKET_RATE, MAX_UNPLANNED, TimingE
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.model.workload import Judgement
 from testbed.stream.mobility import splits_of
-from topologies.network import LinkId, reverse_of
+from topologies import JsonObject, LinkId, reverse_of
 from topologies.routing_tables import static_routing
-from topologies.text.json_types import JsonObject
 
 MAX_LOST_S = 0.05
 """Of packets, between a cut and the escape; one packet, where packets are further apart."""

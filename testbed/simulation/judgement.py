@@ -7,7 +7,7 @@ from testbed.interconnect.plan import Experiment, SimulationPlan, load_of
 from testbed.model.studies.samples import half_width
 from testbed.model.verdict import Claim, Verdict
 from testbed.model.workload import Judgement
-from topologies.text.json_types import Json, JsonObject
+from topologies import Json, JsonObject
 
 OF_MESSAGES = ("messages", "transfers", "frames")
 """Keys of a traffic file; a format of other programs adds its own."""

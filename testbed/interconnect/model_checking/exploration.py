@@ -5,6 +5,8 @@ network. One that cannot, with the hosts silent, holds packets permanently: a de
 part.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -4,6 +4,8 @@ Imported only when a network is large enough to need it; what it returns is chec
 ``FloatRouter`` does without the exact check: many times faster, where nine digits suffice.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np
