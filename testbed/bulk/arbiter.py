@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from testbed.errors import InputError
-from topologies.network import LinkId
+from topologies import LinkId
 
 Key = int
 Line = LinkId

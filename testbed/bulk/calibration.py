@@ -13,7 +13,7 @@ from testbed.bulk.measurements import Goodput
 from testbed.bulk.plan import BulkPlan, Ends
 from testbed.errors import InvalidRunError
 from testbed.model.machine.load import LOWER_LINK_RATE, overload_message
-from topologies.network import LinkId
+from topologies import LinkId
 
 MESSAGES_ALONE, MESSAGES_TOGETHER = 3, 2
 MIN_S, MAX_MESSAGES = 0.6, 16

@@ -10,7 +10,7 @@ from testbed.bulk.plan import Pair
 from testbed.errors import InputError
 from testbed.model.wiring import Wiring
 from testbed.openflow.rules import ETH_IPV4, FlowRule, HostRoute, Match, path_routes
-from topologies.network import LinkId, label_of, reverse_of
+from topologies import LinkId, label_of, reverse_of
 
 PROTOCOL_TCP = 6
 BULK_PORT = 7117

@@ -13,7 +13,7 @@ from typing import Literal
 from testbed.bulk.arbiter import ArbiterResult, CircuitArbiter, Deadlock
 from testbed.bulk.measurements import TransferRecord
 from testbed.bulk.plan import BulkPlan, Path
-from topologies.network import LinkId, label_of, reverse_of
+from topologies import LinkId, label_of, reverse_of
 
 MAX_ATTEMPTS = 5
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from testbed.report.drawing.charts import BLUE, INK, ORANGE, Figure, panels
-from topologies.text.json_types import Json
+from topologies import Json
 
 Row = Json
 _MAX_LINKS = 40

@@ -17,10 +17,9 @@ from testbed.bulk.simulated import SimulatedBulkFabric
 from testbed.faults.fault import injection_check, injection_times
 from testbed.machines.machines_report import MachinesReport
 from testbed.model.machine.load import MachineLoadLimits, overload_message, overload_reason
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.model.workload import Judgement
-from topologies.network import LinkId, label_of
-from topologies.text.json_types import Json, JsonObject
+from topologies import Json, JsonObject, LinkId, label_of
 
 HEADERS_BYTES = 66
 """Ethernet, IPv4 and TCP with time stamps, of a packet of data and of an acknowledgement alike."""
@@ -65,6 +64,10 @@ TIMEOUT_S = 0.2
 """TCP waits so long at least before it sends again what nobody acknowledged (Linux: TCP_RTO_MIN)."""
 STRAY_SHARE, STRAY_PACKETS = 0.03, 2
 """Of the messages' own packets, what switches may drop and TCP repeats; small messages: so many packets of each."""
+_STRAYS = (
+    "repetitions that come after their circuit is gone, first packets that a switch still holds for strays; TCP repeats"
+    " them"
+)
 SEGMENT_BYTES = 8948
 """Data in a packet of the largest size on the emulated links."""
 
@@ -189,13 +192,9 @@ def judge(plan: BulkPlan, run: BulkMeasurements, row: Json) -> Verdict:
     ended = Check(name="the run came to its end", key="ended", passed=run.failure is None, detail=run.failure or "")
     checks = [
         ended.of(run.delivered) if ended.passed else ended,
-        Check.equal(
-            "messages delivered exactly once and verified",
-            count,
-            row["messages_verified"],
-            key="verified",
-            detail=f"{row['messages_verified'] * plan.message_bytes} of {plan.total_bytes} bytes",
-        ),
+        Claim("messages delivered exactly once and verified", "verified")
+        .equal(count, row["messages_verified"])
+        .noting(f"{row['messages_verified'] * plan.message_bytes} of {plan.total_bytes} bytes"),
     ]
     checks += injection_check(injection_times(plan.faults, plan.killed), run.seconds)
     strained = None
@@ -284,13 +283,8 @@ def _throughput_check(plan: BulkPlan, row: Json) -> Check:
             passed=row["ratio"] >= LIQUID_RATIO,
             detail=f"at least {LIQUID_RATIO}",
         )
-    return Check.equal(
-        "throughput over predicted liquid throughput, against the order in virtual time",
-        row["predicted_ratio"],
-        row["ratio"],
-        tolerance=ORDER_TOLERANCE,
-        key="throughput",
-    )
+    name = "throughput over predicted liquid throughput, against the order in virtual time"
+    return Claim(name, "throughput").equal(row["predicted_ratio"], row["ratio"], ORDER_TOLERANCE)
 
 
 def _circuit_checks(plan: BulkPlan, run: BulkMeasurements) -> list[Check]:
@@ -298,33 +292,22 @@ def _circuit_checks(plan: BulkPlan, run: BulkMeasurements) -> list[Check]:
     dropped = sum(run.dropped.values())
     stray = max(0, dropped - run.injected) / _own_packets(plan)
     error, worst = counter_error(plan, run)
-    named = "" if worst is None else f"worst: {label_of(worst)}"
-    injected = Check.equal(
-        "packets injected without a circuit, dropped at switches",
-        run.injected,
-        min(dropped, run.injected),
-        detail=f"{dropped} packets were dropped at switches in all",
-        key="injected-dropped",
-    )
+    injected = Claim("packets injected without a circuit, dropped at switches", "injected-dropped")
+    refused = injected.equal(run.injected, min(dropped, run.injected))
+    refused = refused.noting(f"{dropped} packets were dropped at switches in all").of(run.injected)
     return [
-        *([injected.of(run.injected)] if plan.injected else []),
-        Check.equal(
-            "packets of the messages themselves dropped at switches, share of all",
-            0.0,
-            stray,
-            tolerance=_most_stray(plan),
-            key="own-dropped",
-            detail="repetitions that come after their circuit is gone, first packets that a switch still holds for"
-            " strays; TCP repeats them",
-        ).of(run.delivered),
-        Check.equal(
-            "bytes of links by the switches' counters against the schedule",
-            0.0,
-            error,
-            tolerance=COUNTER_TOLERANCE,
-            key="link-bytes",
-            detail=named,
+        *(
+            [refused.noting(f"{dropped} packets were dropped at switches in all").of(run.injected)]
+            if plan.injected
+            else []
         ),
+        Claim("packets of the messages themselves dropped at switches, share of all", "own-dropped")
+        .equal(0.0, stray, _most_stray(plan))
+        .noting(_STRAYS)
+        .of(run.delivered),
+        Claim("bytes of links by the switches' counters against the schedule", "link-bytes")
+        .equal(0.0, error, COUNTER_TOLERANCE)
+        .noting("" if worst is None else f"worst: {label_of(worst)}"),
     ]
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from testbed.bulk.plan import Path
 from testbed.machines.machines_report import MachinesReport
 from testbed.model.machine.load import MachineLoad
-from topologies.network import LinkId
+from topologies import LinkId
 
 
 @dataclass(frozen=True, kw_only=True)

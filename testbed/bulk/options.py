@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 from testbed.bulk.coordinator import OnDeadlock
 from testbed.bulk.plan import SWITCHINGS, KilledProcess, Pair, Switching
@@ -111,7 +112,7 @@ class BulkRunOptions:
     on_deadlock: OnDeadlock = routed(
         former=("--deadlock",),
         default="retreat",
-        choices=("retreat", "fail"),
+        choices=get_args(OnDeadlock),
         help="what ends a circle of waiting transfers",
     )
     save_messages: Path | None = sent(

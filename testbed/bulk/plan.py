@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
 from testbed.faults.fault import KilledProcess as KilledProcess
 from testbed.model.short_repr import ShortRepr
-from topologies.network import LinkId, Network, label_of
+from topologies import LinkId, Network, label_of
 
 Switching = Literal["circuit", "packet"]
 Pair = tuple[str, str]
@@ -22,7 +22,7 @@ Pair = tuple[str, str]
 Ends = tuple[str, str, int]
 """(sending host, receiving host, part): each part of a message has a connection of its own."""
 Path = tuple[LinkId, ...]
-SWITCHINGS: tuple[Switching, ...] = ("circuit", "packet")
+SWITCHINGS: tuple[Switching, ...] = get_args(Switching)
 
 
 def over_switches(network: Network, path: Path) -> bool:

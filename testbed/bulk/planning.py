@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import get_args
 
 from testbed.bulk.options import BulkOptions
 from testbed.bulk.plan import BulkPlan, BulkTransfer, KilledProcess, Pair, Path, over_switches
@@ -16,16 +17,15 @@ from testbed.scheduling.baselines import Order, sending_rounds
 from testbed.scheduling.methods import schedule_by_name
 from testbed.scheduling.traffic import patterns
 from testbed.scheduling.traffic.traffic_file import CarriedSchedule, read_schedule
-from topologies.errors import NoPathError
+from topologies import LinkId, Network, NoPathError, label_of, reverse_of
 from topologies.impairments import to_text
-from topologies.network import LinkId, Network, label_of, reverse_of
 from topologies.routing_tables import shortest_path_routing
 
 ALL_TO_ALL = ("all-to-all", "all-to-others")
 """Patterns in words: the same here, where no host sends to itself."""
 CARRIED = "file"
 """The method of a plan whose time frames were given."""
-ROUNDS: tuple[Order, ...] = ("round-robin", "random", "identical")
+ROUNDS: tuple[Order, ...] = get_args(Order)
 """Orders of the senders alone: their rounds may congest, which is what circuits then wait for."""
 
 

@@ -13,7 +13,7 @@ from testbed.bulk.measurements import BulkMeasurements, Goodput, LinkCount
 from testbed.bulk.plan import BulkPlan, Path
 from testbed.errors import InputError
 from testbed.model.progress import CounterReading, Progress, ReportProgress
-from topologies.network import LinkId, reverse_of
+from topologies import LinkId, reverse_of
 
 _PACKET_BYTES = 1500
 

@@ -15,7 +15,7 @@ from testbed.model.options.planner import planner
 from testbed.model.progress import ReportProgress
 from testbed.model.verdict import Verdict
 from testbed.model.workload import Carry, How, Judgement, Workload, lazily
-from topologies.text.json_types import Json
+from topologies import Json
 
 DESCRIPTION = (
     "Send a message from every sending to every receiving host, in the time frames of a method. With circuit switching "

@@ -13,7 +13,7 @@ from typing import Any
 from testbed.errors import InputError
 from testbed.model.json_values import from_json
 from testbed.model.schemas import refuse_unknown
-from topologies.text.json_types import JsonObject
+from topologies import JsonObject
 
 MAX_ROWS = 50_000_000
 

@@ -12,8 +12,7 @@ from testbed.campaigns.description import Campaign, parse_campaign
 from testbed.errors import InputError, UsageError
 from testbed.model.json_values import read_json, read_text
 from testbed.model.options.option import RUNNING, option, options
-from topologies.errors import nearest
-from topologies.text.json_types import Json
+from topologies import Json, nearest
 
 
 @options

@@ -11,10 +11,7 @@ from testbed.model.routes import SplitRoute
 from testbed.routing.baselines import are_disjoint
 from testbed.routing.methods import route_by_name
 from testbed.routing.redundancy.route_ror import ror_by_tolerance
-from topologies.catalog import load_network
-from topologies.errors import NoPathError
-from topologies.network import Network
-from topologies.text.json_types import JsonObject
+from topologies import JsonObject, Network, NoPathError, load_network
 
 Row = JsonObject
 MAX_DRAWS = 10_000

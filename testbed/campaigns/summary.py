@@ -5,11 +5,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from testbed.campaigns.description import Campaign, Claim
+from testbed.model import verdict
 from testbed.model.code_description import describe_code
 from testbed.model.studies.samples import grouped, t_quantile
 from testbed.model.verdict import Check, Verdict
 from testbed.report.drawing.charts import MARKS, Figure, chart
-from topologies.text.json_types import Json, JsonObject
+from topologies import Json, JsonObject
 
 Row = Json
 _GROUP = ("method", "tolerance", "m", "der", "large_blocks")
@@ -73,17 +74,9 @@ def _check(claim: Claim, rows: Sequence[Row]) -> Check:
     if not below:
         return Check(name=name, key="mean-ror", predicted=claim.at_most, passed=False, detail=detail).of(0)
     ratio = sum(own for own, _ in units.values()) / below
-    gain = claim.at_most < 1
-    return Check.at_most(
-        name,
-        claim.at_most,
-        ratio,
-        uncertainty=_half_width(list(units.values()), ratio) if len(units) > 1 else None,
-        rival=1.0 if gain else None,
-        rival_is="no gain" if gain else "none: the claim is only that it costs no more",
-        key="mean-ror",
-        detail=detail,
-    )
+    rival = (1.0, "no gain") if claim.at_most < 1 else (None, "none: the claim is only that it costs no more")
+    half_width = _half_width(list(units.values()), ratio) if len(units) > 1 else None
+    return verdict.Claim(name, "mean-ror").at_most(claim.at_most, (ratio, half_width)).against(*rival).noting(detail)
 
 
 def _half_width(pairs: Sequence[Sequence[float]], ratio: float) -> float:

@@ -7,7 +7,7 @@ from testbed.campaigns.summary import judge_claims, summarise
 from testbed.model.options.planner import planner
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.workload import Judgement, Workload
-from topologies.text.json_types import JsonObject
+from topologies import JsonObject
 
 Rows = tuple[JsonObject, ...]
 

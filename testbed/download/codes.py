@@ -5,9 +5,9 @@ A code is a class, or a function without arguments, whose value is a ``fec.proto
 
 from collections.abc import Callable
 
+from fec import FecError
 from fec.adapters.raptorq_blocks import RaptorQBlocks
 from fec.code.block_codes import ReedSolomonBlocks
-from fec.errors import FecError
 from fec.protocol.large_blocks import BlockCode
 from testbed.errors import InputError, TestbedError
 from topologies.registry import Registry, function_check

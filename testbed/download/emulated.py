@@ -20,7 +20,7 @@ from testbed.model.wiring import wire
 from testbed.openflow.rules import stream_routes, stream_rules
 from testbed.stream.emulated.endpoints import EndpointProcess, endpoint
 from testbed.stream.emulated.frames import Frames
-from topologies.text.json_types import JsonObject
+from topologies import JsonObject
 
 _LEAD_S, _TICK_S, _IDLE_S = 0.15, 0.003, 0.02
 _LINGER_S = 0.3

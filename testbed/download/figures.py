@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from testbed.report.drawing.charts import AMBER, BLUE, INK, RED, Figure, panels
-from topologies.text.json_types import Json
+from topologies import Json
 
 BINS = 120
 """Of the arrivals: packets are told as a rate over so many equal parts of the download."""

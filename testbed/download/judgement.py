@@ -5,13 +5,12 @@ import math
 from testbed.download.figures import arrival_rates
 from testbed.download.plan import FRAME_OVERHEAD_BYTES, DownloadMeasurements, DownloadPlan
 from testbed.download.prediction import Alternatives, Prediction, alternatives, predict, symbols_needed, tolerances
-from testbed.faults.fault import injection_check, injection_times
+from testbed.faults.fault import fault_rows, injection_check, injection_times
 from testbed.model.machine.load import TimingError, first_exceeded
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 from testbed.model.workload import Judgement
 from testbed.stream.endpoints import strangers
-from topologies.network import label_of
-from topologies.text.json_types import Json, JsonObject
+from topologies import Json, JsonObject
 
 MAX_LAG_S = 0.2
 
@@ -31,40 +30,26 @@ def judge_download(plan: DownloadPlan, run: DownloadMeasurements) -> Judgement:
 
 
 def _verdict(plan: DownloadPlan, expected: Prediction, others: Alternatives, run: DownloadMeasurements) -> Verdict:
-    rival_s, rival_is = others.nearest(expected.seconds)
     seconds_tolerance, packets_tolerance = tolerances(plan)
     over_s = plan.limit_s if run.seconds is None else run.seconds
     frugal = others.always_highest_sent - expected.sent > 1
     checks = [
-        Check.equal(
-            "bytes of the file that arrived",
-            float(plan.file_bytes),
-            float(plan.file_bytes) if run.verified else 0.0,
-            rival=0.0,
-            rival_is="a file that differs",
-            detail="SHA-256 compared",
-            key="content",
+        Claim("bytes of the file that arrived", "content")
+        .equal(float(plan.file_bytes), float(plan.file_bytes * run.verified))
+        .against(0.0, "a file that differs")
+        .noting("SHA-256 compared"),
+        Claim("seconds until the file was there", "seconds")
+        .equal(expected.seconds, over_s, seconds_tolerance)
+        .against(*others.nearest(expected.seconds))
+        .noting(
+            f"a single path takes {others.single_path_s:.2f} s" * (others.single_path_s > expected.seconds)
+            + "; it never was" * (run.seconds is None)
         ),
-        Check.equal(
-            "seconds until the file was there",
-            expected.seconds,
-            over_s,
-            tolerance=seconds_tolerance,
-            rival=rival_s,
-            rival_is=rival_is,
-            key="seconds",
-            detail=f"a single path takes {others.single_path_s:.2f} s" * (others.single_path_s > expected.seconds)
-            + "; it never was" * (run.seconds is None),
-        ),
-        Check.equal(
-            "packets sent",
-            expected.sent,
-            float(run.sent),
-            tolerance=packets_tolerance,
-            rival=others.always_highest_sent if frugal else None,
-            rival_is="a sender that always sends at its highest rate"
-            + "; here that is the rate asked for" * (not frugal),
-            key="packets-sent",
+        Claim("packets sent", "packets-sent")
+        .equal(expected.sent, float(run.sent), packets_tolerance)
+        .against(
+            others.always_highest_sent if frugal else None,
+            "a sender that always sends at its highest rate" + "; here that is the rate asked for" * (not frugal),
         ),
     ]
     checks += [check.of(run.sent) for check in injection_check(injection_times(plan.faults), over_s, "the download")]
@@ -112,9 +97,7 @@ def _document(plan: DownloadPlan, expected: Prediction, others: Alternatives, ru
             "sent": {"predicted": expected.sent, "measured": run.sent},
             "received": run.received,
         },
-        "faults": [
-            {"link": label_of(f.link), "kind": f.kind, "start_s": f.start_s, "stop_s": f.ends_s} for f in plan.faults
-        ],
+        "faults": fault_rows(plan.faults),
         "counters": dict(run.counters),
     }
 

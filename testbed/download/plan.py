@@ -18,8 +18,7 @@ from testbed.download.codes import block_code
 from testbed.faults.fault import Fault
 from testbed.model.label_split import LABELS, LabelSplit
 from testbed.model.short_repr import ShortRepr
-from topologies.network import LinkId, Network
-from topologies.text.json_types import Json
+from topologies import Json, LinkId, Network
 
 FRAME_OVERHEAD_BYTES = 14 + 20 + 8 + HEADER.size
 FILL = 0.95

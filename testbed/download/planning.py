@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fec.errors import FecError
+from fec import FecError
 from fec.protocol.large_blocks import LargeBlockParameters
 from testbed.download.codes import block_code
 from testbed.download.options import DownloadOptions
@@ -17,8 +17,8 @@ from testbed.model.label_split import LabelSplit
 from testbed.model.naming.names import known_network, read_node
 from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import disjoint_return_split, spray
+from topologies import Link, LinkId, Network, Node, label_of, reverse_of
 from topologies.impairments import RateTrace, to_text
-from topologies.network import Link, LinkId, Network, Node, label_of, reverse_of
 
 
 def build_download(requested: DownloadOptions) -> DownloadPlan:

@@ -5,10 +5,11 @@ from functools import partial
 
 from testbed.download.options import DownloadOptions
 from testbed.download.plan import DownloadPlan
+from testbed.faults.fault import fault_lines
 from testbed.live.events import RunView
 from testbed.model.options.planner import planner
 from testbed.model.workload import Workload, lazily
-from topologies.text.json_types import Json
+from topologies import Json
 
 DESCRIPTION = (
     "Send a file in large coded blocks from one node to a host behind a last mile of the given rate (Gabrielyan 2007, "
@@ -19,13 +20,10 @@ _BUILD = lazily("testbed.download.planning:build_download")
 
 
 def _view(plan: DownloadPlan) -> tuple[str, Callable[[], RunView]]:
-    from testbed.live.run_views import network_view
+    from testbed.live.run_views import split_view
 
-    forward, network = plan.forward, plan.network
-    loads = {network.links[i].id: forward.load(i) for i in forward.loaded}
-    title = f"{network.name}: download from {plan.source} to {plan.sink}"
-    view = partial(network_view, title, network, loads, plan.faults, source=plan.source, sink=plan.sink)
-    return f"{plan.method}, {plan.code}", view
+    title = f"{plan.network.name}: download from {plan.source} to {plan.sink}"
+    return f"{plan.method}, {plan.code}", partial(split_view, title, plan.forward, plan.faults)
 
 
 def _shown(document: Json) -> Iterator[str]:
@@ -33,9 +31,7 @@ def _shown(document: Json) -> Iterator[str]:
     measured = "never" if seconds["measured"] is None else f"{seconds['measured']:.2f} s"
     rate = ", rate never raised" * document["constant_rate"]
     yield f"{document['bytes']} bytes, {document['code']}, {document['method']}{rate}, {document['fabric']}"
-    for fault in document["faults"]:
-        until = "s on" if fault["stop_s"] is None else f"to {fault['stop_s']:.2f} s"
-        yield f"  {fault['link']} {fault['kind']} from {fault['start_s']:.2f} {until}"
+    yield from fault_lines(document["faults"])
     predicted = f"predicted {seconds['predicted']:.2f} s, {document['idle_s']:.2f} s without a path"
     yield f"there after   {measured} ({predicted})"
     yield f"goodput       {document['goodput_bps'] / 1e6:.2f} Mbit/s, {document['ratio']:.1%} of the last mile"

@@ -10,14 +10,14 @@ route changes of a plan really happened: seconds since the run's start, on its o
 import itertools
 import math
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from testbed.errors import InputError
 from testbed.model.json_values import located
 from testbed.model.verdict import Check
-from topologies import JsonObject, LinkId, Network, label_of
+from topologies import Json, JsonObject, LinkId, Network, label_of
 from topologies import impairments as kinds
 
 FaultKind = Literal["down", "blackhole", "loss", "impaired"]
@@ -113,6 +113,18 @@ def describe(fault: Fault) -> str:
     return f"{label_of(fault.link)} {fault.description}" + (
         f" {100 * fault.loss_fraction:g} %" if fault.kind == "loss" else ""
     )
+
+
+def fault_rows(faults: Iterable[Fault]) -> list[JsonObject]:
+    """Faults in a run's document."""
+    return [{"link": label_of(f.link), "kind": f.kind, "start_s": f.start_s, "stop_s": f.ends_s} for f in faults]
+
+
+def fault_lines(rows: Iterable[Json]) -> Iterator[str]:
+    """Those of a document for people."""
+    for row in rows:
+        until = "s on" if row["stop_s"] is None else f"to {row['stop_s']:.2f} s"
+        yield f"  {row['link']} {row['kind']} from {row['start_s']:.2f} {until}"
 
 
 Lengths = Literal["fixed", "exponential"]

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from topologies import LinkId
 from topologies import impairments as kinds
-from topologies.network import LinkId
 
 Stage = Callable[[float, int], list[float]]
 """(when a packet comes, s; its bytes) -> when each copy of it leaves: none where it is lost, two where it is

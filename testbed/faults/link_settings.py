@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from testbed.errors import InputError
 from testbed.model.options import kinds
-from topologies.network import MAX_DELAY_S, Link
-from topologies.text.json_types import JsonObject
+from topologies import JsonObject, Link
+from topologies.network import MAX_DELAY_S
 from topologies.text.units import is_bare
 
 _MIN_BPS = 8.0

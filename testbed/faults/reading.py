@@ -7,7 +7,7 @@ from testbed.errors import require_type
 from testbed.faults.fault import Fault
 from testbed.faults.grammar import no_faults, parse_fault, parse_fault_document, parse_fault_list
 from testbed.model.json_values import is_file, read_json
-from topologies.network import Network
+from topologies import Network
 
 FAULT_WORDS = "LINK@START-STOP [MANNER],..."
 """How faults are written on a command line, wherever a file of them may stand too (``testbed.faults.grammar``)."""

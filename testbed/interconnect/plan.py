@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from testbed.errors import InputError
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.model.short_repr import ShortRepr
-from topologies.text.json_types import Json
+from topologies import Json
 
 if TYPE_CHECKING:
     from testbed.faults.failure_traces import FailureTrace

@@ -16,8 +16,7 @@ from testbed.errors import InputError, UsageError
 from testbed.model.json_values import from_json, json_ready
 from testbed.model.progress import CounterReading
 from testbed.model.run_records import FaultRecord, LinkLoad, SessionRecord, SessionRun, TimelineRecord
-from topologies.network import LinkId
-from topologies.text.json_types import Json, JsonObject
+from topologies import Json, JsonObject, LinkId
 
 LoadUnit = Literal["stream", "capacity"]
 """What a link's load is a share of: of what the source sends, or of what the link can carry."""

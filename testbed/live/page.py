@@ -14,8 +14,7 @@ from testbed.report.drawing.svg_figures import caption_in, inlined, without_matp
 from testbed.report.markup import Markup, join, tag
 from testbed.report.page import page_head, picture, whole_page
 from testbed.report.sections import session_figure
-from topologies.network import LinkId, label_of
-from topologies.text.json_types import JsonObject
+from topologies import LinkId, label_of
 
 Loads = Sequence[tuple[float, Mapping[LinkId, float]]]
 MIN_SAMPLES, MOST_LINES = 3, 6
@@ -82,7 +81,7 @@ def curves_markup(run: SessionRun, history: Loads = ()) -> Markup:
         "loads": "Each load as a share of " + ("the stream." if run.session.source else "the link\u2019s capacity."),
     }
 
-    def draw() -> JsonObject:
+    def draw() -> dict[str, Figure]:
         timeline = {"timeline": timeline_figure(run)} if run.timeline else {}
         return timeline | ({"loads": _loads_figure(history)} if len(history) > MIN_SAMPLES else {})
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from testbed.faults.fault import Fault
 from testbed.live.events import RunView
+from testbed.model.label_split import LabelSplit
 from testbed.model.run_records import FaultRecord, LinkLoad, network_document
-from topologies.network import LinkId, Network, label_of, reverse_of
+from topologies import LinkId, Network, label_of, reverse_of
 
 
 def network_view(
@@ -22,6 +23,12 @@ def network_view(
     end_s = float(more.get("duration_s", 0.0))
     records = tuple(planned_fault_record(fault, 0.0, end_s) for fault in faults)
     return RunView(title=title, network=network_document(network), links=links, faults=records, **more)
+
+
+def split_view(title: str, split: LabelSplit, faults: Sequence[Fault]) -> RunView:
+    """A pair's packets over their label split: loads are shares of them."""
+    loads = {split.network.links[i].id: split.load(i) for i in split.loaded}
+    return network_view(title, split.network, loads, faults, source=split.source, sink=split.sink)
 
 
 def idle_network_view(title: str, network: Network, **more: Any) -> RunView:

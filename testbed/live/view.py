@@ -19,8 +19,7 @@ from testbed.model.naming.printable import printable
 from testbed.model.progress import CounterReading
 from testbed.model.run_records import SessionRun, TimelineRecord
 from testbed.report.drawing.network_drawing import line_width
-from topologies.network import LinkId, label_of, reverse_of
-from topologies.text.json_types import Json
+from topologies import Json, LinkId, label_of, reverse_of
 
 BINS = 240
 """Bins of the curves over a run's planned length."""

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from testbed.errors import InvalidRunError
 from testbed.machines.clocks.exchange import Exchange
-from topologies.network import LinkId, label_of
-from topologies.text.json_types import JsonObject
+from topologies import JsonObject, LinkId, label_of
 
 if TYPE_CHECKING:  # numpy takes long to import
     from testbed.machines.clocks.remote_clock import RemoteClock

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from testbed.errors import InputError
 from testbed.model.json_values import parse_json
-from topologies.text.json_types import Json, JsonObject
+from topologies import Json, JsonObject
 
 MAX_LOCAL_MACHINES = 16
 """Machines that one machine stands for: each is a Dask worker, a switch daemon and a controller."""

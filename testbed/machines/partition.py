@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from testbed.errors import InputError
 from testbed.model.schemas import refuse_unknown
 from testbed.model.wiring import Wiring, wire
-from topologies.network import Network
+from topologies import Network
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,7 @@ from testbed.metapath.labelled_paths import LabelledPaths, cable_number, labelle
 from testbed.metapath.plan import MetapathPlan, MetapathRun
 from testbed.metapath.source import SourceEvent, metapath_bandwidth
 from testbed.stream.measurements import BoolArray, FloatArray, IntArray
-from topologies.network import label_of
-from topologies.text.json_types import JsonObject
+from topologies import JsonObject, label_of
 
 UNDER_WAY_S = 0.05
 """A packet sent so long before a fault may still meet it."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from testbed.model.wiring import Wiring
-from topologies.network import LinkId
+from topologies import LinkId
 
 
 @dataclass(frozen=True, kw_only=True)

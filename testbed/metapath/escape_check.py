@@ -10,7 +10,7 @@ from testbed.metapath.labelled_paths import cable_number, labelled_path_pair, pa
 from testbed.metapath.plan import MetapathPlan
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.flow_table import RuleWalker
-from topologies.network import LinkId, label_of
+from topologies import LinkId, label_of
 
 
 def check_escapes(plan: MetapathPlan) -> None:

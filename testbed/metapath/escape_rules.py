@@ -34,7 +34,7 @@ from testbed.openflow.rules import (
     pair_rules,
     stream_match,
 )
-from topologies.network import LinkId
+from topologies import LinkId
 
 MAX_INTERMEDIATES = 63
 _ESCAPED_PREFIX = (ESCAPED, LABELS - ESCAPED)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from testbed.report.drawing.charts import Axes, Figure, panels
-from topologies.text.json_types import Json
+from topologies import Json
 
 NAMES = {
     "ft-drb": "FT-DRB",

@@ -17,12 +17,11 @@ from testbed.metapath.labelled_paths import cable_number
 from testbed.metapath.plan import SLACK_S, MetapathPlan, MetapathRun
 from testbed.model.json_values import json_ready
 from testbed.model.machine.load import LOWER_PACKET_RATE, MAX_UNPLANNED, TimingError, dropped_reason, first_exceeded
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.model.workload import Judgement
 from testbed.stream.mobility import splits_of
-from topologies.network import LinkId, reverse_of
+from topologies import JsonObject, LinkId, reverse_of
 from topologies.routing_tables import static_routing
-from topologies.text.json_types import JsonObject
 
 MAX_LOST_S = 0.05
 """Of packets, between a cut and the escape; one packet, where packets are further apart."""
@@ -60,7 +59,7 @@ def _checks(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) ->
             if plan.routing == "recomputed" and outcome.kind == "down":
                 own.append(_no_more(outcome))
         yield from (replace(check, about=about).of(outcome.sent) for check in own)
-    outside = Check.equal("packets lost outside faults", 0, analysis.lost_outside, key="lost-outside")
+    outside = Claim("packets lost outside faults", "lost-outside").equal(0, analysis.lost_outside)
     yield outside.of(analysis.sent_outside)
 
 
@@ -105,7 +104,7 @@ def _at_most(key: str, name: str, limit: float, measured: float | None, words: s
 
 def _no_more(outcome: FaultOutcome) -> Check:
     name = f"packets lost after reconfiguring, {outcome.link} {outcome.kind}"
-    check = Check.equal(name, 0, outcome.lost_later, key="lost-later")
+    check = Claim(name, "lost-later").equal(0, outcome.lost_later)
     return check if outcome.reconfigured_s is not None else replace(check, passed=False, detail="it never did")
 
 
@@ -121,7 +120,7 @@ def _share_check(plan: MetapathPlan, outcome: FaultOutcome, link: LinkId) -> Che
         slack += expected / 2  # the first switch may pass packets over before it says that it does
     name, detail = f"packets lost, {outcome.link} {outcome.kind}", f"{100 * share:.1f} % of the labels cross the link"
     slack, detail = round(slack, 1), f"{detail} for {lasts_s:.3f} s"
-    return Check.equal(name, round(expected, 1), outcome.lost, tolerance=slack, key="lost", detail=detail)
+    return Claim(name, "lost").equal(round(expected, 1), outcome.lost, slack).noting(detail)
 
 
 def lost_share(plan: MetapathPlan, link: LinkId) -> float:

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from testbed.errors import InputError
 from testbed.model.label_split import LABELS, Interval
-from topologies.network import LinkId, Network, reverse_of
+from topologies import LinkId, Network, reverse_of
 from topologies.routing_tables import StaticRouting, static_routing
 
 ESCAPED = LABELS // 2
@@ -124,11 +124,10 @@ def labelled_paths(network: Network, source: str, sink: str, *, most: int = MAX_
     return LabelledPaths(network=network, source=source, sink=sink, paths=tuple(retained), routing=routing)
 
 
-def labelled_path_pair(network: Network, source: str, sink: str, *, most: int = MAX_PATHS) -> LabelledPathPair:
+def labelled_path_pair(network: Network, source: str, sink: str) -> LabelledPathPair:
     """``labelled_paths`` there and back."""
     return LabelledPathPair(
-        forward=labelled_paths(network, source, sink, most=most),
-        backward=labelled_paths(network, sink, source, most=most),
+        forward=labelled_paths(network, source, sink), backward=labelled_paths(network, sink, source)
     )
 
 

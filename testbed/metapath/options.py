@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from testbed.errors import InputError
 from testbed.faults.fault import FaultKind
@@ -12,7 +12,7 @@ from testbed.model.options import kinds
 from testbed.model.options.option import nested, option, options
 
 Routing = Literal["ft-drb", "single", "recomputed"]
-ROUTINGS: tuple[Routing, ...] = ("ft-drb", "single", "recomputed")
+ROUTINGS: tuple[Routing, ...] = get_args(Routing)
 """FT-DRB; one path for good; a capillary route that the controller computes again when a port changes."""
 EACH_LINK = "each-link"
 """Faults in a word: each cable between switches of the minimal path fails by itself, one after another."""
@@ -33,11 +33,11 @@ class MetapathOptions:
     notify: Notify = option(
         flag="--failure-notifier",
         default="both",
-        choices=("both", "controller", "header"),
+        choices=get_args(Notify),
         help="who reports a failed link",
     )
     link_up: LinkUp = option(
-        flag="--repair-detection", default="probe", choices=("probe", "controller"), help="how a repair is detected"
+        flag="--repair-detection", default="probe", choices=get_args(LinkUp), help="how a repair is detected"
     )
     paths: int = option(
         flag="--max-paths", default=4, kind=kinds.metapath_paths, help="paths of a metapath at most (default {default})"

@@ -11,9 +11,8 @@ from testbed.metapath.source import SourceEvent
 from testbed.metapath.wire import PACKET_BYTES
 from testbed.model.short_repr import ShortRepr
 from testbed.stream.measurements import FloatArray, IntArray, RunHealth
-from topologies.network import Network, label_of
+from topologies import Json, Network, label_of
 from topologies.routing_tables import static_routing
-from topologies.text.json_types import Json
 
 BACKGROUND_AFTER_S = 0.5
 """Until then the source learns the zero-load latency of an empty network."""

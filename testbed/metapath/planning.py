@@ -9,7 +9,7 @@ from testbed.metapath.escape_check import check_escapes
 from testbed.metapath.options import EACH_LINK, MetapathOptions, MetapathPlanOptions
 from testbed.metapath.plan import MetapathPlan
 from testbed.model.naming.names import known_network
-from topologies.network import Network
+from topologies import Network
 from topologies.routing_tables import static_routing
 
 WARM_UP_S, LASTS_S, EVERY_S = 1.0, 1.0, 2.5

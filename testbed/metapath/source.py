@@ -33,7 +33,7 @@ from statistics import median
 
 from testbed.metapath.labelled_paths import LabelledPaths
 from testbed.metapath.options import MetapathOptions
-from topologies.network import reverse_of
+from topologies import reverse_of
 
 _CALIBRATING = 50
 """Latencies of the minimal path whose median is the zero-load latency."""

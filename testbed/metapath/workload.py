@@ -9,7 +9,7 @@ from testbed.metapath.options import MetapathPlanOptions
 from testbed.metapath.plan import MetapathPlan, MetapathRun
 from testbed.model.options.planner import planner
 from testbed.model.workload import Workload, lazily
-from topologies.text.json_types import Json
+from topologies import Json
 
 _BUILD: Callable[[MetapathPlanOptions], MetapathPlan] = lazily("testbed.metapath.planning:build_metapath")
 

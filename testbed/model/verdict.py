@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from itertools import count
-from typing import Literal, TypedDict, TypeVar, Unpack
+from typing import Literal, TypeVar
 
 from testbed.errors import InputError, InvalidRunError, MachineDiedError
 from topologies.text.json_types import Json
@@ -16,23 +16,6 @@ CheckOutcome = Literal["holds", "fails", "cannot-tell"]
 Relation = Literal["states", "equals", "at-least", "at-most"]
 Measured = float | tuple[float, float | None]
 """What was measured, alone or with half the width of its 95 % interval."""
-
-
-class Evidence(TypedDict, total=False):
-    """What a check may say next to its comparison.
-
-    ``rival``: the value that would be measured if the claim were false; ``rival_is``: what that is, in words ("no
-    gain"), or, alone, why there is none. ``uncertainty``: half width of the measurement's 95 % interval. ``stated``:
-    what the document says, with its page. ``key`` and ``about`` as of ``Check``.
-    """
-
-    rival: float | None
-    rival_is: str
-    uncertainty: float | None
-    stated: float | str | None
-    detail: str
-    key: str
-    about: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,23 +49,6 @@ class Check:
         return "holds" if self.passed else "cannot-tell" if self.unsure else "fails"
 
     @classmethod
-    def equal(
-        cls, name: str, predicted: float, measured: float, *, tolerance: float = 0, **evidence: Unpack[Evidence]
-    ) -> Check:
-        """Holds where the two differ by ``tolerance`` at most."""
-        return Claim(name).equal(predicted, measured, tolerance)._with(evidence)
-
-    @classmethod
-    def at_least(cls, name: str, least: float, measured: float, **evidence: Unpack[Evidence]) -> Check:
-        """Holds where ``measured`` is ``least`` or more."""
-        return Claim(name).at_least(least, measured)._with(evidence)
-
-    @classmethod
-    def at_most(cls, name: str, most: float, measured: float, **evidence: Unpack[Evidence]) -> Check:
-        """Holds where ``measured`` is ``most`` or less."""
-        return Claim(name).at_most(most, measured)._with(evidence)
-
-    @classmethod
     def unmeasured(
         cls, name: str, why: str, *, predicted: float | None = None, rival: float | None = None, rival_note: str = ""
     ) -> Check:
@@ -90,12 +56,6 @@ class Check:
         return cls(
             name=name, predicted=predicted, passed=False, unsure=True, rival=rival, rival_note=rival_note, detail=why
         )
-
-    def _with(self, evidence: Evidence) -> Check:
-        said = replace(self, key=evidence.get("key", ""), about=evidence.get("about", ""))
-        judged = said.against(evidence.get("rival"), evidence.get("rival_is", ""))
-        cited = judged.plus_minus(evidence.get("uncertainty")).cites(evidence.get("stated"))
-        return cited.noting(evidence.get("detail", ""))
 
     def cites(self, stated: float | str | None) -> Check:
         """This check, with what the document says, and its page or section."""
@@ -231,7 +191,7 @@ class Verdict:
         """The same, where each check that has no key is given the words of its name for one, numbered where two share
         them.
 
-        >>> checks = Check.equal("ROR, 2 layers", 1, 1), Check.equal("ROR: 2 layers", 2, 2)
+        >>> checks = Claim("ROR, 2 layers").equal(1, 1), Claim("ROR: 2 layers").equal(2, 2)
         >>> Verdict(checks=checks).keyed().checks[1].key
         'ror-2-layers-2'
         """

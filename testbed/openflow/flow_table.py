@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from testbed.errors import InputError
 from testbed.model.wiring import WiredHost, Wiring
 from testbed.openflow.rules import BACK, ETH_IPV4, PROTOCOL_UDP, FailoverGroup, FlowRule, by_switch
-from topologies.network import LinkId
+from topologies import LinkId
 
 Packet = Mapping[str, int | str]
 """Header fields in OpenFlow's names."""

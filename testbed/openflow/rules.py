@@ -32,7 +32,7 @@ from testbed.errors import InputError
 from testbed.model.label_split import LABELS, Interval, LabelSplit
 from testbed.model.wiring import WiredHost, Wiring
 from testbed.openflow.shortest_paths import Step
-from topologies.network import LinkId
+from topologies import LinkId
 
 STREAM_PRIORITY = 300
 STRAY_PRIORITY = 250

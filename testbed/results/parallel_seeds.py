@@ -9,7 +9,7 @@ from functools import partial
 from testbed.emulation.sandbox.process_lifetime import children_without_interrupts, interrupts_after
 from testbed.interconnect.plan import Experiment
 from testbed.interconnect.simulation import run_seed
-from topologies.text.json_types import JsonObject
+from topologies import JsonObject
 
 FEW_MESSAGES = 200_000
 

@@ -52,7 +52,7 @@ from testbed.results.compressed_files import (
     runs_in,
 )
 from testbed.results.run_folder import open_plain, open_to_append, refuse_link, write_below
-from topologies.text.json_types import Json
+from topologies import Json
 
 UNFINISHED = ".unfinished"
 MAX_TRIES = 10_000

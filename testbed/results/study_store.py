@@ -29,7 +29,7 @@ from testbed.results.compressed_files import (
 )
 from testbed.results.result_store import UNFINISHED, ResultStore, RunDraft, draft_of, existing, json_line, write_json
 from testbed.results.run_folder import refuse_link, write_below
-from topologies.text.json_types import JsonObject
+from topologies import JsonObject
 
 DAMAGED = "the study is damaged, run it again"
 Row = JsonObject

@@ -14,7 +14,7 @@ from testbed.scheduling.checker import check_schedule
 from testbed.scheduling.fast.portfolio import cp_sat_schedule, liquid_schedule
 from testbed.scheduling.published.two_level import two_level
 from testbed.scheduling.theory_methods import dsatur, exact, identical_order, milp, random_order, round_robin
-from topologies.errors import TopologyError
+from topologies import TopologyError
 from topologies.registry import PluginError, Registry, function_check
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from testbed.model.studies import grouped
 from testbed.report.drawing.charts import HUES, Figure, draw_lines, panels
-from topologies.text.json_types import Json
+from topologies import Json
 
 ENOUGH_SEEDS = 3
 """So many values have an interval that is worth drawing."""

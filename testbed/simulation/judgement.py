@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from testbed.interconnect.plan import Experiment, SimulationPlan, load_of
 from testbed.model.studies.samples import half_width
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 from testbed.model.workload import Judgement
-from topologies.text.json_types import Json, JsonObject
+from topologies import Json, JsonObject
 
 OF_MESSAGES = ("messages", "transfers", "frames")
 """Keys of a traffic file; a format of other programs adds its own."""
@@ -92,17 +92,15 @@ def judge_runs(rows: Sequence[Json]) -> Verdict:
     late = sum(row["sent"] - row["received"] for row in rows if row["stopped"] == "out-of-time")
     loads = {row["load"] for row in rows}
     measured = min((sum(row["measured"] for row in rows if row["load"] == load) for load in loads), default=0)
-    conserved = Check.equal(
-        "sent = received", float(sent), float(received), key="conservation",
-        detail=f"{late} still under way when the time to drain was over" if late else "",
-    )  # fmt: skip
-    deadlocks = Check.equal(
-        "runs that deadlock", 0.0, float(len(stuck)), key="deadlocks",
-        detail=f"seeds {', '.join(map(str, stuck[:10]))}" if stuck else "",
-    )  # fmt: skip
+    conserved = Claim("sent = received", "conservation").equal(float(sent), float(received))
+    if late:
+        conserved = conserved.noting(f"{late} still under way when the time to drain was over")
+    deadlocks = Claim("runs that deadlock", "deadlocks").equal(0.0, float(len(stuck)))
+    if stuck:
+        deadlocks = deadlocks.noting(f"seeds {', '.join(map(str, stuck[:10]))}")
     checks = (
         conserved.of(measured) if conserved.passed else conserved,
         deadlocks.of(sent),
-        Check.equal("packets beyond the hop cap", 0.0, float(circling), key="hop-cap").of(sent),
+        Claim("packets beyond the hop cap", "hop-cap").equal(0.0, float(circling)).of(sent),
     )
     return Verdict(checks=checks)

@@ -11,7 +11,7 @@ from testbed.interconnect.options import NAC, WITH_NAC, RouterOptions
 from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
 from testbed.model.options.option import Only, failing, option, options, routed, running, sent
-from topologies.text.json_types import Json
+from topologies import Json
 
 _MADE = Only(when=lambda a: a.traffic is None, needs="messages made by a pattern, without --traffic")
 _ONE_LOAD = Only(when=lambda a: not a.loads, needs="one load, without --loads")

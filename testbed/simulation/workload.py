@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from testbed.interconnect.plan import SimulationPlan, load_of
 from testbed.live.events import RunView
@@ -13,7 +12,7 @@ from testbed.model.options.planner import planner
 from testbed.model.progress import CounterReading, Progress, ReportProgress
 from testbed.model.workload import How, Workload, lazily
 from testbed.simulation.options import SimulationOptions, TimelineOptions
-from topologies.text.json_types import Json, JsonObject
+from topologies import Json, JsonObject
 
 DESCRIPTION = (
     "Simulate an interconnection network: virtual cut-through routers with finite buffers and credits, on tori, "
@@ -104,7 +103,7 @@ def _skipped(rows: Sequence[int]) -> str:
     return f"{len(rows)} bad row{'s' if len(rows) > 1 else ''} skipped ({named})"
 
 
-def _table(rows: Sequence[Json], *, with_load: bool) -> Any:
+def _table(rows: Sequence[Json], *, with_load: bool) -> object:
     from testbed.report.answers import Table
 
     def moves(nac: Mapping[str, int]) -> int | None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from testbed.faults.fault import Fault
 from testbed.faults.impaired_link import ImpairedLink, queue_bytes
 from testbed.stream.prediction.active_faults import faulty_links, impaired_spans
-from topologies.network import Network
+from topologies import Network
 
 FRAME_HEADERS_BYTES = 14 + 20 + 8
 """Ethernet, IPv4 and UDP around a datagram."""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from testbed.faults.fault import ChangeTimes, FaultTimes
-from topologies.text.json_types import Json
+from topologies import Json
 
 RELAYED = "impaired_links"
 """Name of the counter that holds, link by link, what a relay did with an impaired link's packets and how late it

@@ -22,8 +22,7 @@ from testbed.stream.planning import (
     made_faults,
     random_faults,
 )
-from topologies.errors import TopologyError
-from topologies.network import Link, LinkId, Network
+from topologies import Link, LinkId, Network, TopologyError
 
 SEARCH = 300
 """Changes tried for fewer intervals (``spray``'s budget): a frame must be answered in tens of milliseconds."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from fec.errors import FecError
+from fec import FecError
 from fec.redundancy.labels import WEYL_MULTIPLIER, LabelRule, stratified_labels
 from testbed.errors import InputError
 from testbed.faults.fault import Direction, FaultKind, PoissonFaults
@@ -16,7 +16,7 @@ from testbed.faults.reading import FAULT_WORDS, FaultsLike
 from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
 from testbed.model.options.option import Only, coded, ends, failing, option, options, routed, running, sent
-from topologies.text.json_types import Json
+from topologies import Json
 
 LabelOrder = Literal["stratified", "random"]
 Handover = Literal["after", "before"]

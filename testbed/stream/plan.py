@@ -15,9 +15,8 @@ from testbed.model.routes import SplitRoute
 from testbed.model.short_repr import ShortRepr
 from testbed.stream.options import Handover
 from testbed.stream.options import StreamParameters as StreamParameters
+from topologies import JsonObject, LinkId, Network, label_of
 from topologies.files.node_link import network_document
-from topologies.network import LinkId, Network, label_of
-from topologies.text.json_types import JsonObject
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,8 +27,8 @@ from testbed.stream.path_delays import allowed_reaction_s, delay_to_fault_s, lon
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.prediction.active_faults import faulty_links, is_campaign
 from testbed.stream.prediction.block_size_policy import block_size_policy
+from topologies import Network, label_of
 from topologies.impairments import mean_loss
-from topologies.network import Network, label_of
 
 WARM_UP_S = 1.6
 """Before the first fault: the start of both ends, then a rest long enough to be what every fault is held against."""

@@ -10,7 +10,8 @@ from functools import partial
 
 import numpy as np
 
-from fec.redundancy.block_size import binomial_interval, decoding_failure_probability, fec_block_size
+from fec import fec_block_size
+from fec.redundancy.block_size import binomial_interval, decoding_failure_probability
 from fec.redundancy.labels import label_table
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
@@ -26,7 +27,7 @@ from testbed.stream.options import StreamOptions
 from testbed.stream.plan import ProbePlan, StreamPlan
 from testbed.stream.planning import build_stream, check_rates, choose_links
 from testbed.stream.prediction.block_size_policy import link_block_size
-from topologies.network import LinkId, label_of
+from topologies import LinkId, label_of
 
 PROBE_ERROR_RATE = 1e-2
 _LEAD_S, _REST_S = 0.3, 0.2

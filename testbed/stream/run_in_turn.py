@@ -20,8 +20,7 @@ from testbed.results.result_store import OpenRun, ResultStore
 from testbed.stream.fabric import StreamFabric, open_fabric
 from testbed.stream.judgement.streams import StreamJudgement, StreamsJudgement, judge_stream, judge_together
 from testbed.stream.plan import StreamPlan, plan_to_json
-from topologies.network import LinkId
-from topologies.text.json_types import JsonObject
+from topologies import JsonObject, LinkId
 
 
 def streams_view(plans: Sequence[StreamPlan], title: str) -> RunView:
@@ -78,14 +77,14 @@ def run_and_judge(
 
 
 def run_in_turn(
-    titled: Titled, fabric_name: str, results: Path, name: str, manifest: Manifest, repeats_if_invalid: int = 2
+    titled: Titled, fabric_name: str, results: Path, name: str, manifest: Manifest
 ) -> tuple[StreamsJudgement, Path]:
     """Run the streams in turn, and keep each as it ends; their judgement, and where they lie."""
     fabric, parts = open_fabric(fabric_name), []
     with ResultStore(results).new_run(name, manifest) as store:
         for number, (title, plan) in enumerate(titled):
             with live_progress(f"{number + 1}/{len(titled)} {title}", partial(streams_view, [plan], title)) as progress:
-                parts.append(run_and_judge(plan, fabric, progress, repeats_if_invalid=repeats_if_invalid))
+                parts.append(run_and_judge(plan, fabric, progress, repeats_if_invalid=2))
             for record in parts[-1].records(number, title):
                 store.add(record)
         return judge_together(parts, [title for title, _ in titled]), _finished(store, parts)

@@ -4,7 +4,7 @@ predicted."""
 from collections.abc import Sequence
 
 from testbed.report.drawing.charts import BELOW, Figure, chart
-from topologies.text.json_types import Json, JsonObject
+from topologies import Json, JsonObject
 
 Row = Json
 

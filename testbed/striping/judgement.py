@@ -13,8 +13,7 @@ from testbed.model.workload import Judgement
 from testbed.striping.measurements import TIMEOUT_S, OperationRecord, StripingMeasurements
 from testbed.striping.plan import StripingPlan
 from testbed.striping.prediction import Prediction, change_allowance_s, predict
-from topologies.network import label_of
-from topologies.text.json_types import JsonObject
+from topologies import JsonObject, label_of
 
 MAX_LATE_FRACTION = 0.12
 """Of an operation, spent in waiting for threads of this machine beyond what every time frame is allowed."""

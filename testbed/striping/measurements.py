@@ -6,7 +6,7 @@ from typing import Literal
 
 from testbed.machines.machines_report import MachinesReport
 from testbed.model.machine.load import MachineLoad
-from topologies.text.json_types import JsonObject
+from topologies import JsonObject
 
 Direction = Literal["write", "read"]
 MTU_BYTES = 9000

@@ -11,7 +11,7 @@ from functools import cached_property
 from testbed.bulk.plan import Pair, Path
 from testbed.errors import InputError
 from testbed.striping.options import Order
-from topologies.network import Network, label_of, reverse_of
+from topologies import Network, label_of, reverse_of
 from topologies.routing_tables import static_routing
 
 

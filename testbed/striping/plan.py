@@ -15,7 +15,7 @@ from testbed.model.short_repr import ShortRepr
 from testbed.striping.access import Blocks
 from testbed.striping.options import StripingOptions
 from testbed.striping.placement import Placement
-from topologies.network import LinkId, Network
+from topologies import LinkId, Network
 
 Schedule = Literal["none", "liquid", "file"]
 HEADERS_BYTES = 52

@@ -18,7 +18,7 @@ from testbed.striping.access import access_blocks, bytes_per_subfile, matrix_sid
 from testbed.striping.options import StripingOptions
 from testbed.striping.placement import Placement, place
 from testbed.striping.plan import Schedule, StripingPlan
-from topologies.network import Network
+from topologies import Network
 
 
 def build_striping(requested: StripingOptions, *, now: Callable[[], float] | None = None) -> StripingPlan:

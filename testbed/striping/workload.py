@@ -15,7 +15,7 @@ from testbed.model.workload import How, Workload, lazily
 from testbed.striping.measurements import StripingMeasurements
 from testbed.striping.options import StripingOptions, StripingRunOptions
 from testbed.striping.plan import StripingPlan
-from topologies.text.json_types import Json
+from topologies import Json
 
 DESCRIPTION = (
     "All compute nodes together write or read one file that is striped over the I/O nodes, through the network's links."

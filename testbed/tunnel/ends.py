@@ -1,7 +1,5 @@
 """The two ends of a tunnel's direction, configured from its plan, and what of a packet names its flow; pure."""
 
-from __future__ import annotations
-
 import itertools
 from functools import lru_cache
 

@@ -4,14 +4,14 @@ fail."""
 import base64
 import io
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from testbed.report.drawing.charts import COMPARED, chart, panels
+from testbed.report.drawing.charts import COMPARED, Figure, chart, panels
+from topologies import Json
 
 _COLOURS = {"direct": "#8c8c8c", "none": "#a3241b", "static": "#3f7fbf", "adaptive": "#1b7837"}
 
 
-def trial_figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def trial_figures(rows: Sequence[Json]) -> dict[str, Figure]:
     """Name -> matplotlib figure; none of what did not go."""
     (row,) = rows
     drawn = {
@@ -22,7 +22,7 @@ def trial_figures(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return found | ({"moments": _side_by_side(row["moments"])} if any(row.get("moments", {}).values()) else {})
 
 
-def _side_by_side(moments: Mapping[str, Sequence[tuple[float, str]]]) -> Any:
+def _side_by_side(moments: Mapping[str, Sequence[tuple[float, str]]]) -> Figure:
     """What each rival shows in the middle of each failure, below one another."""
     from matplotlib.image import imread
 
@@ -37,7 +37,7 @@ def _side_by_side(moments: Mapping[str, Sequence[tuple[float, str]]]) -> Any:
     return figure
 
 
-def _over_time(row: Mapping[str, Any], curves: str, y: str, ylim: tuple[float, float], what: str) -> Any:
+def _over_time(row: Json, curves: str, y: str, ylim: tuple[float, float], what: str) -> Figure:
     x = "time since the first packet, s"
     figure, axes = chart(size=(9, 3.4), xlabel=x, ylabel=y, xlim=(0, row["duration_s"]), ylim=ylim)
     for rival, curve in row[curves].items():

@@ -1,16 +1,15 @@
 """What the runs of a trial measured, next to what was predicted: packets lost before and after the code, bytes on the
 wire, and what programs made of it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from testbed.faults.fault import fault_rows
 from testbed.model.machine.load import MAX_UNPLANNED, TimingError, dropped_reason, first_exceeded
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.model.workload import Judgement
 from testbed.stream.judgement.timing_errors import MAX_LAG
 from testbed.stream.path_delays import longest_path_delay_s
@@ -18,8 +17,7 @@ from testbed.tunnel.options import WORKLOADS
 from testbed.tunnel.prediction import RivalPrediction, predict_rival
 from testbed.tunnel.trial import RivalRun, TrialMeasurements, TrialPlan
 from testbed.tunnel.voice_quality import PLAYOUT_S, SATISFIED_MOS, call_opinion, opinions_over_time
-from topologies.network import label_of
-from topologies.text.json_types import JsonObject
+from topologies import Json, JsonObject
 
 MAX_LAG_S, _GUARD_S = 0.1, 0.1
 """What was sent so near to a fault does not count as lost in none."""
@@ -189,10 +187,8 @@ def _checks(
 ) -> Iterator[Check]:
     row, about, rival = rows[run.rival], f"rival:{run.rival}", run.rival
     if plan.faults:
-        yield Check.equal(
-            f"faults that came, {rival}", len(plan.faults), len(run.faults), rival=0, rival_is="none came",
-            key="faults-came", about=about,
-        )  # fmt: skip
+        came = Claim(f"faults that came, {rival}", "faults-came", about).equal(len(plan.faults), len(run.faults))
+        yield came.against(0, "none came")
     if run.source is None:
         if plan.faults and "voip" in row:
             voice = row["voip"]
@@ -210,50 +206,40 @@ def _checks(
     if prediction.most_loss == 0 or rival == "static":
         most = row["predicted_most_lost"] + _LOSS_TOLERANCE * packets if prediction.most_loss else 0
         without = rows["none"]["lost"] if "none" in rows else round(prediction.original_loss * packets)
-        made = Check.at_most if most else Check.equal
-        yield made(
-            f"packets lost after the code, {rival}", most, row["lost"], rival=without if without > most else None,
-            rival_is="no code" if without > most else "none: no code would lose no more", key="lost", about=about,
-        ).of(packets)  # fmt: skip
+        claim = Claim(f"packets lost after the code, {rival}", "lost", about)
+        check = (claim.at_most if most else claim.equal)(most, row["lost"])
+        against = (without, "no code") if without > most else (None, "none: no code would lose no more")
+        yield check.against(*against).of(packets)
     coded, other = row["predicted_wire_ratio"], row["rival_wire_ratio"]
-    yield Check.equal(
-        f"bytes on the wire a byte of packets, {rival}", coded, row["wire_ratio"], tolerance=_WIRE_TOLERANCE * coded,
-        rival=other, rival_is="a code for any one cable" if rival == "none" else "no code",
-        key="wire-bytes", about=about,
-    ).of(packets)  # fmt: skip
+    wire = Claim(f"bytes on the wire a byte of packets, {rival}", "wire-bytes", about)
+    check = wire.equal(coded, row["wire_ratio"], _WIRE_TOLERANCE * coded)
+    yield check.against(other, "a code for any one cable" if rival == "none" else "no code").of(packets)
     if rival == "adaptive" and prediction.most_loss == 0:
         yield from _program_checks(row, rows.get("none", {}), about)
 
 
 def _loss_check(what: str, prediction: RivalPrediction, measured: float, about: str) -> Check:
-    visible = prediction.original_loss > _LOSS_TOLERANCE
-    return Check.equal(
-        f"share of {what}", prediction.original_loss, measured, tolerance=_LOSS_TOLERANCE,
-        rival=0.0 if visible else None, rival_is="no failure", key="original-loss", about=about,
-    )  # fmt: skip
+    predicted, claim = prediction.original_loss, Claim(f"share of {what}", "original-loss", about)
+    check = claim.equal(predicted, measured, _LOSS_TOLERANCE)
+    return check.against(0.0 if predicted > _LOSS_TOLERANCE else None, "no failure")
 
 
-def _tcp_checks(
-    tcp: Mapping[str, Any], direct: Mapping[str, Any], prediction: RivalPrediction, about: str
-) -> Iterator[Check]:
+def _tcp_checks(tcp: Json, direct: Json, prediction: RivalPrediction, about: str) -> Iterator[Check]:
     """TCP goes on in the longest failure, at half of the rate at least that N leaves it, and a file comes whole."""
     if "identical" in tcp.get("wget", {}):
         other = direct.get("wget", {}).get("identical")
-        yield Check.equal(
-            "files that wget fetched whole, adaptive", 1, int(tcp["wget"]["identical"]),
-            rival=0 if other is False else None, rival_is="one path" if other is False else "none: one path brings it",
-            key="wget", about=about,
-        ).of(tcp["wget"]["of_bytes"])  # fmt: skip
+        whole = Claim("files that wget fetched whole, adaptive", "wget", about).equal(1, int(tcp["wget"]["identical"]))
+        against = (0, "one path") if other is False else (None, "none: one path brings it")
+        yield whole.against(*against).of(tcp["wget"]["of_bytes"])
     if tcp.get("failures"):
         number, longest = max(enumerate(tcp["failures"]), key=lambda one: one[1]["lasts_s"])
         ran = [one for one in (tcp, direct) if "failures" in one]
         shares = [one["failures"][number]["bps"] / max(1, one["goodput_bps"]) for one in ran]
         least = prediction.block_size(0.0) / prediction.block_size(longest["start_s"]) / 2
-        yield Check.at_least(
-            "rate of TCP in the longest failure over its mean, adaptive", round(least, 3), round(shares[0], 3),
-            rival=shares[1] if shares[1:] else None, rival_is="one path" if shares[1:] else "none: it did not run",
-            key="tcp", about=about,
-        ).of(tcp["goodput_bps"])  # fmt: skip
+        claim = Claim("rate of TCP in the longest failure over its mean, adaptive", "tcp", about)
+        check = claim.at_least(round(least, 3), round(shares[0], 3))
+        rival = (shares[1], "one path") if shares[1:] else (None, "none: it did not run")
+        yield check.against(*rival).of(tcp["goodput_bps"])
 
 
 def _program_checks(row: JsonObject, uncoded: JsonObject, about: str) -> Iterator[Check]:
@@ -269,14 +255,14 @@ def _program_checks(row: JsonObject, uncoded: JsonObject, about: str) -> Iterato
         found = row.get(workload, {})
         if found.get(figure) is None:
             continue
-        made = Check.equal if figure == "lost" else Check.at_least
+        claim = Claim(f"{what}, adaptive", _KEYS.get(figure, f"{workload}-{figure}"), about)
+        check = (claim.equal if figure == "lost" else claim.at_least)(least, found[figure])
         rival = uncoded.get(workload, {}).get(figure)
-        rival = None if figure == "lost" and not rival else rival
-        yield made(
-            f"{what}, adaptive", least, found[figure], rival=rival, key=_KEYS.get(figure, f"{workload}-{figure}"),
-            rival_is="none: no loss without code, or it did not run" if rival is None else "split, without code",
-            about=about,
-        ).of(found["frames" if workload == "video" else "sent"])  # fmt: skip
+        if rival is None or (figure == "lost" and not rival):
+            check = check.against(None, "none: no loss without code, or it did not run")
+        else:
+            check = check.against(rival, "split, without code")
+        yield check.of(found["frames" if workload == "video" else "sent"])
 
 
 def _document(plan: TrialPlan, run: TrialMeasurements, modes: Sequence[JsonObject], verdict: Verdict) -> JsonObject:
@@ -289,9 +275,7 @@ def _document(plan: TrialPlan, run: TrialMeasurements, modes: Sequence[JsonObjec
         "mtu": plan.tunnel.mtu,
         "duration_s": plan.duration_s,
         "workloads": list(plan.workloads),
-        "faults": [
-            {"link": label_of(f.link), "kind": f.kind, "start_s": f.start_s, "stop_s": f.ends_s} for f in plan.faults
-        ],
+        "faults": fault_rows(plan.faults),
         "modes": list(modes),
         "command_exit_codes": commands,
         "missing": dict(run.missing),

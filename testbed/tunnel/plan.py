@@ -1,7 +1,7 @@
 """The plan of a tunnel: how packets are coded and split each way. A value, without a socket or a clock."""
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from fec.protocol.events.event_sender import FRAMING, PATIENCE
 from fec.protocol.wire import HEADER_BYTES
@@ -11,10 +11,10 @@ from testbed.model.naming.names import NetworkLike, known_network
 from testbed.stream.path_delays import longest_path_delay_s
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import cable_name
-from topologies.text.json_types import JsonObject
+from topologies import JsonObject
 
 Mode = Literal["adaptive", "static", "none"]
-MODES: tuple[Mode, ...] = ("adaptive", "static", "none")
+MODES: tuple[Mode, ...] = get_args(Mode)
 UDP_HEADERS_BYTES = 20 + 8
 FRAME_HEADERS_BYTES = 14 + UDP_HEADERS_BYTES
 LEAST_MTU = 576

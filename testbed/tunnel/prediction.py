@@ -1,7 +1,5 @@
 """What theory says of a trial: packets that do not come, before and after the code, and bytes on the wire."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -53,12 +51,9 @@ def predict_rival(plan: TrialPlan, rival: str) -> RivalPrediction:
     """Of ``direct`` only what is lost."""
     epochs, stream = plan.epochs(), plan.tunnel.there.stream
     m = stream.source_packets
-    if rival == "direct":
-        lost = sum(float(path_losses(plan.direct, epoch.broken)[0]) * epoch.lasts_s for epoch in epochs)
-        share = lost / plan.duration_s
-        return RivalPrediction(original_loss=share, most_loss=share, block_size=lambda _: m, parity=lambda k, n: 0)
-    share = sum(epoch.loss * epoch.lasts_s for epoch in epochs) / plan.duration_s
-    if rival == "none":
+    losses = [float(path_losses(plan.direct, one.broken)[0]) if rival == "direct" else one.loss for one in epochs]
+    share = sum(loss * epoch.lasts_s for loss, epoch in zip(losses, epochs, strict=True)) / plan.duration_s
+    if rival in ("direct", "none"):
         return RivalPrediction(original_loss=share, most_loss=share, block_size=lambda _: m, parity=lambda k, n: 0)
     short = short_blocks(plan.tunnel.there, pairs=rival == "adaptive")
     largest = short.whole if rival == "static" else largest_block(plan.tunnel.there)

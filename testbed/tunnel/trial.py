@@ -1,7 +1,5 @@
 """A trial of a tunnel: the same programs and faults over it and over its rivals, one run each; what a run measures."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,8 +14,7 @@ from testbed.routing.label_split.spraying import spray
 from testbed.stream.prediction.active_faults import Epoch, cable_name, planned_epochs
 from testbed.tunnel.options import RIVALS, WORKLOADS, TunnelOptions
 from testbed.tunnel.plan import TunnelPlan, build_tunnel
-from topologies.network import Link, Network
-from topologies.text.json_types import Json
+from topologies import Json, Link, Network
 
 _TIMES = ((0.1, 0.25), (0.4, 0.55), (0.7, 0.85))
 """Of the three failures that come where nothing else is said, as parts of a run."""

@@ -1,16 +1,15 @@
 """Programs that nobody here wrote, through a coded tunnel and over its rivals, while links fail."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from testbed.faults.fault import fault_lines
 from testbed.live.events import RunView
 from testbed.model.options.planner import planner
 from testbed.model.workload import Workload, lazily
 from testbed.tunnel.options import TunnelOptions
 from testbed.tunnel.trial import TrialPlan, build_trial
-from topologies.text.json_types import Json
+from topologies import Json
 
 DESCRIPTION = (
     "Carry the packets of programs (echoes, voice, iperf3, a moving picture) between two nodes through a tunnel that "
@@ -20,21 +19,16 @@ DESCRIPTION = (
 
 
 def _view(plan: TrialPlan) -> tuple[str, Callable[[], RunView]]:
-    from testbed.live.run_views import network_view
+    from testbed.live.run_views import split_view
 
-    split, network = plan.tunnel.there.forward, plan.network
-    loads = {network.links[i].id: split.load(i) for i in split.loaded}
-    title = f"{network.name}: tunnel between {plan.source} and {plan.sink}"
-    view = partial(network_view, title, network, loads, plan.faults, source=plan.source, sink=plan.sink)
-    return f"{plan.tunnel.there.method}, {', '.join(plan.rivals)}", view
+    there, title = plan.tunnel.there, f"{plan.network.name}: tunnel between {plan.source} and {plan.sink}"
+    return f"{there.method}, {', '.join(plan.rivals)}", partial(split_view, title, there.forward, plan.faults)
 
 
 def _shown(document: Json) -> Iterator[str]:
     between = " and ".join(document["between"])
     yield f"tunnel between {between}, {document['method']}, MTU {document['mtu']}, {document['fabric']}"
-    for fault in document["faults"]:
-        until = "s on" if fault["stop_s"] is None else f"to {fault['stop_s']:.2f} s"
-        yield f"  {fault['link']} {fault['kind']} from {fault['start_s']:.2f} {until}"
+    yield from fault_lines(document["faults"])
     for mode in document["modes"]:
         yield f"{mode['mode']:9}{', '.join(_words(mode))}"
     for code in document["command_exit_codes"]:

@@ -13,7 +13,7 @@ import operator
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from testbed.errors import InputError
 from testbed.scheduling.fast.packing import pack
 from testbed.wavelengths.assignment import all_to_all, lightpaths_between, optical_end_points
 from testbed.wavelengths.plan import Switching
-from topologies.network import Network
+from topologies import Network
 
 
 class Reservations:
@@ -199,7 +199,7 @@ def _take_oldest(bursts: list[Burst], required: Counter[int]) -> list[Burst]:
 
 
 Strategy = Literal["liquid", "liquid-rolling", "greedy-defer", "greedy-drop"]
-STRATEGIES: tuple[Strategy, ...] = ("liquid", "liquid-rolling", "greedy-defer", "greedy-drop")
+STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 """Liquid schedules, each carried out to its end or begun again in every slot; each burst by itself, first fit: to the
 earliest slot with a free wavelength, or to the next slot or lost."""
 

@@ -6,7 +6,7 @@ It knows no algorithm and imports none.
 
 from testbed.errors import InputError
 from testbed.wavelengths.plan import LitPath, WavelengthPlan
-from topologies.network import LinkId
+from topologies import LinkId
 
 
 def check_wavelength_plan(plan: WavelengthPlan) -> None:

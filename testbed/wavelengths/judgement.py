@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.model.workload import Judgement
 from testbed.wavelengths.plan import RoundMeasurements, WavelengthPlan
 
@@ -56,4 +56,4 @@ def _some(rounds: Sequence[RoundMeasurements]) -> str:
 
 
 def _equal(key: str, name: str, predicted: int, measured: int, detail: str = "") -> Check:
-    return Check.equal(name, float(predicted), float(measured), tolerance=0.0, detail=detail, key=key)
+    return Claim(name, key).equal(float(predicted), float(measured), 0.0).noting(detail)

@@ -8,7 +8,7 @@ A frame of a liquid schedule times a wavelength is a colour; a round is as many 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, get_args
 
 from testbed.errors import InputError
 from testbed.model.short_repr import ShortRepr
@@ -18,7 +18,7 @@ Switching = Literal["wsxc", "wixc"]
 """Wavelength-selective cross-connects keep a lightpath's wavelength; wavelength-interchanging ones may change it at
 every switch."""
 
-SWITCHINGS: tuple[Switching, ...] = ("wsxc", "wixc")
+SWITCHINGS: tuple[Switching, ...] = get_args(Switching)
 MAX_WAVELENGTHS = 10_000
 
 

@@ -9,7 +9,7 @@ from testbed.scheduling.traffic.patterns import parse_pairs, read_pattern
 from testbed.wavelengths.assignment import METHODS, Effort, all_to_all, assign_wavelengths, lightpaths_between
 from testbed.wavelengths.options import CONVERSIONS, PatternLike, WavelengthOptions
 from testbed.wavelengths.plan import Switching, WavelengthPlan
-from topologies.network import Network
+from topologies import Network
 
 
 def build_wavelengths(requested: WavelengthOptions, *, now: Callable[[], float]) -> WavelengthPlan:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from testbed.model.wiring import Wiring, wire
 from testbed.wavelengths.plan import RoundMeasurements, WavelengthPlan
 from testbed.wavelengths.rules import VLAN_PRESENT, client_of, vlan_of
-from topologies.network import LinkId
+from topologies import LinkId
 
 ETH_EXPERIMENTAL = 0x88B5
 """EtherType for local experiments (IEEE 802): no host answers it."""

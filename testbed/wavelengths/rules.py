@@ -10,7 +10,7 @@ from testbed.errors import InputError
 from testbed.model.wiring import WiredHost, Wiring
 from testbed.openflow.rules import DROP, FlowRule
 from testbed.wavelengths.plan import LitPath, WavelengthPlan
-from topologies.network import LinkId, Network
+from topologies import LinkId, Network
 
 LIT_PRIORITY = 300
 MISTUNED_PRIORITY = 200

@@ -3,9 +3,8 @@ them."""
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
 
 from testbed.errors import InputError
 from testbed.live.events import RunView
@@ -14,6 +13,7 @@ from testbed.model.progress import ReportProgress
 from testbed.model.workload import How, Workload, lazily
 from testbed.wavelengths.options import ProbeOptions, WavelengthOptions
 from testbed.wavelengths.plan import RoundMeasurements, WavelengthPlan
+from topologies import Json
 
 DESCRIPTION = (
     "Light a path for every pair, in as few rounds as can be: wavelength assignment as liquid scheduling. With wsxc "
@@ -43,7 +43,7 @@ def _carry(plan: WavelengthPlan, how: How, report_progress: ReportProgress | Non
     if how.fabric == "simulator":
         from testbed.wavelengths.simulated import simulate_plan
 
-        return simulate_plan(plan, packets=sent.packets, wrong=sent.wrong, seed=plan.seed)
+        return simulate_plan(plan, packets=sent.packets, wrong=sent.wrong)
     from testbed.wavelengths.emulated import run_wavelengths
 
     return run_wavelengths(
@@ -61,7 +61,7 @@ def _view(plan: WavelengthPlan) -> tuple[str, Callable[[], RunView]]:
     return "wavelengths", partial(network_view, title, plan.network, lit)
 
 
-def _shown(document: Mapping[str, Any]) -> Iterator[Any]:
+def _shown(document: Json) -> Iterator[object]:
     from testbed.report.answers import Table
 
     frames = "" if document["frames"] is None else f", {document['frames']} frames"

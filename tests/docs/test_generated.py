@@ -19,7 +19,7 @@ from testbed.errors import InputError
 from testbed.model.run_records import Manifest
 from testbed.model.schemas import KINDS, refuse_unknown
 from testbed.model.stored_runs import StoredRun
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 from testbed.report.book import Chapter, Entry
 from tests.helpers.paths import ROOT
 from topologies import load_network
@@ -65,10 +65,8 @@ def test_the_site_has_every_check_of_every_stored_run(generated: ModuleType) -> 
 def test_a_table_has_the_documents_value_ours_the_rival_the_size_and_the_command(
     generated: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gain = Check.equal(
-        "gain", 1.7, 1.71, tolerance=0.1, uncertainty=0.05, rival=1.0, rival_is="no gain", stated="1.5 to 2, page 66"
-    )
-    weak = Check.at_least("order_of|methods", 0.5, 1.0, rival=0.9)
+    gain = Claim("gain").equal(1.7, (1.71, 0.05), 0.1).against(1.0, "no gain").cites("1.5 to 2, page 66")
+    weak = Claim("order_of|methods").at_least(0.5, 1.0).against(0.9)
     manifest = Manifest(
         name="gains", run="1", started="2026-01-02T03:04:05+00:00", seconds=61.0,
         command="testbed experiment run gains", machine={"cores": 2, "system": "Debian"},

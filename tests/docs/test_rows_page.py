@@ -13,7 +13,7 @@ from testbed.commands.studies.experiment import find_experiments
 from testbed.errors import InputError
 from testbed.model.run_records import Manifest
 from testbed.model.stored_runs import StoredRun
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.book import Chapter
 from testbed.report.register import COLUMNS, Row, counts, counts_by_chapter, outcome_in_words, read_register
 from testbed.results.study_store import STORED
@@ -86,8 +86,8 @@ def stored(*checks: Check, size: str = "full") -> StoredRun:
     return StoredRun(directory=PurePath("1"), manifest=manifest, points=1, verdict=Verdict(checks=checks))
 
 
-HOLDS, FAILS = Check.equal("gain of two", 2, 2, key="gain-two"), Check.equal("gain of one", 1, 2, key="gain-one")
-UNSURE = Check.at_least("loss", 1, 1.1, uncertainty=1, key="loss")
+HOLDS, FAILS = Claim("gain of two", "gain-two").equal(2, 2), Claim("gain of one", "gain-one").equal(1, 2)
+UNSURE = Claim("loss", "loss").at_least(1, (1.1, 1))
 
 
 def one_row(shown: str, limit: str = "", run: StoredRun | None = None) -> Row:

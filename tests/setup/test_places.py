@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from testbed.model.options import kinds
 from testbed.model.options.option import option, options
 from testbed.model.options.planner import planner
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 from testbed.model.workload import Judgement, Workload
 
 
@@ -44,7 +44,7 @@ def _build(requested: EchoOptions) -> EchoPlan:
 
 
 def _judge(plan: EchoPlan, heard: int) -> Judgement:
-    verdict = Verdict(checks=(Check.equal("echoes", plan.echoes, heard),))
+    verdict = Verdict(checks=(Claim("echoes").equal(plan.echoes, heard),))
     rows = ({"heard": heard},)
     return Judgement(verdict=verdict, document={"heard": heard, "verdict": verdict.to_json()}, rows=rows, stored=rows)
 

@@ -14,7 +14,7 @@ from testbed.machines.adapters.platform import Platform, network_up, timely
 from testbed.machines.machines_request import MachinesRequest
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import Wiring, wire
-from topologies.network import LinkId
+from topologies import LinkId
 
 _QUIET_S, _MAX_UNREST_S = 0.1, 3.0
 """For the last acknowledgements to pass before counters are read; and how long that may take on a busy machine."""

@@ -35,7 +35,7 @@ from testbed.emulation.control.openflow_messages import (
 from testbed.errors import CapabilityError
 from testbed.machines.adapters.platform import Platform
 from testbed.openflow.rules import FlowRule, HostRoute
-from topologies.network import LinkId
+from topologies import LinkId
 
 _ANSWER_S = 20.0
 _COOKIE = 0xC1BC0000

@@ -13,8 +13,7 @@ from testbed.campaigns.rows import COLUMNS, unit_rows
 from testbed.errors import InputError, TestbedError
 from testbed.results.run_folder import write_below
 from testbed.results.study_store import StudyRun
-from topologies.errors import TopologyError
-from topologies.text.json_types import Json, JsonObject
+from topologies import Json, JsonObject, TopologyError
 
 if TYPE_CHECKING:
     from distributed import Security

@@ -3,8 +3,6 @@
 Functions of flat arrays, run in Python and compiled, as those of source_steps.py (what sources decide).
 """
 
-from __future__ import annotations
-
 from testbed.arrays import IntArray
 from testbed.interconnect.ft_drb.source_state import ESCAPES, NO_WAY
 from testbed.interconnect.static_paths import NONE, Paths, next_link

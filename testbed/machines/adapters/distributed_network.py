@@ -29,8 +29,8 @@ from testbed.machines.tunnel_plan import plan_parts, require_room, tunnel_port
 from testbed.model.progress import CounterReading, Progress
 from testbed.model.wiring import Wiring
 from testbed.openflow.rules import FlowRule
+from topologies import LinkId, label_of, reverse_of
 from topologies.impairments import Impairments, to_text
-from topologies.network import LinkId, label_of, reverse_of
 
 T = TypeVar("T")
 LEAD_S = 0.3

@@ -10,7 +10,7 @@ from testbed.machines.adapters.distributed_network import DistributedNetwork
 from testbed.machines.adapters.remote_program import RemoteProgram, attend_here
 from testbed.machines.partition import nodes_of_devices
 from testbed.model.wiring import wiring_document
-from topologies.errors import nearest
+from topologies import nearest
 
 
 class DistributedHandlers:

@@ -14,7 +14,7 @@ from testbed.emulation.attach.protocol import Frame, checked, receive, send
 from testbed.errors import SessionClosedError
 from testbed.machines.adapters.distributed_network import DistributedNetwork
 from testbed.machines.adapters.rpc_programs import CONTROL, ERRORS, IN, OUT, prepare_program, stream_name
-from topologies.text.json_types import Json
+from topologies import Json
 
 _PART = 1 << 16
 _REST_S = 2.0

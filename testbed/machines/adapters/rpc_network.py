@@ -29,7 +29,7 @@ from testbed.machines.rpc import MachineState
 from testbed.model.progress import CounterReading
 from testbed.model.wiring import Wiring, WiringPart
 from testbed.openflow.rules import FlowRule, HostRoute
-from topologies.network import LinkId
+from topologies import LinkId
 
 LANE_FAULTS, LANE_RULES, LANE_COUNTS, LANE_LIVE = "faults", "rules", "counts", "live"
 FIRST = -10

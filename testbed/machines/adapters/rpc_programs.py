@@ -22,7 +22,7 @@ from testbed.errors import InputError, SessionClosedError
 from testbed.machines.adapters.rpc_network import network_of
 from testbed.machines.adapters.stream_forwarding import Opened, register_stream
 from testbed.machines.rpc import MachineState
-from topologies.text.json_types import Json
+from topologies import Json
 
 IN, OUT, ERRORS, CONTROL = "in", "out", "errors", "control"
 _NOTICE_INTERRUPTS = ("env", "--default-signal=INT")

@@ -32,7 +32,7 @@ from testbed.stream.emulated.endpoints import (
     warm_up,
 )
 from testbed.stream.emulated.frames import Frames
-from topologies.text.json_types import JsonObject
+from topologies import JsonObject
 
 _END_S = 0.3
 """After the last packet, for those under way."""

@@ -31,7 +31,7 @@ from testbed.stream.emulated.fabric import with_port_status
 from testbed.stream.emulated.watching import watch_run
 from testbed.stream.endpoints import strangers
 from testbed.stream.measurements import RunHealth
-from topologies.text.json_types import JsonObject
+from topologies import JsonObject
 
 _LEAD_S = 0.05
 """Between ready and time zero: this for each end, and for the faults."""

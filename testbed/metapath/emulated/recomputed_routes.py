@@ -10,8 +10,7 @@ from testbed.metapath.plan import MetapathPlan, Rerouting
 from testbed.model.wiring import Wiring
 from testbed.openflow.rules import versioned_rules
 from testbed.stream.mobility import on_network, splits_of
-from topologies.errors import NoPathError
-from topologies.network import LinkId
+from topologies import LinkId, NoPathError
 
 _DRAIN_S = 0.3
 

@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 
 from testbed.arrays import IntArray
 from testbed.errors import InputError
-from topologies.network import Network
+from topologies import Network
 
 
 @dataclass(frozen=True, kw_only=True)

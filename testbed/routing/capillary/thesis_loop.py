@@ -18,7 +18,7 @@ from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
 from testbed.routing.flows.end_points import FlowProblem, exact_route, flow_problem
 from testbed.routing.flows.linear_programs import UnsolvedError, balance_matrix, solve_lp
-from topologies.network import Network
+from topologies import Network
 
 Rule = Literal["full", "priced", "hunted"]
 """What the basic form takes for a bottleneck: every link that the solution fills (no slack is left); of these the ones

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from testbed.arrays import FloatArray
-from topologies.network import Network
+from topologies import Network
 
 Demand = tuple[str, str, float]
 """Source, sink, bits a second."""

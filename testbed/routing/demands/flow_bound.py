@@ -7,7 +7,7 @@ from dataclasses import replace
 from testbed.routing.demands.checker import price_bound
 from testbed.routing.demands.matrix import given_matrix
 from testbed.routing.demands.optimum import optimal_demands
-from topologies.network import Network
+from topologies import Network
 
 MOST_VARIABLES = 25_000
 """Of the linear programme, sources times links: some ten seconds."""

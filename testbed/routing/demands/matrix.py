@@ -14,7 +14,7 @@ from testbed.errors import InputError
 from testbed.model.naming.names import no_node
 from testbed.routing.demands.checker import DemandCheck, check_demands
 from testbed.routing.flows.link_graph import LinkGraph
-from topologies.network import Network
+from topologies import Network
 
 Pair = tuple[str, str]
 USUAL_BPS = 1e6

@@ -16,7 +16,7 @@ from testbed.routing.demands.path_sets import best_rates, shortest_path_set, tre
 from testbed.routing.demands.per_pair import capillary_demands, demands_by_method
 from testbed.routing.demands.redundancy import least_ror_demands, unavoidable_links
 from testbed.routing.methods import ROUTINGS, routing_method
-from topologies.errors import TopologyError, nearest
+from topologies import TopologyError, nearest
 from topologies.registry import PluginError, Registry, function_check
 
 MAX_PATHS = 1000

@@ -7,7 +7,7 @@ from testbed.arrays import FloatArray
 from testbed.routing.capillary.kernel import FloatRouter
 from testbed.routing.demands.matrix import DemandMatrix, RoutedDemands, sparse_shares
 from testbed.routing.methods import routing_method
-from topologies.network import Network, reverse_of
+from topologies import Network, reverse_of
 
 
 def capillary_demands(matrix: DemandMatrix) -> RoutedDemands:

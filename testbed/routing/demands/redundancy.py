@@ -18,7 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array, eye_array, kron
 from scipy.special import betaincinv
 
-from fec.redundancy.block_size import fec_block_size
+from fec import fec_block_size
 from fec.redundancy.labels import LABELS
 from testbed.arrays import FloatArray
 from testbed.errors import InputError

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from testbed.model.label_split import LABELS
 from testbed.model.routes import SplitRoute
-from topologies.network import Network
+from topologies import Network
 
 Units = dict[int, int]
 """Link index -> number of labels, loaded links only, in the network's order."""

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array, hstack
 
-from fec.redundancy.ror import ror
+from fec import ror
 from testbed.arrays import FloatArray
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
 from testbed.routing.capillary.route import capillary_route
 from testbed.routing.flows.end_points import exact_route, flow_problem
 from testbed.routing.flows.linear_programs import balance_matrix, solve_lp, solving
-from topologies.network import Network
+from topologies import Network
 
 SHARE_CAP = 0.999
 """Of a link that a pair could avoid: eq. 29 has a pole at 1."""

@@ -9,20 +9,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from fec.errors import FecError
-from fec.redundancy.block_size import (
-    as_fraction,
-    fec_block_size,
-    stratified_block_size,
-)
+from fec import FecError, fec_block_size, ror_breakdown
+from fec.redundancy.block_size import as_fraction, stratified_block_size
 from fec.redundancy.label_layout import best_layout, rest_block_size
-from fec.redundancy.ror import RorBreakdown, ror_breakdown, ror_of_block_sizes
+from fec.redundancy.ror import RorBreakdown, ror_of_block_sizes
 from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import interval_groups, spray
 from testbed.routing.redundancy.coding import Coding
 from testbed.routing.redundancy.failures import pair_losses
-from topologies.text.json_types import JsonObject
+from topologies import JsonObject
 
 REED_SOLOMON_MOST = 255
 """Packets in the longest block of a Reed-Solomon code over GF(256)."""

@@ -15,7 +15,7 @@ from testbed.model.json_values import is_file, read_json
 from testbed.model.naming.names import read_pairs
 from testbed.model.schemas import refuse_unknown
 from testbed.model.traffic import IntArray, Traffic
-from topologies.network import LinkId, Network, label_of, reverse_of
+from topologies import LinkId, Network, label_of, reverse_of
 from topologies.routing_tables import balanced_parts, static_routing
 
 _PLACED = re.compile("[a-z][0-9]+(_[0-9]+)*")

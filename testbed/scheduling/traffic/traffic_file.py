@@ -13,7 +13,7 @@ from testbed.model.schedule import Schedule
 from testbed.model.schemas import refuse_unknown
 from testbed.model.traffic import Traffic
 from testbed.scheduling.checker import check_frames
-from topologies.network import Network
+from topologies import Network
 
 
 def parse_traffic(document: object, where: str) -> Traffic:

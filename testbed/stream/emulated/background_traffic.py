@@ -12,7 +12,7 @@ from typing import Any
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.errors import CapabilityError
 from testbed.model.wiring import Wiring
-from topologies.text.json_types import JsonObject
+from topologies import JsonObject
 
 _PORT = "5201"
 _LISTENING_S = 5.0

@@ -2,7 +2,7 @@
 
 import time
 
-from fec.code.reed_solomon import ReedSolomonCode
+from fec import ReedSolomonCode
 from fec.protocol.receiver import StreamReceiver
 from fec.protocol.receiver_types import ReceiverParameters
 from fec.protocol.sender import SenderParameters, StreamSender

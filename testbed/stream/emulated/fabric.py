@@ -51,8 +51,7 @@ from testbed.stream.judgement.packet_logs import block_outcomes
 from testbed.stream.measurements import ONE_CLOCK, LossReportLog, RunHealth, StreamClocks, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import check_concurrent
-from topologies.network import LinkId, label_of
-from topologies.text.json_types import Json, JsonObject
+from topologies import Json, JsonObject, LinkId, label_of
 
 CLOCKS_WITHIN_S = 0.005
 """A run is invalid whose clocks are known less well: a fault's packets are distinguished with 20 ms of guard on each

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fec.redundancy.ror import ror_breakdown
+from fec import ror_breakdown
 from testbed.faults.fault import names_of_faults
 from testbed.model.machine.load import TimingError
 from testbed.model.run_records import TimelineRecord

@@ -19,7 +19,7 @@ from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import Epoch, cable_name, epochs
 from testbed.stream.prediction.expected_redundancy import StateCosts
 from testbed.stream.prediction.stream_outcome import States, settled_blocks
-from topologies.text.json_types import JsonObject
+from topologies import JsonObject
 
 
 def failure_costs(plan: StreamPlan, run: StreamMeasurements) -> JsonObject:

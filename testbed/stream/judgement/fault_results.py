@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from fec.redundancy.block_size import binomial_interval, fec_block_size, order_share, window_share_error
+from fec import fec_block_size
+from fec.redundancy.block_size import binomial_interval, order_share, window_share_error
 from fec.redundancy.label_layout import block_size_bound
 from fec.redundancy.labels import LABELS
 from testbed.faults.fault import Fault, FaultTimes
@@ -30,8 +31,7 @@ from testbed.stream.prediction.active_faults import (
     is_exact,
 )
 from testbed.stream.prediction.block_size_policy import BlockSizePolicy, is_deterministic
-from topologies.network import label_of
-from topologies.text.json_types import Json
+from topologies import Json, label_of
 
 _QUEUED_BEFORE_S = 0.25
 """So long before a repair packets may still lie in a switch at it."""

@@ -26,6 +26,7 @@ from testbed.stream.prediction.burst_loss import (
     share_error,
     survival_covariance,
 )
+from topologies import label_of
 from topologies.impairments import (
     OPPORTUNITY_BYTES,
     Duplication,
@@ -36,7 +37,6 @@ from topologies.impairments import (
     Reordering,
     to_text,
 )
-from topologies.network import label_of
 
 SIGMAS = 4.0
 """Tolerances are so many standard deviations of what chance alone makes of the packets that crossed."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fec.errors import MalformedPacket
+from fec import MalformedPacket
 from fec.protocol.wire import decode_header
 from fec.redundancy.labels import RandomLabels, label_table
 from testbed.stream.measurements import (

@@ -36,8 +36,7 @@ from testbed.stream.prediction.active_faults import DIAGNOSES, is_campaign, is_i
 from testbed.stream.prediction.block_size_policy import block_size_policy, is_deterministic
 from testbed.stream.prediction.epoch_analysis import EpochsResult
 from testbed.stream.prediction.loss_by_path import REPORTS
-from topologies.network import label_of
-from topologies.text.json_types import Json, JsonObject
+from topologies import Json, JsonObject, label_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ from testbed.stream.judgement.timing_errors import quarter_s
 from testbed.stream.measurements import RELAYED, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import is_impaired
-from topologies.network import label_of
+from topologies import label_of
 
 COUNTED = "none: each is counted"
 MAX_QUEUEING_S = MAX_LATE_S

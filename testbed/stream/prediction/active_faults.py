@@ -14,15 +14,16 @@ from functools import lru_cache
 
 import numpy as np
 
-from fec.redundancy.block_size import fec_block_size, stratified_block_size
+from fec import fec_block_size
+from fec.redundancy.block_size import stratified_block_size
 from fec.redundancy.candidates import CandidateTable, FailureCandidate
 from fec.redundancy.labels import joined_intervals
 from testbed.faults.fault import ChangeTimes, Fault, FaultTimes, overlapping
 from testbed.model.label_split import LABELS, Interval, LabelSplit
 from testbed.stream.measurements import FloatArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
+from topologies import LinkId, Network, reverse_of
 from topologies.impairments import Impairments
-from topologies.network import LinkId, Network, reverse_of
 
 RETURN_LABELS = (16384, 49152)
 """One label in each half of the label space: every loss report goes over both return paths."""

@@ -9,7 +9,8 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fec.redundancy.block_size import fec_block_size, stratified_block_size, stratified_tolerance_block_size
+from fec import fec_block_size
+from fec.redundancy.block_size import stratified_block_size, stratified_tolerance_block_size
 from fec.redundancy.label_layout import rest_block_size
 from fec.redundancy.labels import WEYL_MULTIPLIER
 from testbed.stream.plan import StreamPlan

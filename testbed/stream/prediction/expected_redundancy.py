@@ -19,8 +19,7 @@ from testbed.stream.measurements import BoolArray, FloatArray
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import RETURN_LABELS, exact_block_size
 from testbed.stream.prediction.block_size_policy import block_size_policy
-from topologies.network import LinkId
-from topologies.text.json_types import JsonObject
+from topologies import JsonObject, LinkId
 
 SAMPLES = 20_000
 

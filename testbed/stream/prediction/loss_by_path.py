@@ -16,7 +16,7 @@ from testbed.model.label_split import LABELS, LabelSplit
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.epoch_analysis import LossBounds
-from topologies.text.json_types import JsonObject
+from topologies import JsonObject
 
 REPORTS = "path_reports"
 """Name of the sender's counter that holds what reports told: number of the path -> [lost, came]."""

@@ -12,7 +12,7 @@ from testbed.stream.measurements import BoolArray, FloatArray, IntArray, StreamM
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import DIAGNOSES, NEVER, Epoch, is_exact
 from testbed.stream.prediction.block_size_policy import BlockSizePolicy, is_deterministic
-from topologies.text.json_types import Json, JsonObject
+from topologies import Json, JsonObject
 
 
 def needed_size(plan: StreamPlan, policy: BlockSizePolicy, loss: float, needed: int) -> int:

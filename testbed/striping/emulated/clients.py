@@ -25,7 +25,7 @@ from testbed.striping.access import Blocks
 from testbed.striping.measurements import ClientError, Direction, OperationRecord
 from testbed.striping.oracle import Bytes, data_of
 from testbed.striping.plan import StripingPlan
-from topologies.text.json_types import JsonObject
+from topologies import JsonObject
 
 _JOIN_S = 30.0
 _FEW, _LITTLE = 300, 60_000

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from sfio_emu.adapters.key_files import new_key
 from sfio_emu.adapters.peers.group_server import GroupServer
@@ -31,6 +31,7 @@ from testbed.striping.emulated.program_run import group_address
 from testbed.striping.judgement import delay_by_late_threads_s
 from testbed.striping.measurements import MTU_BYTES, Direction, OperationRecord, StripingMeasurements
 from testbed.striping.plan import StripingPlan
+from topologies import JsonObject
 
 T = TypeVar("T")
 _START_AHEAD_S = 0.15
@@ -245,5 +246,5 @@ def worst_strain(strains: Sequence[MachineLoad]) -> MachineLoad | None:
         return None
     names = ("cpu_fraction", "stolen_fraction", "pressure_fraction", "mean_lateness_s", "worst_lateness_s")
     known = {name: [value for s in strains if (value := getattr(s, name)) is not None] for name in names}
-    worst: dict[str, Any] = {name: max(values, default=None) for name, values in known.items()}
+    worst: JsonObject = {name: max(values, default=None) for name, values in known.items()}
     return replace(max(strains, key=lambda s: s.busiest_task_fraction), **worst)

@@ -20,7 +20,7 @@ from testbed.model.machine.load import overload_message
 from testbed.striping.emulated.program_run import ProgramNetwork
 from testbed.striping.judgement import UNCOORDINATED_LIMITS
 from testbed.striping.oracle import Bytes, file_content, verified_subfiles, write_subfiles
-from topologies.text.json_types import JsonObject
+from topologies import JsonObject
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,7 +38,7 @@ from testbed.model.wiring import Wiring, wire
 from testbed.openflow.rules import FlowRule
 from testbed.striping.emulated.machine_ends import LISTENER_PORT, ListenerProcess
 from testbed.striping.placement import Placement
-from topologies.text.json_types import Json
+from topologies import Json
 
 _JOIN_S = 30.0
 

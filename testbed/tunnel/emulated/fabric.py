@@ -1,7 +1,5 @@
 """A trial on real switches: one network, and over it each rival with the same programs and faults."""
 
-from __future__ import annotations
-
 import itertools
 import operator
 import subprocess
@@ -12,11 +10,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import cast
 
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.errors import CapabilityError
+from testbed.faults.fault import FaultTimes
 from testbed.machines.adapters.platform import Here, here, timely
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import wire
@@ -25,7 +24,9 @@ from testbed.stream.emulated.watching import watch_run
 from testbed.tunnel.emulated import programs
 from testbed.tunnel.emulated.tunnel import Rules, RunningTunnel, running_tunnel
 from testbed.tunnel.emulated.voice import voice_process
+from testbed.tunnel.plan import Mode
 from testbed.tunnel.trial import RivalRun, TrialMeasurements, TrialPlan
+from topologies import JsonObject
 
 _LEAD_S, _REST_S = 0.5, 1.5
 
@@ -109,7 +110,7 @@ class _Trial:
             rules = (rule for way in splits for rule in stream_rules(wiring, way, udp_port=STREAM_UDP_PORT))
             stack.enter_context(self._installed((tuple(rules), ())))
             return None
-        plan: Any = replace(self._plan.tunnel, mode=rival)  # type: ignore[arg-type]
+        plan = replace(self._plan.tunnel, mode=cast(Mode, rival))
         number = next(self._numbers)
         return stack.enter_context(running_tunnel(self._platform.network, plan, number, self._installed))
 
@@ -126,7 +127,7 @@ class _Trial:
 
     def _measured(
         self, place: programs.Place, rival: str, workloads: tuple[str, ...], command: tuple[str, ...]
-    ) -> tuple[dict[str, Any], float, Any, float]:
+    ) -> tuple[JsonObject, float, tuple[FaultTimes, ...], float]:
         """What each program measured, time zero, when faults were in force since, and how late the voice was sent at
         worst."""
         plan = self._plan

@@ -1,7 +1,5 @@
 """Programs that nobody here wrote, in the hosts at both ends of a run: started together, read when they have ended."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -13,15 +11,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.model.wiring import WiredHost
 from testbed.tunnel.trial import TrialPlan
+from topologies import Json, JsonObject
 
 BBR = "tcp-bbr"
 """The workload tcp once more, under another congestion control."""
@@ -129,7 +127,7 @@ def sending(plan: TrialPlan, place: Place, workload: str) -> list[str]:
     return [*words, "-i", f"{_RATE_EVERY_S:g}", "-C", "bbr" if workload == BBR else "cubic"]
 
 
-def outcome(plan: TrialPlan, place: Place, workload: str) -> Mapping[str, Any]:
+def outcome(plan: TrialPlan, place: Place, workload: str) -> Json:
     """What a program measured, from its output."""
     text = (place.folder / workload).read_text(errors="replace")
     if workload == "ping":
@@ -194,7 +192,7 @@ def lacking(workload: str) -> dict[str, str]:
     return {} if "bbr" in known else {"error": "this kernel has no bbr (modprobe tcp_bbr)"}
 
 
-def compared(folder: Path, frames: int) -> dict[str, Any]:
+def compared(folder: Path, frames: int) -> JsonObject:
     """The picture that came beside the one that was sent, by ffmpeg: each of so many frames against the last one that
     had come by its time. PSNR of luma and chroma (100 dB: identical) and SSIM, ``psnr_db_over_time`` second by
     second."""
@@ -217,7 +215,7 @@ def compared(folder: Path, frames: int) -> dict[str, Any]:
     }
 
 
-def to_look_at(folder: Path, moments_s: Sequence[float]) -> dict[str, Any]:
+def to_look_at(folder: Path, moments_s: Sequence[float]) -> JsonObject:
     """The picture that came as a small WebM (``clip``), and as it was seen at each of the ``moments`` (time, JPEG in
     base64); nothing of what did not come, or of a ffmpeg without VP8."""
     clip, still = folder / "came.webm", folder / "still.jpg"

@@ -1,8 +1,6 @@
 """A TUN device of a host's network: IP packets that its programs send are read from a descriptor, and those written to
 it reach them. It goes with the last descriptor, however its process ends."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -1,14 +1,11 @@
 """A tunnel over a network that is up: rules of its own UDP port for both directions, a process at each end."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.network.emulated_network import EmulatedNetwork
@@ -18,6 +15,7 @@ from testbed.stream.emulated.endpoints import KEY_BYTES, EndpointProcess
 from testbed.tunnel.emulated.tun_device import open_device
 from testbed.tunnel.emulated.tunnel_end import GAUGES, TunnelEndSpec, tunnel_end
 from testbed.tunnel.plan import TunnelPlan
+from topologies import JsonObject
 
 MOST_TUNNELS = 255
 """Of one network, one after another or at once: each has a UDP port, a device name and addresses of its own."""
@@ -48,7 +46,7 @@ class RunningTunnel:
             if end.gauge is not None
         }
 
-    def results(self, zero_s: float | None = None) -> dict[str, dict[str, Any]]:
+    def results(self, zero_s: float | None = None) -> dict[str, JsonObject]:
         """End the tunnel; node -> counters and logs of packets, whose times are since ``zero_s`` of the monotonic clock
         (None: since the tunnel began)."""
         for end in self.ends.values():

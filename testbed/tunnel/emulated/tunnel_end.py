@@ -36,7 +36,7 @@ from testbed.stream.judgement.packet_logs import RowLog
 from testbed.tunnel.emulated.tun_device import TunDevice, open_tun, packets_unread, read_packet, write_packet
 from testbed.tunnel.ends import build_receiver, build_sender, flow_of_packet, is_ipv4
 from testbed.tunnel.plan import FRAME_HEADERS_BYTES, TunnelPlan, report_labels
-from topologies.text.json_types import JsonObject
+from topologies import JsonObject
 
 GAUGES = ("stop", "offered", "offered_bytes", "wire_packets", "wire_bytes", "delivered", "recovered", "block_size")
 """What an end tells while it runs, and where it is asked to stop."""

@@ -3,8 +3,6 @@
 Packets and clock are this process's alone, so that times one way are of one clock.
 """
 
-from __future__ import annotations
-
 import math
 import select
 import socket
@@ -12,11 +10,11 @@ import struct
 import time
 from contextlib import ExitStack, suppress
 from functools import partial
-from typing import Any
 
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.model.wiring import WiredHost
 from testbed.stream.emulated.endpoints import EndpointProcess
+from topologies import JsonObject
 
 _RTP = struct.Struct(">BBHII")
 _LINGER_S = 1.0
@@ -41,7 +39,7 @@ def voice_process(
     return EndpointProcess("voip", lambda: partial(_run, sending, taking, address, duration_s))
 
 
-def _run(sending: socket.socket, taking: socket.socket, address: str, duration_s: float, start_s: float) -> Any:
+def _run(sending: socket.socket, taking: socket.socket, address: str, duration_s: float, start_s: float) -> JsonObject:
     count = int(duration_s / _EVERY_S)
     sent, came, worst_lag_s, n = [0.0] * count, [math.inf] * count, 0.0, 0
     while (now := time.monotonic() - start_s) < duration_s + _LINGER_S:

@@ -22,7 +22,7 @@ ARGUMENTS = {"points": 2, "measure": 1, "judge": 1, "figures": 1}
 
 THEIRS = """
 from testbed.commands.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 
 def points(quick, seed):
     return [{"x": 1 if quick else 2}]
@@ -31,7 +31,7 @@ def measure(point):
     return {"y": 3 * point["x"]}
 
 def judge(rows):
-    return Verdict(checks=(Check.equal("three", 3, rows[0]["y"]),))
+    return Verdict(checks=(Claim("three").equal(3, rows[0]["y"]),))
 
 def figures(rows):
     return {}

@@ -10,10 +10,10 @@ import pytest
 
 from testbed.errors import InvalidRunError, MachineDiedError
 from testbed.model.machine.capacity import MachineCapacity, rate_for
-from testbed.model.verdict import Check, Verdict, repeated
+from testbed.model.verdict import Claim, Verdict, repeated
 from testbed.results.capacity_file import chosen_rate, load_carried, load_file, save_carried, this_machine
 
-PASSED = Verdict(checks=(Check.equal("all", 1, 1),))
+PASSED = Verdict(checks=(Claim("all").equal(1, 1),))
 INVALID = replace(PASSED, invalid="the machine could not keep up")
 
 
@@ -59,7 +59,7 @@ def test_only_an_invalid_run_is_repeated_and_no_more_often_than_asked() -> None:
     assert repeated(lambda: next(runs), lambda verdict: verdict.invalid, 1, said.append) is PASSED
     assert said == ["the machine could not keep up; once more (1 left)"]
     assert repeated(lambda: next(runs), lambda verdict: verdict.invalid, 0) is INVALID
-    failed = Verdict(checks=(Check.equal("all", 1, 2),))
+    failed = Verdict(checks=(Claim("all").equal(1, 2),))
     runs = iter([failed])
     assert repeated(lambda: next(runs), lambda verdict: verdict.invalid, 5) is failed
 

@@ -20,7 +20,7 @@ from testbed.errors import CapabilityError, InputError
 from testbed.model.options import kinds
 from testbed.model.options.option import Only, option, options
 from testbed.model.progress import ReportProgress
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 from testbed.model.workload import How, Judgement, Workload
 
 
@@ -49,7 +49,7 @@ def build(asked: SumOptions) -> Sum:
 
 def judge(plan: Sum, measured: int) -> Judgement:
     n = len(plan.numbers)
-    verdict = Verdict(checks=(Check.equal("the sum", n * (n + 1) / 2, float(measured), rival=-1.0, rival_is="none"),))
+    verdict = Verdict(checks=(Claim("the sum").equal(n * (n + 1) / 2, float(measured)).against(-1.0, "none"),))
     row = {"n": n, "sum": measured}
     return Judgement(verdict=verdict, document={**row, "verdict": verdict.to_json()}, rows=(row,))
 

@@ -264,7 +264,7 @@ def test_unknown_group_and_name_are_refused() -> None:
 EVERY_KIND = """
 from dataclasses import dataclass
 from fec.code.block_codes import ReedSolomonBlocks
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 from testbed.model.workload import Judgement, Workload
 from testbed.routing.baselines import ecmp, single_path
 from topologies.catalog import CatalogueEntry, Parameter
@@ -292,7 +292,7 @@ class Sum:
     numbers: tuple
 
 def judge(plan, measured):
-    verdict = Verdict(checks=(Check.equal("sum", 6, measured, rival=0.0, rival_is="nothing added"),))
+    verdict = Verdict(checks=(Claim("sum").equal(6, measured).against(0.0, "nothing added"),))
     document = {"sum": measured, "verdict": verdict.to_json()}
     return Judgement(verdict=verdict, document=document, rows=({"sum": measured},))
 

@@ -19,15 +19,15 @@ from testbed.report.wording import check_words, verdict_reason
 @pytest.mark.parametrize(
     ("check", "passed"),
     [
-        (Check.equal("n", 3, 3), True),
-        (Check.equal("n", 3, 4), False),
-        (Check.equal("n", 3.0, 3.5, tolerance=0.5), True),
-        (Check.equal("n", 3.0, 2.4, tolerance=0.5), False),
-        (Check.equal("n", 0.0, math.nan, tolerance=1.0), False),
-        (Check.at_least("n", 2, 2), True),
-        (Check.at_least("n", 2, 1.9), False),
-        (Check.at_most("n", 2, 2), True),
-        (Check.at_most("n", 2, 2.1), False),
+        (Claim("n").equal(3, 3), True),
+        (Claim("n").equal(3, 4), False),
+        (Claim("n").equal(3.0, 3.5, 0.5), True),
+        (Claim("n").equal(3.0, 2.4, 0.5), False),
+        (Claim("n").equal(0.0, math.nan, 1.0), False),
+        (Claim("n").at_least(2, 2), True),
+        (Claim("n").at_least(2, 1.9), False),
+        (Claim("n").at_most(2, 2), True),
+        (Claim("n").at_most(2, 2.1), False),
     ],
 )
 def test_a_check_holds_up_to_its_bound_and_not_beyond(check: Check, passed: bool) -> None:
@@ -36,41 +36,41 @@ def test_a_check_holds_up_to_its_bound_and_not_beyond(check: Check, passed: bool
 
 
 def test_a_check_keeps_what_it_compared() -> None:
-    check = Check.at_most("delay (s)", 2.0, 1.5, detail="of ten runs")
+    check = Claim("delay (s)").at_most(2.0, 1.5).noting("of ten runs")
     assert (check.name, check.predicted, check.measured, check.tolerance) == ("delay (s)", 2.0, 1.5, None)
     assert check.detail == "of ten runs"
-    assert Check.equal("n", 1, 2, tolerance=3).tolerance == 3
+    assert Claim("n").equal(1, 2, 3).tolerance == 3
 
 
-GAIN = {"rival": 1.0, "rival_is": "no gain"}
+GAIN = (1.0, "no gain")
 
 
 @pytest.mark.parametrize(
     ("check", "outcome"),
     [
-        (Check.equal("gain", 1.7, 1.71, tolerance=0.1, **GAIN), "holds"),
-        (Check.equal("gain", 1.7, 1.0, tolerance=0.1, **GAIN), "fails"),
-        (Check.equal("gain", 1.7, 1.71, tolerance=0.8, **GAIN), "cannot-tell"),  # the tolerance takes the rival in
-        (Check.equal("gain", 1.7, 0.8, tolerance=0.8, **GAIN), "fails"),
-        (Check.equal("gain", 1.7, 1.6, tolerance=0.2, uncertainty=0.1, **GAIN), "holds"),
-        (Check.equal("gain", 1.7, 1.6, tolerance=0.2, uncertainty=0.7, **GAIN), "cannot-tell"),  # the interval does
-        (Check.equal("gain", 1.7, 1.2, tolerance=0.2, uncertainty=0.4, **GAIN), "cannot-tell"),
-        (Check.equal("gain", 1.7, 1.0, tolerance=0.2, uncertainty=0.1, **GAIN), "fails"),
-        (Check.at_least("gain", 1.5, 1.7, **GAIN), "holds"),
-        (Check.at_least("gain", 0.9, 1.7, **GAIN), "cannot-tell"),
-        (Check.at_least("gain", 1.5, 1.4, uncertainty=0.5, **GAIN), "cannot-tell"),
-        (Check.at_least("gain", 1.5, 1.1, uncertainty=0.2, **GAIN), "fails"),
-        (Check.at_most("cost", 0.5, 0.4, rival=1.0), "holds"),
-        (Check.at_most("cost", 1.0, 0.4, rival=1.0), "cannot-tell"),
-        (Check.at_most("cost", 0.5, 0.4, rival=1.0, uncertainty=0.7), "cannot-tell"),
-        (Check.equal("gain", 1.7, math.nan, tolerance=1.0, **GAIN), "fails"),
-        (Check.at_least("gain", 1.5, 1.6, uncertainty=0.2), "cannot-tell"),  # the interval crosses the check's own bar
-        (Check.at_least("gain", 1.5, 1.4, uncertainty=0.2), "cannot-tell"),
-        (Check.at_most("paths", 1.0, 0.94, uncertainty=1.34), "cannot-tell"),
-        (Check.equal("gain", 1.7, 1.75, tolerance=0.1, uncertainty=0.2), "cannot-tell"),
-        (Check.equal("gain", 1.7, 1.9, tolerance=0.1, uncertainty=0.9), "cannot-tell"),
-        (Check.at_least("gain", 1.5, 1.7, uncertainty=0.2), "holds"),
-        (Check.at_most("gain", 1.5, 1.8, uncertainty=0.2), "fails"),
+        (Claim("gain").equal(1.7, 1.71, 0.1).against(*GAIN), "holds"),
+        (Claim("gain").equal(1.7, 1.0, 0.1).against(*GAIN), "fails"),
+        (Claim("gain").equal(1.7, 1.71, 0.8).against(*GAIN), "cannot-tell"),  # the tolerance takes the rival in
+        (Claim("gain").equal(1.7, 0.8, 0.8).against(*GAIN), "fails"),
+        (Claim("gain").equal(1.7, (1.6, 0.1), 0.2).against(*GAIN), "holds"),
+        (Claim("gain").equal(1.7, (1.6, 0.7), 0.2).against(*GAIN), "cannot-tell"),  # the interval does
+        (Claim("gain").equal(1.7, (1.2, 0.4), 0.2).against(*GAIN), "cannot-tell"),
+        (Claim("gain").equal(1.7, (1.0, 0.1), 0.2).against(*GAIN), "fails"),
+        (Claim("gain").at_least(1.5, 1.7).against(*GAIN), "holds"),
+        (Claim("gain").at_least(0.9, 1.7).against(*GAIN), "cannot-tell"),
+        (Claim("gain").at_least(1.5, (1.4, 0.5)).against(*GAIN), "cannot-tell"),
+        (Claim("gain").at_least(1.5, (1.1, 0.2)).against(*GAIN), "fails"),
+        (Claim("cost").at_most(0.5, 0.4).against(1.0), "holds"),
+        (Claim("cost").at_most(1.0, 0.4).against(1.0), "cannot-tell"),
+        (Claim("cost").at_most(0.5, (0.4, 0.7)).against(1.0), "cannot-tell"),
+        (Claim("gain").equal(1.7, math.nan, 1.0).against(*GAIN), "fails"),
+        (Claim("gain").at_least(1.5, (1.6, 0.2)), "cannot-tell"),  # the interval crosses the check's own bar
+        (Claim("gain").at_least(1.5, (1.4, 0.2)), "cannot-tell"),
+        (Claim("paths").at_most(1.0, (0.94, 1.34)), "cannot-tell"),
+        (Claim("gain").equal(1.7, (1.75, 0.2), 0.1), "cannot-tell"),
+        (Claim("gain").equal(1.7, (1.9, 0.9), 0.1), "cannot-tell"),
+        (Claim("gain").at_least(1.5, (1.7, 0.2)), "holds"),
+        (Claim("gain").at_most(1.5, (1.8, 0.2)), "fails"),
     ],
 )
 def test_a_check_that_its_rival_would_pass_cannot_tell_and_is_not_passed(check: Check, outcome: str) -> None:
@@ -90,24 +90,25 @@ def test_a_check_that_its_rival_would_pass_cannot_tell_and_is_not_passed(check: 
 def test_no_value_that_holds_is_near_its_rival(
     claimed: float, measured: float, rival: float, tolerance: float, uncertainty: float
 ) -> None:
-    check = Check.equal("n", claimed, measured, tolerance=tolerance, rival=rival, uncertainty=uncertainty)
+    check = Claim("n").equal(claimed, (measured, uncertainty), tolerance).against(rival)
     if check.passed:
         assert abs(measured - claimed) <= tolerance < abs(rival - claimed)
         assert abs(measured - rival) >= uncertainty  # equal where their difference is too small for a float
 
 
-@given(relation=st.sampled_from((Check.equal, Check.at_least, Check.at_most)), bar=st.integers(-9, 9),
+@given(relation=st.sampled_from(("equal", "at_least", "at_most")), bar=st.integers(-9, 9),
        measured=st.integers(-9, 9), width=st.integers(0, 9))  # fmt: skip
 def test_what_holds_holds_for_the_whole_interval_and_what_fails_for_none_of_it(
-    relation: Callable[..., Check], bar: int, measured: int, width: int
+    relation: str, bar: int, measured: int, width: int
 ) -> None:
-    inside = {relation("n", bar, value).passed for value in range(measured - width, measured + width + 1)}
+    check: Callable[..., Check] = getattr(Claim("n"), relation)
+    inside = {check(bar, value).passed for value in range(measured - width, measured + width + 1)}
     outcome = {(True,): "holds", (False,): "fails"}.get(tuple(inside), "cannot-tell")
-    assert relation("n", bar, measured, uncertainty=width).outcome == outcome
+    assert check(bar, (measured, width)).outcome == outcome
 
 
 def test_a_check_reads_as_a_sentence_and_survives_json() -> None:
-    check = Check.equal("gain", 1.7, 1.71, tolerance=0.1, uncertainty=0.05, stated="1.5 to 2, page 66", **GAIN)
+    check = Claim("gain").equal(1.7, (1.71, 0.05), 0.1).against(*GAIN).cites("1.5 to 2, page 66")
     words = check_words(check)
     assert words == (
         "predicted 1.7; measured 1.71 [1.66, 1.76]; tolerance 0.1; the document says 1.5 to 2, page 66;"
@@ -115,11 +116,11 @@ def test_a_check_reads_as_a_sentence_and_survives_json() -> None:
     )
     verdict = Verdict(checks=(check,))
     assert from_json(Verdict, verdict.to_json(), "here") == verdict
-    unsure = Verdict(checks=(Check.at_least("gain", 0.5, 1.0, **GAIN),))
+    unsure = Verdict(checks=(Claim("gain").at_least(0.5, 1.0).against(*GAIN),))
     assert verdict_reason(unsure) == "1 inconclusive: the data also fit the alternative: gain."
 
 
-LOSS = Check.equal("loss, a->b down", 0.5, 0.5, key="loss", about="fault:0")
+LOSS = Claim("loss, a->b down", "loss", "fault:0").equal(0.5, 0.5)
 
 
 def test_two_checks_of_one_key_about_the_same_are_refused() -> None:
@@ -131,14 +132,14 @@ def test_two_checks_of_one_key_about_the_same_are_refused() -> None:
 
 def test_json_has_key_and_about_where_they_say_something() -> None:
     assert {name: LOSS.to_json()[name] for name in ("key", "about")} == {"key": "loss", "about": "fault:0"}
-    bare = Check.equal("n", 1, 1)
+    bare = Claim("n").equal(1, 1)
     assert not {"key", "about"} & set(bare.to_json())
     assert from_json(Verdict, Verdict(checks=(LOSS, bare)).to_json(), "here").checks == (LOSS, bare)
 
 
 @given(st.lists(st.text(max_size=6), max_size=8), st.integers(0, 8))
 def test_every_check_can_be_given_a_key_of_its_own(names: list[str], kept: int) -> None:
-    checks = [Check.equal(name, 1, 1) for name in names]
+    checks = [Claim(name).equal(1, 1) for name in names]
     own = [replace(check, key=f"own-{number}") for number, check in enumerate(checks[:kept])]
     keyed = Verdict(checks=(*own, *checks[kept:])).keyed()
     keys = [check.key for check in keyed.checks]

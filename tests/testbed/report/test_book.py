@@ -7,13 +7,11 @@ from pathlib import PurePath
 
 from testbed.model.run_records import Manifest
 from testbed.model.stored_runs import StoredRun, representative_run
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.book import Chapter, Entry, book_pages, counts_in_words, number, tally
 
-GAIN = Check.equal(
-    "gain", 1.7, 1.71, tolerance=0.1, uncertainty=0.05, rival=1.0, rival_is="no gain", stated="1.5 to 2, page 66"
-)
-WEAK = Check.at_least("order_of|methods", 0.5, 1.0, rival=0.9)
+GAIN = Claim("gain").equal(1.7, (1.71, 0.05), 0.1).against(1.0, "no gain").cites("1.5 to 2, page 66")
+WEAK = Claim("order_of|methods").at_least(0.5, 1.0).against(0.9)
 MANIFEST = Manifest(
     name="gains",
     run="20260102T030405Z-seed1",
@@ -46,11 +44,11 @@ def test_numbers_have_the_digits_that_count() -> None:
 
 
 def test_checks_are_counted_by_size_and_by_whether_they_have_a_rival() -> None:
-    counted = Check.equal("packets", 3, 3, rival_is="none: packets are counted")
-    full, quick = stored(GAIN, counted), stored(WEAK, Check.equal("n", 1, 1), size="quick")
+    counted = Claim("packets").equal(3, 3).against(None, "none: packets are counted")
+    full, quick = stored(GAIN, counted), stored(WEAK, Claim("n").equal(1, 1), size="quick")
     assert list(tally([full]).values()) == [2, 2, 0, 0, 1, 1, 1]
     assert list(tally([quick]).values()) == [2, 1, 0, 1, 1, 0, 0]
-    own = Entry(name="own", title="Own", answers="", run=stored(Check.equal("n", 1, 2), size="own options"))
+    own = Entry(name="own", title="Own", answers="", run=stored(Claim("n").equal(1, 2), size="own options"))
     both = Entry(name="gains", title="Gains", answers="Figure 66", run=full, quick=quick)
     assert "With own options 1 check: 0 hold, 1 fail" in counts_in_words([both, own])[2]
     index = book_pages([Chapter(number=3, entries=(both,))], lambda run, name: "<svg/>")["index.html"]
@@ -58,7 +56,7 @@ def test_checks_are_counted_by_size_and_by_whether_they_have_a_rival() -> None:
 
 
 def test_pages_show_figures_what_did_not_pass_and_the_part_of_a_study_that_ran() -> None:
-    failed = Check.equal("a < b", 1, 3)
+    failed = Claim("a < b").equal(1, 3)
     pages = book_pages([chapter(stored(GAIN, failed), stored(whole=False))], lambda run, name: "<svg/>")
     assert set(pages) == {"index.html", "chapter_3.html"}
     assert html.escape("a < b") in pages["index.html"] and "1 in part" in pages["index.html"]
@@ -67,7 +65,7 @@ def test_pages_show_figures_what_did_not_pass_and_the_part_of_a_study_that_ran()
 
 
 def test_a_chapter_shows_every_check_with_its_rival() -> None:
-    every = [Check.equal(f"f{i}", 1, 2) for i in range(20)] + [Check.equal(f"n{i}", 1, 1) for i in range(40)]
+    every = [Claim(f"f{i}").equal(1, 2) for i in range(20)] + [Claim(f"n{i}").equal(1, 1) for i in range(40)]
     page = book_pages([chapter(stored(*every, GAIN))], lambda run, name: "<svg/>")["chapter_3.html"]
     assert all(f">{check.name}<" in page for check in every) and "1 (no gain)" in page
 
@@ -80,13 +78,13 @@ def test_the_full_run_speaks_before_a_part_of_it_before_a_quick_one_and_an_inval
     assert representative_run([invalid, quick]) is quick
     assert representative_run([]) is None
     assert [r.state for r in (quick, part, invalid)] == ["passed", "unfinished", "invalid"]
-    assert stored(WEAK).state == "cannot-tell" and stored(WEAK, Check.equal("n", 1, 2)).state == "failed"
+    assert stored(WEAK).state == "cannot-tell" and stored(WEAK, Claim("n").equal(1, 2)).state == "failed"
 
 
 def test_a_run_that_cannot_tell_wears_no_badge_of_failure() -> None:
     unsure = book_pages([chapter(stored(GAIN, WEAK))], lambda run, name: "<svg/>")["chapter_3.html"]
     assert "badge-word cannot-tell" in unsure and "Cannot tell" in unsure and "badge-word failed" not in unsure
-    failing = Check.at_least("more", 2.0, 1.0, rival_is="none: a count")
+    failing = Claim("more").at_least(2.0, 1.0).against(None, "none: a count")
     assert (
         "badge-word failed"
         in book_pages([chapter(stored(GAIN, WEAK, failing))], lambda run, name: "<svg/>")["chapter_3.html"]

@@ -17,7 +17,7 @@ from testbed.cli import main
 from testbed.commands.studies.book import pack_runs, write_book
 from testbed.errors import InputError
 from testbed.model.run_records import Manifest
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.svg_figures import following_dark_mode
 from testbed.results.compressed_files import drawings_of, pack_run, read_bytes, read_packed
 from testbed.results.result_store import ResultStore, load_run
@@ -34,7 +34,7 @@ def whole_run(root: Path) -> Path:
     with StudyRun.new(root, "twice", MANIFEST) as run:
         for row in ROWS:
             run.add(row)
-        verdict = Verdict(checks=(Check.equal("n", 1, 1, rival_is="none: a count"),))
+        verdict = Verdict(checks=(Claim("n").equal(1, 1).against(None, "none: a count"),))
         return run.finish(run.rows, verdict, {"first": DRAWING, "second": DRAWING})
 
 

@@ -18,7 +18,7 @@ from testbed.cli import main
 from testbed.commands.studies.book import pack_runs, write_book
 from testbed.errors import InputError
 from testbed.model.run_records import Manifest
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 from testbed.results import compressed_files, run_folder
 from testbed.results.result_store import UNFINISHED, ResultStore
 from testbed.results.run_folder import read_plain, write_below
@@ -27,7 +27,7 @@ from testbed.results.trace_files import read_lines
 from tests.helpers import sample_runs
 
 SECRET = "what was there before\n"
-VERDICT = Verdict(checks=(Check.equal("n", 1, 1, rival_is="none: a count"),))
+VERDICT = Verdict(checks=(Claim("n").equal(1, 1).against(None, "none: a count"),))
 BULK_ROW = {"frames": 1}
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from testbed.errors import CapabilityError, InputError
 from testbed.extras import pip_command
 from testbed.machines.machines_request import TlsFiles
-from topologies.text.json_types import Json
+from topologies import Json
 
 if TYPE_CHECKING:
     from distributed import LocalCluster, Security

@@ -28,7 +28,7 @@ from tests.helpers.warm import TESTBED, WarmProcess, run
 STUDIES = """
 import pathlib, time
 from testbed.model.studies.study import Study
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 
 HERE = pathlib.Path(__file__).parent
 
@@ -42,13 +42,13 @@ def measure(point):
     return {"y": 3 * point["x"]}
 
 def judge(rows):
-    return Verdict(checks=(Check.equal("three", 3, rows[1]["y"], rival=1, rival_is="no factor"),))
+    return Verdict(checks=(Claim("three").equal(3, rows[1]["y"]).against(1, "no factor"),))
 
 def busy(rows):
     tries = HERE / "tries"
     tries.write_text((tries.read_text() if tries.exists() else "") + "x")
     reason = "the machine was busy" if len(tries.read_text()) < 3 else None
-    return Verdict(checks=(Check.equal("one", 1, 1),), invalid=reason)
+    return Verdict(checks=(Claim("one").equal(1, 1),), invalid=reason)
 
 def lagging(point):
     measured = HERE / "measured"

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from testbed.faults.fault import Fault
 from testbed.model.run_records import FaultRecord, group_sessions, record_from_json
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import Claim, Verdict
 from testbed.report.sections import session_section
 from testbed.report.tables import closing_table
 from testbed.report.wording import fault_mark
@@ -62,13 +62,13 @@ def test_of_two_faults_on_one_link_only_the_spoilt_one_fails(twice: tuple[Stream
 
 def test_a_fault_that_no_check_is_about_is_not_judged(twice: tuple[StreamPlan, StreamMeasurements]) -> None:
     plan, run = twice
-    others = Verdict(checks=(Check.equal("corrupted packets", 0, 0, key="corrupted-packets"),))
+    others = Verdict(checks=(Claim("corrupted packets", "corrupted-packets").equal(0, 0),))
     found = records(plan, run, others)
     assert [(record.passed, fault_mark(record)) for record in found] == [(None, "–")] * 2
 
 
 def test_a_check_that_cannot_tell_leaves_its_fault_unjudged() -> None:
-    check = Check.equal("loss", 1, 1, key="loss", about="fault:0")
+    check = Claim("loss", "loss", "fault:0").equal(1, 1)
     verdict = Verdict(checks=(check.of(0), replace(check, key="block-size")))
     assert (verdict.passed_about("fault:0"), verdict.passed_about("fault:1")) == (None, None)
 
