@@ -15,6 +15,7 @@ HALVES, QUICK_HALVES = (2, 4, 8, 12, 16, 24, 32), (4, 8, 16)
 ONE_LINK, QUICK_ONE_LINK = (4, 12, 24, 31), (4, 12)
 """Numbers of nodes with one link for both of their processors."""
 REPEAT, QUICK_REPEAT = 5, 3
+"""Writes of one point, of which average and peak are taken."""
 LINK_RATE_BPS = 5e6
 PAIR_BYTES, QUICK_PAIR_BYTES = 100_000, 60_000
 FILE_BYTES = 2_000_000_000
@@ -57,22 +58,13 @@ def points(quick: bool, seed: int, options: Options | None = None) -> Points:
     options = options or Options()
     message, pair = (QUICK_MESSAGE_BYTES, QUICK_PAIR_BYTES) if quick else (MESSAGE_BYTES, PAIR_BYTES)
     halves, nodes, both = (QUICK_HALVES, QUICK_NODES, QUICK_ONE_LINK) if quick else (HALVES, NODES, ONE_LINK)
-    striped = grid(
-        nodes=nodes, series=("striped-in-turns", "striped"), pair_bytes=options.pair_bytes or pair, seed=seed
-    )
-    striped += [
-        point | {"series": "striped-one-link"} for point in where(striped, series="striped") if point["nodes"] in both
-    ]
+    every = grid(nodes=nodes, series=STRIPED, pair_bytes=options.pair_bytes or pair, seed=seed)
+    striped = [point for point in every if point["series"] != "striped-one-link" or point["nodes"] in both]
     for point in striped:
         point["pair_bytes"] = min(point["pair_bytes"], FILE_BYTES // point["nodes"] ** 2)
-        several = options.repetitions or repeats(point["nodes"], quick)
+        several = options.repetitions or (QUICK_REPEAT if quick or point["nodes"] > 24 else REPEAT)
         point["repeat"] = 1 if point["series"] == "striped-in-turns" else several
     return grid(nodes=halves, series=MESSAGES, message_bytes=message, seed=seed) + striped
-
-
-def repeats(nodes: int, quick: bool) -> int:
-    """Writes of one point, of which average and peak are taken."""
-    return QUICK_REPEAT if quick or nodes > 24 else REPEAT
 
 
 def measure(point: Row) -> Results:
