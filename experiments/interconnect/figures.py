@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from experiments.interconnect.study_points import FIRST_SHOWN_SLOT, SLOT_S
-from testbed.model.studies.study import Results, Row
+from testbed.model.studies import Results, Row
 from testbed.report.drawing.charts import COMPARED, HUES, RED, Axes, Figure, chart
 
 PERFORMANCE = "100 L0 / Lf (%)"

@@ -15,8 +15,7 @@ from experiments.interconnect.study_points import Run, faults_of, traffic_of
 from testbed.errors import InputError
 from testbed.interconnect.results import summarize
 from testbed.interconnect.simulation import dead_from_start, simulate
-from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, spread, where
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, spread, where
 from testbed.report.drawing.charts import draw_lines
 
 PACKET_BYTES, LINK_BPS = 2048, 2e9

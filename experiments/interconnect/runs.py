@@ -23,7 +23,7 @@ from testbed.interconnect.options import FtDrbOptions
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.interconnect.results import SimulationResult, summarize
 from testbed.interconnect.simulation import simulate
-from testbed.model.studies.study import Results, Row
+from testbed.model.studies import Results, Row
 
 DeadCables = frozenset[frozenset[str]]
 RING_NETWORK = "torus:8x8"

@@ -23,7 +23,7 @@ from testbed.interconnect.traffic.injection import (
     row_members,
     tornado_in_one_row,
 )
-from testbed.model.studies.study import Points, Results, Row
+from testbed.model.studies import Points, Results, Row
 from topologies import Network, load_network
 
 STRIDE = 1000  # between seeds, so that studies with neighbouring --seed share none

@@ -18,8 +18,7 @@ from experiments.liquid.swiss_t1_traffic import LARGE, LEAST_GAIN, draw_patterns
 from testbed.errors import InvalidRunError
 from testbed.model.options import kinds
 from testbed.model.options.option import option, options
-from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, grouped
-from testbed.model.verdict import Check, Claim, Verdict, repeated
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grouped, repeated
 from testbed.model.workload import Judgement
 from testbed.report.drawing.charts import Figure
 from testbed.scheduling.baselines import Order
@@ -215,6 +214,9 @@ def _quotient(over: str, under: str) -> Callable[[Row], float]:
     return lambda row: float(row[over] / row[under])
 
 
+_gain = _quotient("liquid_ratio", "round_robin_ratio")
+
+
 def _throughput_checks(patterns: Rows) -> list[Check]:
     liquid, robin = (_over(patterns, itemgetter(f"{method}_ratio")) for method in ("liquid", "round_robin"))
     return [
@@ -240,10 +242,6 @@ def _gain_checks(patterns: Rows) -> list[Check]:
         .against(1.0, "no gain"),
         usual_gain_check([_gain(row) for row in large]),
     ]
-
-
-def _gain(row: Row) -> float:
-    return float(row["liquid_ratio"] / row["round_robin_ratio"])
 
 
 def _order_checks(patterns: Rows) -> list[Check]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from experiments.sfio.figures import TOGETHER, finish, throughputs
 from experiments.sfio.runs import REPEAT
-from testbed.model.studies.study import Points, Row, Rows, where
+from testbed.model.studies import Points, Row, Rows, where
 from testbed.report.drawing.charts import Figure, Mark, draw_lines, ticks
 
 LINK_RATE_BPS = 100e6

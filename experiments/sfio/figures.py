@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from testbed.model.studies.study import Row, Rows
+from testbed.model.studies import Row, Rows
 from testbed.report.drawing.charts import COMPARED, RED, Figure
 
 TOGETHER = "throughput of all together, Mbit/s"

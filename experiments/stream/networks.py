@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from testbed.model.studies.study import Points, grid
+from testbed.model.studies import Points, grid
 
 Ends = tuple[str, str, str]
 """Network, source, sink."""

@@ -18,6 +18,7 @@ The reverse question is answered here as well: after how many packets a loss is 
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
@@ -227,18 +228,14 @@ def _checked_rate(decoding_error_rate: float | Fraction | str) -> Fraction:
 @lru_cache(maxsize=65536)
 def _block_size(m: int, lost: int, whole: int, rate: Fraction) -> int:
     """Doubling, then bisection: the failure probability falls with N."""
-    if not _fails_too_often(m, m, lost, whole, rate):
-        return m
-    low, high = m, 2 * m
-    while _fails_too_often(m, high, lost, whole, rate):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _fails_too_often(m, middle, lost, whole, rate):
-            low = middle
-        else:
-            high = middle
-    return high
+
+    def suffices(n: int) -> bool:
+        return not _fails_too_often(m, n, lost, whole, rate)
+
+    high = m
+    while not suffices(high):
+        high *= 2
+    return bisect_left(range(high), True, lo=max(m, high // 2), key=suffices)
 
 
 def _fails_too_often(m: int, n: int, lost: int, whole: int, rate: Fraction) -> bool:

@@ -178,6 +178,10 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         """When the file was last changed."""
         return datetime.fromtimestamp(self.info(path)["mtime"], tz=UTC)
 
+    def touch(self, path: str, truncate: bool = True, **options: object) -> None:
+        """Make an empty file; one that is there is emptied, or without `truncate` left as it is."""
+        self.open(path, "wb" if truncate else "ab").close()
+
     def mkdir(self, path: str, create_parents: bool = True, **options: object) -> None:
         """Make a folder; raises FileExistsError where there is something of that name."""
         if create_parents:

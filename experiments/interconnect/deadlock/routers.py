@@ -10,8 +10,7 @@ from itertools import product
 import numpy as np
 
 from experiments.interconnect.samples import at_least, at_most
-from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, sum_of, where
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, sum_of, where
 from testbed.report.drawing.charts import Figure, draw_lines
 from testbed.routers.measurements import RouterRun, find_cycle
 from testbed.routers.plan import RouterPlan, dependency_cycles, ring_plan, two_failures_plan

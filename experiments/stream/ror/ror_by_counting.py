@@ -18,7 +18,7 @@ from testbed.errors import InvalidRunError
 from testbed.faults.fault import Fault
 from testbed.model.code_description import BOTH_LABELS
 from testbed.model.label_split import LABELS as LABEL_SPACE
-from testbed.model.studies.study import Points, Results, Row, Study
+from testbed.model.studies import Points, Results, Row, Study
 from testbed.stream.fabric import open_fabric
 from testbed.stream.measurements import BoolArray
 from testbed.stream.plan import StreamPlan

@@ -7,7 +7,7 @@ from experiments.stream.ror.counting_checks import counting_figures, judge_count
 from experiments.stream.ror.measured_routes import LABELS
 from experiments.stream.ror.ror_by_counting import arrived_with_link_down, as_row, claimed_sizes, counted, route_plan
 from testbed.model.code_description import BOTH_LABELS
-from testbed.model.studies.study import Points, Results, Row, Study
+from testbed.model.studies import Points, Results, Row, Study
 from testbed.stream.planning import protectable_links
 
 PACKETS = {"stratified": 15_000, "random": 40_000}

@@ -7,7 +7,7 @@ from experiments.stream.networks import points_over
 from experiments.stream.ror.layer_checks import FULL, LAYERS, judge_layers, layer_figures
 from experiments.stream.ror.measured_routes import LABELS, MOST_16, measure_route, study_networks
 from testbed.model.code_description import BOTH_LABELS
-from testbed.model.studies.study import Points, Study
+from testbed.model.studies import Points, Study
 
 
 def points(quick: bool, seed: int) -> Points:

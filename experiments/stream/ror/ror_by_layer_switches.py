@@ -4,7 +4,7 @@ from experiments.stream.networks import NETWORKS, points_over
 from experiments.stream.ror.layer_checks import FULL, LAYERS, judge_layers, layer_figures
 from experiments.stream.ror.measured_routes import LABELS, measure_on_switches, mobile_networks
 from testbed.model.code_description import BOTH_LABELS
-from testbed.model.studies.study import Points, Study
+from testbed.model.studies import Points, Study
 
 MOST_LINKS, MOST_OF_ALL = 4, 12
 """Links of a route that fail, the most loaded, the least and some between: so few that all networks fit into a quarter

@@ -5,7 +5,7 @@ from experiments.stream.networks import points_over
 from experiments.stream.ror.measured_routes import LABELS, MOST_16, measure_route, study_networks
 from experiments.stream.ror.method_checks import METHODS, judge_methods, method_figures
 from testbed.model.code_description import BOTH_LABELS
-from testbed.model.studies.study import Points, Study
+from testbed.model.studies import Points, Study
 
 
 def points(quick: bool, seed: int) -> Points:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.interconnect.other_simulators.booksim_runs import measure, saturation_of, table
+from experiments.interconnect.other_simulators.booksim import measure, saturation_of, table
 from testbed.model.studies.samples import spread
 
 PUBLISHED = [row for row in table()["published"] if row["load"] <= 0.1]

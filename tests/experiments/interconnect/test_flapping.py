@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.interconnect.deadlock.flapping import drawn_load, drawn_parameters, measure_batch
+from experiments.interconnect.deadlock.nac_exhaustive import drawn_load, drawn_parameters, measure_batch
 from tests.helpers.study_rows import published
 from tests.oracles.interconnect import simulate
 from topologies import load_network

@@ -332,8 +332,66 @@ def test_nodes_of_swiss_t1_are_spread_over_switches_two_at_a_time_and_their_halv
     assert {pair for pair, factor in growth.items() if factor > 1.25} == set(placements.STEPS)
 
 
+def random_halves(carried: float, steps: float = 1.0) -> Rows:
+    """Draws of nodes at random, each with `carried` of its liquid throughput; `steps`: of how much the three add."""
+    found = []
+    for point in swiss_t1.points(False, 1):
+        if "draw" in point:
+            half, switches = point["nodes"] // 2, [node // 4 for node in swiss_t1.taken_nodes(point)]
+            liquid = 5e6 * placements.half_links(switches[:half], switches[half:])
+            liquid *= steps ** sum(point["nodes"] >= after for _, after in placements.STEPS)
+            found.append({**point, "throughput_bps": carried * liquid, "liquid_bps": liquid, "verified": True})
+    return found
+
+
+@pytest.mark.parametrize(
+    ("drawn", "words"),
+    [
+        (random_halves(0.99), ""),
+        (random_halves(0.99, steps=1.8), "product of the three steps"),
+        (random_halves(0.6), "over liquid throughput, worst draw"),
+    ],
+)
+def test_nodes_at_random_are_judged_beside_the_fitted_allocation(drawn: Rows, words: str) -> None:
+    rows = [*rows_of(swiss_t1), *drawn]
+    assert len(drawn) == 30 and words in failed(swiss_t1.judge(rows)) and (words or not failed(swiss_t1.judge(rows)))
+    lines = swiss_t1.figures(rows)["halves"].axes[0].get_lines()
+    shown = {round(float(y), 6) for line in lines for y in line.get_ydata()}
+    assert {round(row["throughput_bps"] / 1e6, 6) for row in drawn} <= shown
+
+
+def test_a_striped_file_of_up_to_2_gigabytes_is_written_where_more_is_asked_for_a_pair() -> None:
+    points = crossbar.points(False, 1, crossbar.Options(pair_bytes=10_000_000, repetitions=2))
+    striped = [point for point in points if "pair_bytes" in point]
+    assert {p["nodes"]: p["pair_bytes"] for p in striped if p["nodes"] in (12, 14, 31)} == {
+        12: 10_000_000, 14: 10_000_000, 31: 2_000_000_000 // 961
+    }  # fmt: skip
+    assert {point["repeat"] for point in striped} == {1, 2}
+    plain = [point for point in points if point not in striped]
+    assert plain == [point for point in crossbar.points(False, 1) if "pair_bytes" not in point]
+
+
+def test_both_processors_of_a_node_share_its_link_and_a_fall_would_be_seen() -> None:
+    shared = [point for point in crossbar.points(False, 1) if point["series"] == "striped-one-link"]
+    assert [point["nodes"] for point in shared] == list(crossbar.ONE_LINK)
+    network = load_network("fat-tree:12,1")
+    placed = place(network, 12, 12)
+    assert set(placed.compute) == set(placed.io) and len(placed.remote) == 12 * 11 and len(network.switches) == 1
+    for at_31, words in (
+        (4e7, ""),
+        (1e8, "one link for both processors: average throughput at 31 nodes over that at 12"),
+    ):
+        speeds = dict.fromkeys(crossbar.ONE_LINK, 40000000.0) | {31: at_31}
+        rows = [*rows_of(crossbar)]
+        for point in shared:
+            bps = speeds[point["nodes"]]
+            rows.append({**point, "throughput_bps": bps, "mean_bps": bps, "peak_bps": bps, "verified": True})
+        assert words in failed(crossbar.judge(rows))
+        assert ("one link" in failed(crossbar.judge(rows))) is bool(words)
+
+
 def test_halves_of_the_nodes_send_to_the_other_half() -> None:
-    pairs = swiss_t1.halves(10)
+    pairs = swiss_t1.halves(placements.filled_in_pairs(10))
     assert len(pairs) == 25 and len({a for a, _ in pairs}) == len({b for _, b in pairs}) == 5
     assert not {a[1:] for a, _ in pairs} & {b[1:] for _, b in pairs}
 

@@ -117,6 +117,15 @@ def test_what_is_missing_or_there_already_is_an_error_of_the_operating_system(fi
         files.open("new", "wb")
 
 
+def test_a_file_that_is_touched_is_emptied_or_stays(files: SfioFileSystem) -> None:
+    files.touch("new", truncate=False)
+    files.pipe_file("data", b"0123456789")
+    files.touch("data", truncate=False)
+    assert files.size("new") == 0 and files.cat_file("data") == b"0123456789"
+    files.touch("data")
+    assert files.size("data") == 0
+
+
 def test_files_keep_the_stripe_unit_they_were_written_with(files: SfioFileSystem, places: str) -> None:
     files.pipe_file("data", b"0123456789" * 100)
     other = SfioFileSystem(listeners=places, stripe_unit=7, skip_instance_cache=True)
