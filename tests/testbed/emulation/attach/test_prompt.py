@@ -265,13 +265,14 @@ def test_a_name_means_one_node_everywhere(second: str, tmp_path: Path) -> None:
         "restore all",
         ping,
     ]
-    code, answers, _ = obeyed(["up", file], [*cut, *broken, f"iperf {b} {a}", "names", "net", f"{x} hostname"])
+    iperf = f"iperf {b} {a}" if second.startswith("switches") else "nodes"  # five seconds as fast as the machine can
+    code, answers, _ = obeyed(["up", file], [*cut, *broken, iperf, "names", "net", f"{x} hostname"])
     told = dict(enumerate(answers))
     assert code == 0 and [told[0].strip(), told[1].strip()] == [a, b]
     assert ["1 received" in told[n] for n in (2, 4, 7, 9, 12, 14, 16)] == [True, False, True, False, True, False, True]
     for n in (5, 10):
         assert [line for line in told[n].splitlines() if "down down" in line] == [f"{x}-eth2<->{y}-eth2 (down down)"]
-    assert f"between {b} and {a}" in told[17] and "Mbits/sec" in told[17]
+    assert iperf == "nodes" or (f"between {b} and {a}" in told[17] and "Mbits/sec" in told[17])
     assert f"{a} {a}-eth0:{x}-eth1" in told[19] and told[20].strip() == x
 
 

@@ -51,7 +51,11 @@ def by_mn(words: list[str]) -> list[Any]:
             marks=pytest.mark.soak,
         ),
         ("fat_tree,2,2", ["--controller", "testbed", "--switch", "ovs,datapath=DATAPATH", "--test", "pingall"]),
-        ("swiss_t1", ["--controller", "testbed", "--switch", "ovs,datapath=DATAPATH", "--test", "pingpair"]),
+        pytest.param(
+            "swiss_t1",
+            ["--controller", "testbed", "--switch", "ovs,datapath=DATAPATH", "--test", "pingpair"],
+            marks=pytest.mark.soak,  # 72 nodes, whose rules are followed below
+        ),
         pytest.param(
             "optical_cloud",
             ["--controller", "testbed", "--switch", "ovs,datapath=DATAPATH", "--test", "pingpair"],
