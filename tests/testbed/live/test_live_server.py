@@ -259,7 +259,9 @@ def test_pages_and_connections_are_counted(monkeypatch: pytest.MonkeyPatch) -> N
             assert b"503" in await asyncio.to_thread(more.recv, 100)
             for _ in range(2):
                 stack.enter_context(_waits(address, b""))
+            await _until(lambda: len(live._silent) == 2)
             last = stack.enter_context(_waits(address, b""))
+            last.settimeout(server.PATIENCE_S / 2)  # it is ended at once, not because it asks for nothing
             with suppress(ConnectionResetError):
                 assert await asyncio.to_thread(last.recv, 1) == b""
 

@@ -360,7 +360,7 @@ def test_line_breaks_in_names_are_written_out(tmp_path: Path) -> None:
     lines = {
         **shown,
         f"h2 ping -c 1 -W 5 '{host}'": "1 received",
-        f"iperf h2 '{host}'": f"between h2 and {host}",
+        f"iperfudp 1M h2 '{host}'": f"between h2 and {host}",
         f"link '{switch}' t down": "",
         "links ": "(down down)",
         f"'{host}' ping -c 1 -W 1 h2": "0 received",
@@ -397,11 +397,11 @@ UDP = ["iperfudp 1M h1 h0"] if SOAK else []
 
 
 def test_iperf_over_a_broken_path_ends(tmp_path: Path) -> None:
-    code, answers, _ = obeyed(["up", "ring:3"], ["switch s1 stop", "iperf h0 h1", *UDP, "iperf h0 h2"])
+    code, answers, _ = obeyed(["up", "ring:3"], ["switch s1 stop", "iperf h0 h1", *UDP, "h0 ping -c 1 -W 10 h2"])
     assert code == 2
     assert "testbed: iperf from h0 to h1 measured nothing" in answers[1]
     assert not UDP or "testbed: iperf from h1 to h0 measured nothing" in answers[2]
-    assert "Mbits/sec" in answers[-1]
+    assert "1 received" in answers[-1]
 
 
 def test_hosts_that_stand_for_switches_have_names_of_their_own(tmp_path: Path) -> None:

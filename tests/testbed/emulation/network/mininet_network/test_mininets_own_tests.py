@@ -142,8 +142,8 @@ def test_example_is_up_and_all_pairs_answer(tmp_path: Path, name: str) -> None:
 TOPOLOGIES = {
     "SingleSwitchTopo(k=4)": 12,
     "SingleSwitchReversedTopo(k=3)": 6,
-    "LinearTopo(k=3, n=2)": 30,
-    "TreeTopo(depth=2, fanout=3)": 72,
+    "LinearTopo(k=2, n=2)": 12,
+    "TreeTopo(depth=2, fanout=2)": 12,
     "MinimalTopo()": 2,
 }
 
