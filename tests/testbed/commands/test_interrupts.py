@@ -160,7 +160,7 @@ def test_an_interrupt_that_python_drops_in_a_finalizer_comes_again() -> None:
 @pytest.mark.emulation
 @pytest.mark.unclocked
 def test_an_interrupted_stream_on_switches_says_so_in_one_line(tmp_path: Path) -> None:
-    code, said, left = interrupted(("stream", *SWISS, "--fabric", "emulation"), tmp_path, 5.0, WarmProcess)
+    code, said, left = interrupted(("stream", *SWISS, "--fabric", "emulation"), tmp_path, 3.0, WarmProcess)
     assert (code, left) == (130, []) and said.splitlines()[-1] == "testbed: interrupted"
     assert all(line.startswith("testbed: ") for line in said.splitlines())
 

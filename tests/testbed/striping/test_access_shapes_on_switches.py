@@ -56,8 +56,8 @@ SHAPES = {
         ("in the file", False, True, True),
     )
 }
-REPEATED = ("write, in the file", "read, in memory, one by one")
-"""Shapes of which `make test` tries the other way, `make soak` both."""
+REPEATED = ("write, in the file", "read, in memory, one by one", "read, both")
+"""Left to `make soak`: `make test` tries what they are made of another way."""
 
 
 def fragmented(shape: dict[str, Any]) -> dict[str, Any]:
