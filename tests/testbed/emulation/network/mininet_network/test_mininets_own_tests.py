@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.paths import ROOT
+from tests.helpers.warm import TESTBED, run
 
 pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -137,8 +138,8 @@ HELD = {"emptynet", "linuxrouter", "multilink", "numberedports"}
 )
 def test_example_is_up_and_all_pairs_answer(tmp_path: Path, name: str) -> None:
     pytest.importorskip(f"mininet.examples.{name}", reason="Mininet is installed without its examples")
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "testbed.cli", "python", "-m", f"mininet.examples.{name}"],
+    done = run(
+        [*TESTBED, "python", "-m", f"mininet.examples.{name}"],
         input="pingall\nexit\n", capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False,
     )  # fmt: skip
     answers = re.findall(r"(\d+)% dropped \((\d+)/\d+ received\)", done.stdout + done.stderr)
@@ -159,7 +160,7 @@ def test_topologies_of_the_library_answer(tmp_path: Path) -> None:
     for text in TOPOLOGIES:
         lines += [f"net = Mininet(topo={text})", "net.start()", "print('LOST', net.pingAll(timeout='2'))", "net.stop()"]
     (tmp_path / "all.py").write_text("\n".join(lines))
-    words = [sys.executable, "-P", "-m", "testbed.cli", "python", "all.py"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False)
+    words = [*TESTBED, "python", "all.py"]
+    done = run(words, capture_output=True, text=True, timeout=120, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.count("LOST 0") == len(TOPOLOGIES)
