@@ -167,7 +167,7 @@ def test_stream_over_a_session_is_judged_as_the_commands_is(session: testbed.Ses
 
 
 def test_bulk_over_a_session_verifies_every_message(session: testbed.Session, valid_run: Any) -> None:
-    outcome = valid_run(lambda: session.bulk(message_bytes=60_000, inject_packets=5))
+    outcome = valid_run(lambda: session.bulk(message_bytes=200_000, inject_packets=5))
     assert outcome.document["verified"] and outcome.document["transfers"] == 12
     assert session.ping("h0", "h2").received == 3
     session.fail("s0->s1")
