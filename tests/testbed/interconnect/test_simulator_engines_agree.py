@@ -203,11 +203,11 @@ def test_the_steps_run_in_python_as_they_are(routing: str, rate: float, monkeypa
     """As with NUMBA_DISABLE_JIT=1: numbers that do not fit where they come from are no reason to stop, nor to warn."""
     monkeypatch.setattr(compiled_run, "LOOP", lambda *tables: kernel_loop.run_events(*map(as_records, tables)))
     network, parameters = (
-        load_network("torus:4x4"),
+        load_network("torus:6x6"),
         SimulationParameters(model="thesis", routing=routing, deadlock="nac"),
     )
     process = InjectionProcess(rate_per_s=parameters.packets_per_s(rate))
-    injections = build_injections(build_pattern("uniform", 16, shape=[4, 4]), process, duration_s=2e-4, seed=1)
+    injections = build_injections(build_pattern("uniform", 36, shape=[6, 6]), process, duration_s=1.2e-4, seed=1)
     plain, reference = (
         simulate(network, injections, parameters, engine=engine) for engine in ("compiled", "reference")
     )
