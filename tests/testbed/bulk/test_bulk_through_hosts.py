@@ -3,7 +3,6 @@ between hosts: whole, once, over the planned links, on both fabrics."""
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 from testbed.bulk.workload import bulk_plan
 from testbed.errors import InputError
 from tests.helpers.paths import ROOT
-from tests.helpers.warm import TESTBED
+from tests.helpers.warm import TESTBED, run
 from topologies.files.formats import write_network_file
 from topologies.network import Link, Network, Node
 
@@ -132,7 +131,7 @@ def test_programs_with_striped_files_run_there(name: str, tmp_path: Path) -> Non
     write_network_file(network_of(*NETWORKS[name][:2]), tmp_path / "lab.json")
     nodes = ["--compute-nodes", "1", "--io-nodes", "2", "--subfile-dir", "files"]
     words = [*TESTBED, "run", "lab.json", *nodes, "--", "python", str(ROOT / "examples/hello.py")]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    done = run(words, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stderr
     assert sorted(p.read_bytes() for p in (tmp_path / "files").rglob("*.dat")) == [b" Worl", b"Hellod"]
 

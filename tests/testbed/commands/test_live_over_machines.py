@@ -28,7 +28,7 @@ SWISS = "swiss-t1:allocation=1-1-1-1-0-0-0-0"
 PLACE = {"machines": [["s0", "s1"], ["s2", "s3"]]}
 COMMANDS = {
     "stream": (
-        "stream", "ring:4", "--from", "s0", "--to", "s2", "--packet-rate", "200", "--faults", "none", "--duration", "4"
+        "stream", "ring:4", "--from", "s0", "--to", "s2", "--packet-rate", "200", "--faults", "none", "--duration", "2"
     ),
     "bulk": ("bulk", SWISS, "--no-comparison", "--message-size", "500kB", "--link-rate", "5Mbps"),
     "sfio": ("sfio", SWISS, "--compute-nodes", "4", "--io-nodes", "4", "--file-size", "4MB", "--link-rate", "5Mbps"),

@@ -40,7 +40,8 @@ MEASURED = {"bulk": "messages", "mobility": "crossing_packets", "sfio": "operati
 @pytest.mark.unclocked
 @pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))
 @pytest.mark.parametrize(
-    "command", [pytest.param(c, marks=[pytest.mark.soak] if c == "mobility" else []) for c in sorted(KILLED)]
+    "command",
+    [pytest.param(c, marks=[pytest.mark.soak] if c in ("mobility", "sfio") else []) for c in sorted(KILLED)],
 )
 def test_a_machine_killed_under_any_command_is_named_with_what_was_measured(command: str, tmp_path: Path) -> None:
     words = [*TESTBED, *KILLED[command], "--machines", "2", "--results", str(tmp_path)]

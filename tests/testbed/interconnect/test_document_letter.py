@@ -98,7 +98,7 @@ def test_options_that_would_never_let_a_packet_pass_are_refused() -> None:
             FtDrbOptions(**{name: "both"})
 
 
-@pytest.mark.parametrize("kind", ["permanent", "intermittent"])
+@pytest.mark.parametrize("kind", [pytest.param("permanent", marks=pytest.mark.soak), "intermittent"])
 def test_the_notices_for_which_a_source_marks_a_cable_name_one_of_its_directions(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

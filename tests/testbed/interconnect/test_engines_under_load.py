@@ -98,7 +98,7 @@ def test_a_strict_avoidance_buffer_never_holds_parts_of_two_packets(monkeypatch:
     """Without ``strict_slot`` every fifth move comes in behind a tail that is still leaving."""
     network = load_network("ring:8")
     process = InjectionProcess(rate_per_s=34_000.0)
-    sent = build_injections(build_pattern("tornado", 8), process, duration_s=0.004, seed=1)
+    sent = build_injections(build_pattern("tornado", 8), process, duration_s=0.0015, seed=1)
     move = Nac.move
     behind_tails: dict[bool, list[bool]] = {False: [], True: []}
 

@@ -195,12 +195,9 @@ COMPARED = (
     (two_rings(), Rules(slack=1, recovery_run=False)),
     (small_network("ring:4", [(2, 0), (3, 1)], [(0, 1)], 1), Rules(keep_output=False, check_output=False, late=True)),
     (small_network("ring:4", [(0, 2), (3, 1)], [(0, 1)], 1), Rules(output_slots=1, recall=False, reserve=False)),
-    (small_network("torus:2x3", [(0, 1), (2, 1)], [(0, 1), (1, 2)], 2), Rules()),
-    (small_network("torus:2x3", [(0, 1), (2, 1)], [(0, 1), (1, 2)], 2), Rules(late=True, ask_anew=True)),
-    *(
-        (small_network("mesh:2x3", [(1, 2), (5, 0)], [(0, 1), (4, 5)], 2), Rules(late=True, prompt=(part,)))
-        for part in LAGGING
-    ),
+    (TORUS, Rules()),
+    (TORUS, Rules(late=True, ask_anew=True)),
+    *((MESH, Rules(late=True, prompt=(part,))) for part in LAGGING),
 )
 """Every rule at both its values somewhere; rings, symmetric ones and others, cables that fail, one and two at once."""
 

@@ -33,9 +33,9 @@ server = pytest.importorskip("testbed.live.adapters.server")
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def served() -> Iterator[tuple[str, feed.Feed]]:
-    """The address, and the run's end."""
+    """The address, and the run's end, of a server that the first tests ask and the last of them ends."""
     address = feed.start_server()
     own = feed.live_feed()
     assert own is not None
@@ -84,6 +84,33 @@ def test_it_listens_on_loopback_only(served: tuple[str, feed.Feed]) -> None:
     assert [at for at in listening if int(at.split(":")[1], 16) == port] == [f"0100007F:{port:04X}"]
 
 
+def test_cables_are_cut_from_the_page_alone_and_only_where_the_network_takes_requests(
+    served: tuple[str, feed.Feed],
+) -> None:
+    address, own = served
+    place = urlsplit(address)
+    asked = json.dumps({"link": "s0->s1", "up": False})
+
+    def cut(**headers: str) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", place.port, timeout=60)
+        connection.request("POST", place.path + "cable", asked, headers)
+        status = connection.getresponse().status
+        connection.close()
+        return status
+
+    ring = load_network("ring:4")
+    own.open(network_view("a ring", ring, {ring.links[0].id: 1}))
+    origin = f"http://{place.netloc}"
+    assert cut(Origin=origin) == 403
+    own.open(network_view("a ring", ring, {ring.links[0].id: 1}, control="no-such-network"))
+    for _ in range(100):
+        if (status := cut(Origin=origin)) != 403:
+            break
+        time.sleep(0.02)
+    assert status == 400
+    assert cut() == cut(Origin="http://example.org") == 403
+
+
 def test_events_are_streamed_and_the_end_is_told(served: tuple[str, feed.Feed], tmp_path: Path) -> None:
     address, own = served
     place = urlsplit(address)
@@ -116,33 +143,6 @@ def test_a_page_that_opens_before_the_run_begins_shows_what_is_planned() -> None
     finally:
         assert feed.live_feed() is not None
         feed.end_feed("passed")
-
-
-def test_cables_are_cut_from_the_page_alone_and_only_where_the_network_takes_requests(
-    served: tuple[str, feed.Feed],
-) -> None:
-    address, own = served
-    place = urlsplit(address)
-    asked = json.dumps({"link": "s0->s1", "up": False})
-
-    def cut(**headers: str) -> int:
-        connection = http.client.HTTPConnection("127.0.0.1", place.port, timeout=60)
-        connection.request("POST", place.path + "cable", asked, headers)
-        status = connection.getresponse().status
-        connection.close()
-        return status
-
-    ring = load_network("ring:4")
-    own.open(network_view("a ring", ring, {ring.links[0].id: 1}))
-    origin = f"http://{place.netloc}"
-    assert cut(Origin=origin) == 403
-    own.open(network_view("a ring", ring, {ring.links[0].id: 1}, control="no-such-network"))
-    for _ in range(100):
-        if (status := cut(Origin=origin)) != 403:
-            break
-        time.sleep(0.02)
-    assert status == 400
-    assert cut() == cut(Origin="http://example.org") == 403
 
 
 def test_a_feed_that_nobody_reads_drops_and_never_waits() -> None:
@@ -259,7 +259,9 @@ def test_pages_and_connections_are_counted(monkeypatch: pytest.MonkeyPatch) -> N
             assert b"503" in await asyncio.to_thread(more.recv, 100)
             for _ in range(2):
                 stack.enter_context(_waits(address, b""))
+            await _until(lambda: len(live._silent) == 2)
             last = stack.enter_context(_waits(address, b""))
+            last.settimeout(server.PATIENCE_S / 2)  # it is ended at once, not because it asks for nothing
             with suppress(ConnectionResetError):
                 assert await asyncio.to_thread(last.recv, 1) == b""
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import html
 import io
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -21,8 +23,9 @@ from testbed.report.markup import tag
 from testbed.report.page import build_page
 from testbed.report.tables import closing_table
 from tests.helpers import sample_runs
+from tests.helpers.outlines import figures_outlined
 
-sample_run = sample_runs.sample_run
+sample_run = functools.cache(sample_runs.sample_run)
 VOID = {"meta", "link", "br"}
 
 
@@ -55,40 +58,46 @@ def parsed(page: str) -> Balance:
     return found
 
 
+@functools.cache
+def page_of_sample() -> str:
+    return build_page(sample_run())
+
+
 def test_page_is_balanced_and_its_inner_links_lead_somewhere() -> None:
-    found = parsed(build_page(sample_run()))
+    found = parsed(page_of_sample())
     assert len(found.ids) == len(set(found.ids))
     assert {a[1:] for a in found.addresses if a.startswith("#")} <= set(found.ids)
 
 
 def test_page_asks_for_nothing_outside_itself() -> None:
-    page = build_page(sample_runs.sample_run())
+    page = page_of_sample()
     outside = [a for a in parsed(page).addresses if not a.startswith("#")]
     assert set(outside) == {"data:,", "manifest.json", "measurements.jsonl", "verdict.json"}
     assert not re.search(r"https?://|@import|url\(", page)
 
 
 def test_same_run_gives_the_same_page() -> None:
-    assert build_page(sample_run()) == build_page(sample_runs.sample_run())
+    assert page_of_sample() == build_page(sample_runs.sample_run())
 
 
 @pytest.mark.parametrize(
     ("run", "badge", "reason"),
     [
-        (sample_run(), "Passed", "All 24 checks hold"),
-        (sample_run(wrong=True), "Failed", "1 of 24 checks failed: optical-cloud: loss, x3-&gt;x10 down."),
-        (sample_run(invalid="the sender lagged 140 ms"), "Invalid", "the sender lagged 140 ms"),
-        (replace(sample_run(), verdict=Verdict(checks=())), "Cannot tell", "Nothing was checked"),
+        (sample_run, "Passed", "All 24 checks hold"),
+        (lambda: sample_run(wrong=True), "Failed", "1 of 24 checks failed: optical-cloud: loss, x3-&gt;x10 down."),
+        (lambda: sample_run(invalid="the sender lagged 140 ms"), "Invalid", "the sender lagged 140 ms"),
+        (lambda: replace(sample_run(), verdict=Verdict(checks=())), "Cannot tell", "Nothing was checked"),
         (
-            replace(sample_run(), verdict=None, unfinished="the run was interrupted before its end"),
+            lambda: replace(sample_run(), verdict=None, unfinished="the run was interrupted before its end"),
             "Unfinished",
             "There is no verdict: the run was interrupted before its end.",
         ),
     ],
     ids=["passed", "failed", "invalid", "empty", "unfinished"],
 )
-def test_header_gives_the_verdict_and_why(run: LoadedRun, badge: str, reason: str) -> None:
-    header = build_page(run).split("<main>")[0]
+def test_header_gives_the_verdict_and_why(run: Callable[[], LoadedRun], badge: str, reason: str) -> None:
+    with figures_outlined():  # the header is above them
+        header = build_page(run()).split("<main>")[0]
     assert f"</span>{badge}</span>" in header
     assert reason in header
 
@@ -120,7 +129,7 @@ def test_names_that_look_like_markup_stay_names() -> None:
 
 
 def test_infinite_ror_is_written_with_the_reason() -> None:
-    page = build_page(sample_runs.sample_run())
+    page = page_of_sample()
     assert "infinite" in page and "1 link carries every packet" in page
     assert "1 link (t0-&gt;s1) carries every packet: no code makes up for that." in page
 
@@ -137,9 +146,10 @@ def unpredicted(part: SessionRun) -> SessionRun:
 def test_ror_that_nothing_predicts_is_not_written_as_zero() -> None:
     run = sample_run()
     parts = tuple(unpredicted(part) for part in run.sessions)
-    alone, both = (build_page(replace(run, sessions=those)) for those in (parts[:1], parts))
+    with figures_outlined():  # what is held here are words and tables
+        alone, both = (build_page(replace(run, sessions=those)) for those in (parts[:1], parts))
     said = "ROR</abbr>, measured"
-    assert said not in alone and said in build_page(replace(run, sessions=run.sessions[1:]))
+    assert said not in alone and said in page_of_sample()
     assert both.count(">unpredicted<") == len(parts)
     console = Console(width=120, record=True, file=io.StringIO())
     console.print(closing_table(parts[0]))
@@ -174,7 +184,7 @@ def test_run_without_sessions_is_a_page_all_the_same() -> None:
 
 
 def test_every_element_of_a_session_is_on_its_page() -> None:
-    page = build_page(sample_runs.sample_run())
+    page = page_of_sample()
     for words in (
         "Network and route", "Loss and redundancy over time", "Block size", "Faults, prediction beside measurement",
         "loaded links", "checks passed", "Notes", "Machine and versions", "Links carry", "Machine capabilities",
@@ -190,7 +200,7 @@ def test_attributes_and_children_are_escaped_and_short() -> None:
 
 
 def test_only_the_pages_own_script_may_run() -> None:
-    page = build_page(sample_runs.sample_run())
+    page = page_of_sample()
     policy = html.unescape(re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1])  # type: ignore[index]
     script = re.search(r"<script>(.*?)</script>", page, re.DOTALL)[1]  # type: ignore[index]
     own = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -75,11 +75,10 @@ def test_a_packed_run_is_read_as_before(tmp_path: Path, pack: Callable[[Path], N
 def test_a_packed_run_is_reported_like_a_plain_one(
     tmp_path: Path, pack: Callable[[Path], object], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sample = sample_runs.sample_run()
-    with ResultStore(tmp_path).new_run("stream", sample.manifest) as out:
-        for part in sample.sessions:
-            for record in (part.session, *part.faults, part.timeline, part.summary):
-                out.add(record)
+    part = sample_runs.sample_session(0, "optical-cloud", sample_runs.cloud(), "x0", "x13")
+    with ResultStore(tmp_path).new_run("stream", sample_runs.sample_manifest()) as out:
+        for record in (part.session, *part.faults, part.timeline, part.summary):
+            out.add(record)
         place = out.finish()
     code = main(["report", str(place), "--json"])
     plain = json.loads(capsys.readouterr().out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -38,9 +39,25 @@ def write(root: Path, run: LoadedRun, verdict: Verdict | None = None) -> Path:
         return out.finish(verdict)
 
 
-def test_finished_run_reads_back_as_it_was_written(tmp_path: Path) -> None:
-    sample = sample_runs.sample_run(wrong=True)
-    loaded = load_run(write(tmp_path, sample))
+@pytest.fixture(scope="module")
+def sample() -> LoadedRun:
+    return sample_runs.sample_run(wrong=True)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory, sample: LoadedRun) -> Path:
+    """To be read only."""
+    return write(tmp_path_factory.mktemp("written"), sample)
+
+
+@pytest.fixture
+def place(tmp_path: Path, written: Path) -> Path:
+    """Of a copy, the only run of its directory, that a test may change."""
+    return shutil.copytree(written, tmp_path / "demo" / written.name)
+
+
+def test_finished_run_reads_back_as_it_was_written(written: Path, sample: LoadedRun) -> None:
+    loaded = load_run(written)
     assert loaded.sessions == sample.sessions
     assert loaded.verdict == sample.verdict
     assert loaded.unfinished is None
@@ -58,9 +75,8 @@ def test_run_is_named_by_time_and_seed_and_holds_four_files(tmp_path: Path) -> N
     ]
 
 
-def test_every_line_of_measurements_is_one_json_object_that_names_its_record(tmp_path: Path) -> None:
-    place = write(tmp_path, sample_runs.sample_run())
-    lines = (place / "measurements.jsonl").read_text().splitlines()
+def test_every_line_of_measurements_is_one_json_object_that_names_its_record(written: Path) -> None:
+    lines = (written / "measurements.jsonl").read_text().splitlines()
     kinds = [json.loads(line)["record"] for line in lines]
     assert kinds.count("session") == 3 and kinds.count("timeline") == 3 and kinds.count("summary") == 3
     assert set(kinds) == {"session", "fault", "timeline", "summary"}
@@ -127,8 +143,7 @@ def test_run_is_going_on_until_its_process_is_killed_and_interrupted_from_then_o
     assert len(loaded.sessions) == 1 and loaded.sessions[0].faults == ()
 
 
-def test_redrawing_gives_the_same_page_and_leaves_the_records_alone(tmp_path: Path) -> None:
-    place = write(tmp_path, sample_runs.sample_run())
+def test_redrawing_gives_the_same_page_and_leaves_the_records_alone(place: Path) -> None:
     before = {p.name: p.read_bytes() for p in place.iterdir()}
     (place / "page.html").unlink()
     _, page = redraw(place)
@@ -167,16 +182,14 @@ def test_place_that_cannot_be_written_is_an_input_error(tmp_path: Path) -> None:
         ("verdict.json", '{"checks": 4}', "checks: 4 is not a list"),
     ],
 )
-def test_damaged_file_is_named_with_what_is_wrong(tmp_path: Path, file: str, content: str, said: str) -> None:
-    place = write(tmp_path, sample_runs.sample_run())
+def test_damaged_file_is_named_with_what_is_wrong(place: Path, file: str, content: str, said: str) -> None:
     (place / file).write_text(content)
     with pytest.raises(InputError) as caught:
         load_run(place)
     assert said in str(caught.value) and file in str(caught.value)
 
 
-def test_directory_of_runs_is_refused_with_the_last_run_in_it(tmp_path: Path) -> None:
-    place = write(tmp_path, sample_runs.sample_run())
+def test_directory_of_runs_is_refused_with_the_last_run_in_it(place: Path) -> None:
     with pytest.raises(InputError, match="it holds runs") as caught:
         load_run(place.parent)
     assert str(place) in str(caught.value)

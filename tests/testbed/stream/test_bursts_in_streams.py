@@ -30,19 +30,22 @@ def behind_one_link() -> Network:
     return Network(name="behind one link", nodes=tuple(Node(id=n, kind="switch") for n in "abe"), links=tuple(links))
 
 
-def under(words: str, duration_s: float = 30.0, stream: StreamParameters = SHORT) -> StreamPlan:
+def under(words: str, duration_s: float, stream: StreamParameters = SHORT) -> StreamPlan:
     network = behind_one_link()
     return planned(network, "a", "e", faults=parse_fault_list(words, network), duration_s=duration_s, stream=stream)
 
 
-@pytest.mark.parametrize(("p", "r"), [(0.001, 0.1), (0.01, 0.5)])
-def test_n_of_a_stream_is_that_of_the_bursts_on_its_link(p: float, r: float) -> None:
+@pytest.mark.parametrize(
+    ("p", "r", "duration_s"), [pytest.param(0.001, 0.1, 30.0, marks=pytest.mark.soak), (0.01, 0.5, 15.0)]
+)
+def test_n_of_a_stream_is_that_of_the_bursts_on_its_link(p: float, r: float, duration_s: float) -> None:
     needed = burst_block_size(M, BurstChain(p / (p + r), 1 / r, 1.0), 1e-5)
-    run = SimulatedStreamFabric().run(under(f"a->b@0.5-29.5 ge:p={p},r={r}"))
+    bursts = f"a->b@0.5-{duration_s - 0.5} ge:p={p},r={r}"
+    run = SimulatedStreamFabric().run(under(bursts, duration_s))
     sizes = run.size_begun[len(run.size_begun) // 2 :]
     assert 0.8 * needed - 1 <= np.median(sizes) <= 1.4 * needed + 1, (needed, np.median(sizes))
     mean = fec_block_size(M, round(p / (p + r), 4), 1e-5)
-    rival = SimulatedStreamFabric().run(under(f"a->b@0.5-29.5 ge:p={p},r={r}", stream=replace(SHORT, block_size=mean)))
+    rival = SimulatedStreamFabric().run(under(bursts, duration_s, replace(SHORT, block_size=mean)))
     lost, of_rival = (int(np.isnan(one.blocks.complete_s).sum()) for one in (run, rival))
     assert of_rival > 3 * lost + 3, (lost, of_rival)
 
@@ -56,11 +59,11 @@ def test_failures_of_a_machines_trace_are_answered_as_before(machine: str, monke
     trace, network = generate_trace(KNOWN_STATISTICS[machine], seed=3), load_network("swiss-t1:delay_s=0.01")
     quiet = planned(network, "s1", "s6", stream=SHORT)
     cables = [network.links[i].label for i in quiet.forward.loaded]
-    scale, words = 30.0 / trace.span_s, []
+    scale, words = 8.0 / trace.span_s, []
     for number, one in enumerate(trace.failures):
         start_s = 1.0 + scale * (one.start_s - trace.start_s)
         words.append(f"{cables[number % len(cables)]}@{start_s:.3f}-{start_s + 0.3:.3f} down")
-    plan = replace(quiet, faults=parse_fault_list(",".join(words), network), duration_s=34.0)
+    plan = replace(quiet, faults=parse_fault_list(",".join(words), network), duration_s=12.0)
     now = sizes_of(plan)
     real: Any = endpoints.BlockSizeController
     monkeypatch.setattr(endpoints, "BlockSizeController", lambda parameters, policy, _: real(parameters, policy))
@@ -68,6 +71,6 @@ def test_failures_of_a_machines_trace_are_answered_as_before(machine: str, monke
 
 
 def test_n_of_bursts_is_what_the_route_carries_at_most() -> None:
-    words = "a->b@0.5-19.5 ge:p=0.004,r=0.05"
-    assert max(sizes_of(under(words, 20.0))) > 100
-    assert max(sizes_of(under(words, 20.0, replace(SHORT, most_overhead=1.0)))) <= 2 * M
+    words = "a->b@0.5-3.5 ge:p=0.004,r=0.05"
+    assert max(sizes_of(under(words, 4.0))) > 100
+    assert max(sizes_of(under(words, 4.0, replace(SHORT, most_overhead=1.0)))) <= 2 * M

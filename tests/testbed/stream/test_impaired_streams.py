@@ -4,6 +4,7 @@ can fail."""
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from testbed.model.verdict import Check
 from testbed.stream.judgement.analysis import analyse
 from testbed.stream.judgement.impairment_checks import impairment_checks
 from testbed.stream.judgement.verdict import judge
-from testbed.stream.measurements import ReceivedPackets
+from testbed.stream.measurements import ReceivedPackets, StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan, plan_to_json
 from testbed.stream.simulated import SimulatedStreamFabric
 from tests.helpers.stored_plans import plan_from_json
@@ -23,6 +24,12 @@ from topologies import load_network
 from topologies.network import Network
 
 SECONDS = 14.0
+
+
+@cache
+def _calm() -> StreamMeasurements:
+    """The run without a fault."""
+    return SimulatedStreamFabric().run(_plan(""))
 
 
 def _plan(
@@ -86,7 +93,7 @@ def test_copies_and_waits_pass_and_those_of_an_unimpaired_link_fail() -> None:
         "mean wait",
         "share of packets overtaken",
     ]
-    calm = replace(SimulatedStreamFabric().run(replace(plan, faults=())), faults=run.faults)
+    calm = replace(_calm(), faults=run.faults)
     assert {check.outcome for check in impairment_checks(plan, calm)} == {"fails"}
 
 
@@ -109,7 +116,7 @@ def test_trace_is_silent_where_it_has_no_opportunity_and_a_link_without_one_fail
     run = SimulatedStreamFabric().run(plan)
     checks = impairment_checks(plan, run)
     assert {check.outcome for check in checks} == {"holds"} and len(checks) == 2
-    calm = replace(SimulatedStreamFabric().run(replace(plan, faults=())), faults=run.faults)
+    calm = replace(_calm(), faults=run.faults)
     assert "fails" in {check.outcome for check in impairment_checks(plan, calm)}
 
 

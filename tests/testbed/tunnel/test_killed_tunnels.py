@@ -19,7 +19,7 @@ from testbed.errors import InvalidRunError
 
 pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
 MARK = "TESTBED_TEST_MARK"
-FORWARDING = ("--between", "s0_0", "s1_1", "--mode", "adaptive", "--workload", "ping,voip", "--duration", "60s")
+FORWARDING = ("--between", "s0", "s1", "--mode", "adaptive", "--workload", "ping,voip", "--duration", "60s")
 
 
 def marked(mark: str) -> dict[int, str]:
@@ -61,7 +61,7 @@ def devices(session: testbed.Session, node: str) -> str:
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_killed_testbed_leaves_no_end_no_device_and_no_program(number: int, tmp_path: Path) -> None:
     mark = uuid.uuid4().hex
-    words = [sys.executable, "-m", "testbed.cli", "tunnel", "torus:3x3", *FORWARDING, "--", "sleep", "1234"]
+    words = [sys.executable, "-m", "testbed.cli", "tunnel", "ring:3", *FORWARDING, "--", "sleep", "1234"]
     with (tmp_path / "said").open("wb") as said:
         run = subprocess.Popen(words, env=os.environ | {MARK: mark}, stdout=said, stderr=said, stdin=subprocess.DEVNULL)
     assert until(lambda: "sleep 1234 " in marked(mark).values()), (tmp_path / "said").read_text()
@@ -76,19 +76,19 @@ def test_a_killed_end_takes_its_device_along_and_is_told(monkeypatch: pytest.Mon
     monkeypatch.setenv(MARK, mark)
     # a sandbox of its own: a fork of one that began earlier would not show the mark
     monkeypatch.setattr(sandbox_client, "subprocess", subprocess)
-    with testbed.session("torus:3x3") as session:
+    with testbed.session("ring:3") as session:
         before = holding_devices(marked(mark))
-        with pytest.raises(InvalidRunError, match="the tunnel end at s0_0 died"), session.tunnel("s0_0", "s1_1") as one:
+        with pytest.raises(InvalidRunError, match="the tunnel end at s0 died"), session.tunnel("s0", "s1") as one:
             ends = set(holding_devices(marked(mark))) - set(before)
             assert len(ends) == 2
             for pid in ends:
                 os.kill(pid, signal.SIGKILL)
-            for node in ("s0_0", "s1_1"):
+            for node in ("s0", "s1"):
                 assert until(lambda node=node: one.device not in devices(session, node), 10)
             with pytest.raises(InvalidRunError, match="died"):
                 one.counters()
-        with session.tunnel("s0_0", "s1_1") as again:
-            words = ["ping", "-n", "-q", "-c", "3", "-i", "0.1", again.address("s1_1")]
-            assert " 3 received" in session.exec("s0_0", words, end_point=True).stdout
+        with session.tunnel("s0", "s1") as again:
+            words = ["ping", "-n", "-q", "-c", "3", "-i", "0.1", again.address("s1")]
+            assert " 3 received" in session.exec("s0", words, end_point=True).stdout
     assert until(lambda: not holding_devices(marked(mark)), 30), marked(mark)
     assert not [words for words in marked(mark).values() if "ovs" in words or "controller" in words]

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from testbed.cli import main
+from testbed.model.run_records import SessionRun
 from testbed.results.result_store import ResultStore
 from tests.helpers import sample_runs
 
 
-def stored(root: Path, *, finish: bool = True, **options: object) -> Path:
-    sample = sample_runs.sample_run(**options)
-    with ResultStore(root).new_run("demo", sample.manifest) as run:
-        for part in sample.sessions:
+def stored(root: Path, sessions: Sequence[SessionRun] = (), *, finish: bool = True, **options: Any) -> Path:
+    own = sample_runs.sample_session(0, "optical-cloud", sample_runs.cloud(), "x0", "x13", **options)
+    with ResultStore(root).new_run("demo", sample_runs.sample_manifest()) as run:
+        for part in sessions or [own]:
             for record in (part.session, *part.faults, part.timeline, part.summary):
                 run.add(record)
         return run.finish() if finish else run.place
@@ -33,7 +36,7 @@ def test_exit_code_is_that_of_the_stored_verdict(
 
 
 def test_json_is_one_object_with_page_sessions_and_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    place = stored(tmp_path)
+    place = stored(tmp_path, sample_runs.sample_run().sessions)
     assert main(["report", str(place), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["verdict"]["passed"] is True and len(document["sessions"]) == 3

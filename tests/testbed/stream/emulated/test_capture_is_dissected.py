@@ -17,8 +17,9 @@ from fec.adapters import scapy_layer
 from fec.protocol.framing import VERSION, PacketType, peek_type
 from fec.protocol.loss_report import decode_report
 from fec.protocol.wire import decode_header
+from tests.helpers.commands import in_process
 from tests.helpers.ordinary_user import run_dissector
-from tests.helpers.warm import TESTBED, run
+from tests.helpers.warm import run
 
 pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
 DISSECTOR = Path(scapy_layer.__file__).with_name("stream_dissector.lua")
@@ -41,12 +42,7 @@ def test_packets_on_a_link_are_read_field_by_field(tmp_path: Path, valid_run: Ca
     ]
     words += ["--hold-time", "0.5", "--loss-precision", "3", "--fabric", "emulation"]
     words += ["--json", "--results", str(tmp_path / "results")]
-    link = run(
-        [*TESTBED, "route", "swiss-t1", "--from", "s1", "--to", "s6", "--json"],
-        capture_output=True,
-        check=True,
-        timeout=60,
-    )
+    link = in_process("route", "swiss-t1", "--from", "s1", "--to", "s6", "--json")
     first = next(entry for entry in json.loads(link.stdout)["links"] if entry["source"] == "s1")
     file = tmp_path / "link.pcap"
     words += ["--pcap", f"{first['source']}->{first['target']}={file}"]

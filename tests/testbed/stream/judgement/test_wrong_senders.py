@@ -23,7 +23,7 @@ CAMPAIGN, SINGLE = PoissonFaults(rate_per_s=0.1, lasts_s=1.0), EachLink(most=2, 
 
 @cache
 def plan_with(faults: PoissonFaults | EachLink) -> StreamPlan:
-    duration_s = 12.0 if faults is CAMPAIGN else None
+    duration_s = 7.0 if faults is CAMPAIGN else None
     stream = StreamParameters(symbol_bytes=16, hold_s=0.3, rate_pps=500.0)
     return planned(load_network("swiss-t1"), "s1", "s6", stream=stream, faults=faults, seed=5, duration_s=duration_s)
 

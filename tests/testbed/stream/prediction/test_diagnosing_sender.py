@@ -60,8 +60,15 @@ def failed(verdict: Verdict) -> set[str]:
     return {check.name.partition(",")[0] for check in verdict.checks if not check.passed}
 
 
-@pytest.mark.parametrize("kind", ["down", "blackhole"])
-@pytest.mark.parametrize("labels", ["stratified", "random"])
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [
+        ("stratified", "down"),
+        ("stratified", "blackhole"),
+        ("random", "down"),
+        pytest.param("random", "blackhole", marks=pytest.mark.soak),
+    ],
+)
 def test_what_is_sent_is_what_theory_says_and_the_failed_cable_is_named(labels: LabelOrder, kind: str) -> None:
     plan = swiss(labels, kind)
     analysis, verdict = judged(plan)
