@@ -141,7 +141,9 @@ def test_blocks_fail_as_often_as_the_chain_says(p: float, r: float, bad: float, 
     assert abs(counted - predicted) < 4 * sigma + 3 / len(lost)
 
 
-@pytest.mark.parametrize(("p", "r", "bad"), CHAINS)
+@pytest.mark.parametrize(
+    ("p", "r", "bad"), [pytest.param(*one, marks=[] if k % 2 else pytest.mark.soak) for k, one in enumerate(CHAINS)]
+)
 def test_n_is_that_of_the_bursts_where_parity_after_them_would_come_too_late(p: float, r: float, bad: float) -> None:
     """Within a quarter of what the chain asks for, once bursts were seen; the rival is the block size of equation 25 at
     the mean loss, which loses many blocks."""
