@@ -205,7 +205,7 @@ def test_a_session_tells_a_quick_restart(ran_s: float) -> None:
 
 @pytest.mark.parametrize("again", ["sender", "receiver", "both", "both, the receiver first"])
 @pytest.mark.parametrize("slow_s", [0.002, 0.03, 0.2])
-@pytest.mark.parametrize("moment_s", [1.0, 1.007, 1.013])
+@pytest.mark.parametrize("moment_s", [1.0, 1.007, pytest.param(1.013, marks=pytest.mark.soak)])
 def test_ends_started_again_lose_two_blocks_beyond_what_was_under_way(
     again: str, slow_s: float, moment_s: float
 ) -> None:

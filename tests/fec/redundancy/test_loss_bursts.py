@@ -186,7 +186,7 @@ def test_a_failure_among_bursts_keeps_n_and_bursts_that_end_give_it_back() -> No
     loop.forward = lambda packet, at: (
         () if (at < 14 and next(lost)) or (8 < at < 10 and packet.label < 1 << 14) else (0.002,)
     )
-    loop.run_until(30.0)
+    loop.run_until(22.0)
     sizes = {at: packet.block_size for at, packet in loop.sent}
     assert min(size for at, size in sizes.items() if 6 < at < 14) >= 35
     assert max(size for at, size in sizes.items() if 10.5 < at < 14) <= 80
