@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,16 @@ ON_SWITCHES = {"2_coding_under_failures", "4_striping", "7_own_network_and_progr
 def environment() -> dict[str, str]:
     """Of a kernel: it imports the checkout."""
     return {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[Any]:
+    """One for all, which forgets what the notebook before made: the import of the library takes a second."""
+    manager = pytest.importorskip("jupyter_client.manager", reason="the extra test is not installed")
+    started, client = manager.start_new_kernel(env=environment(), cwd=str(ROOT / "notebooks"))
+    client.stop_channels()
+    yield started
+    started.shutdown_kernel(now=True)
 
 
 def document(notebook: Path) -> dict[str, Any]:
@@ -76,13 +87,14 @@ def tried(notebook: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("notebook", as_parameters())
 def test_a_notebook_runs_from_its_first_cell_to_its_last_open_and_solved_and_no_wrong_answer_passes(
-    notebook: Path,
+    notebook: Path, kernel: Any
 ) -> None:
     nbclient = pytest.importorskip("nbclient", reason="the extra test is not installed")
     nbformat = pytest.importorskip("nbformat", reason="the extra test is not installed")
     cells = nbformat.reads(json.dumps(tried(notebook)), as_version=4)
-    folder = {"metadata": {"path": str(notebook.parent)}}
-    nbclient.NotebookClient(cells, timeout=240, resources=folder).execute(env=environment())
+    forget = nbformat.v4.new_code_cell("%reset -f")
+    cells.cells.insert(0, forget)
+    nbclient.NotebookClient(cells, km=kernel, timeout=240).execute()
     assert all(cell.execution_count for cell in cells.cells if cell.cell_type == "code")
 
 

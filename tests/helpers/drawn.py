@@ -8,7 +8,7 @@ from hypothesis import settings
 
 SOAK = os.environ.get("TESTBED_SOAK") == "1"
 ALL = SOAK or "--hypothesis-profile=mutants" in sys.argv
-FEWEST = 15
+FEWEST = 10
 
 
 def drawn_of(count: int) -> int:

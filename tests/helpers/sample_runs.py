@@ -3,6 +3,7 @@ all."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import random
@@ -56,19 +57,26 @@ def cloud() -> dict[str, Any]:
 
 def manet(nodes: int = 115, seed: int = 3) -> dict[str, Any]:
     """Nodes at random in the unit square, linked within a range; one host each."""
-    rng = random.Random(seed)
-    places = [(rng.random(), rng.random()) for _ in range(nodes)]
-    reach = math.sqrt(6.1 / nodes / math.pi)
-    while True:
-        near = [(a, b) for a in range(nodes) for b in range(a) if math.dist(places[a], places[b]) <= reach]
-        if nx.is_connected(nx.Graph(near)) and len(nx.Graph(near)) == nodes:
-            break
-        reach *= 1.05
+    places, near = _near(nodes, seed)
     listed = [{"id": f"n{k}", "kind": "switch", "position": list(p)} for k, p in enumerate(places)]
     listed += [{"id": f"h{k}", "kind": "host", "position": list(p)} for k, p in enumerate(places)]
     links = [(f"n{a}", f"n{b}") for a, b in near] + [(f"n{b}", f"n{a}") for a, b in near]
     links += [(f"h{k}", f"n{k}") for k in range(nodes)] + [(f"n{k}", f"h{k}") for k in range(nodes)]
     return _document(listed, links)
+
+
+@functools.cache
+def _near(nodes: int, seed: int) -> tuple[list[tuple[float, float]], list[tuple[int, int]]]:
+    """Places of the nodes, and those within the range of each other that joins all."""
+    rng = random.Random(seed)
+    places = [(rng.random(), rng.random()) for _ in range(nodes)]
+    reach = math.sqrt(6.1 / nodes / math.pi)
+    while True:
+        near = [(a, b) for a in range(nodes) for b in range(a) if math.dist(places[a], places[b]) <= reach]
+        graph = nx.Graph(near)
+        if len(graph) == nodes and nx.is_connected(graph):
+            return places, near
+        reach *= 1.05
 
 
 def _document(nodes: list[dict[str, Any]], links: list[tuple[str, str]]) -> dict[str, Any]:

@@ -89,8 +89,8 @@ main(["--help"])
 
 @pytest.fixture
 def product(tmp_path: Path) -> Path:
-    """A copy of the package, for a program that imports it instead of this one."""
-    return Path(shutil.copytree(ROOT / "testbed", tmp_path / "testbed", ignore=shutil.ignore_patterns("__pycache__")))
+    """A copy of the package, with what it is compiled to, for a program that imports it instead of this one."""
+    return Path(shutil.copytree(ROOT / "testbed", tmp_path / "testbed"))
 
 
 def printed(product: Path, script: str) -> str:

@@ -1,5 +1,5 @@
 """Random operations of several clients on a striped file, compared byte for byte with a plain bytearray.
-SFIO_ORACLE_OPERATIONS=100000 runs the full size (by default a few seconds)."""
+SFIO_ORACLE_OPERATIONS=100000 runs the full size; `make soak` a fifth of it, `make test` a second or two."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ import pytest
 
 from sfio_emu import Session, Settings, StripedFile, mchsize, mread, mreadb, mreadc, mwrite, mwriteb, mwritec
 from sfio_emu.adapters.sockets import TcpConnections
+from tests.helpers.drawn import SOAK
 from tests.helpers.warm import WarmProcess
 
-OPERATIONS = int(os.environ.get("SFIO_ORACLE_OPERATIONS", "1200"))
+OPERATIONS = int(os.environ.get("SFIO_ORACLE_OPERATIONS", "20000" if SOAK else "480"))
 UNITS = (1, 5, 75, 200, 1005, 65536)
 CLIENTS = 4
 HOSTS = ("p1", "p2", "p3")
+pytestmark = pytest.mark.scaled
 
 
 @contextmanager

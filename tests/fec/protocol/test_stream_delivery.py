@@ -108,7 +108,7 @@ def test_reports_lost_repeated_overtaken_or_damaged_never_raise_n_above_its_cap(
     assert all(p.symbol < cap and p.block_size <= cap for _, p in loop.sent)
 
 
-@pytest.mark.parametrize("share", [0.08, 0.15, 0.25, 0.5])
+@pytest.mark.parametrize("share", [0.08, *(pytest.param(one, marks=pytest.mark.soak) for one in (0.15, 0.25)), 0.5])
 @pytest.mark.parametrize("delay_s", [0.001, 0.03])
 def test_n_converges_to_the_policys_value_and_returns_after_the_hold(share: float, delay_s: float) -> None:
     """One interval of stratified labels is cut: nothing stays undecodable, not even what was cut before the first

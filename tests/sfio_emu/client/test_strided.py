@@ -35,8 +35,8 @@ SHAPES = {
     "single bytes, more than a message may mean": (8, StridedBlocks(3, 96, 1, 3, 1, 9000)),
     "pieces of blocks in memory": (75, StridedBlocks(10, 450, 5, 90, 40, 900)),
     "on two subfiles each": (75, StridedBlocks(60, 300, 0, 75, 75, 500)),
-    "longer than a message": (20_000, StridedBlocks(0, 240_000, 0, 20_000, 20_000, 40)),
-    "far apart": (75, StridedBlocks(0, 45_000, 0, 75, 75, 300)),
+    "longer than a message": (20_000, StridedBlocks(0, 240_000, 0, 20_000, 20_000, 12)),
+    "far apart": (75, StridedBlocks(0, 45_000, 0, 75, 75, 80)),
     "without gaps": (75, StridedBlocks(0, 75, 0, 75, 75, 500)),
     "neighbours in the file": (75, StridedBlocks(0, 75, 0, 100, 75, 500)),
 }

@@ -12,7 +12,7 @@ import pytest
 
 from tests.helpers.paths import ROOT
 
-MESSAGES = int(os.environ.get("SFIO_FUZZ_MESSAGES", "8000"))
+MESSAGES = int(os.environ.get("SFIO_FUZZ_MESSAGES", "4000"))
 MAX_GROWTH_BYTES = 1_000_000
 PROGRAM = """
 import gc, random, sys, tempfile
@@ -70,4 +70,4 @@ def test_memory_stays_bounded_through_all_mutated_messages() -> None:
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="this kernel does not tell peaks")
 def test_a_listener_that_kept_its_messages_would_be_found_out() -> None:
-    assert growth_bytes(8000, "leak") > MAX_GROWTH_BYTES
+    assert growth_bytes(4000, "leak") > MAX_GROWTH_BYTES
