@@ -65,9 +65,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     """The second half of `make test` need not import, for ten seconds, the files that have no test of it."""
     if config.option.markexpr != SERIAL or not collection_path.name.startswith("test_"):
         return None
-    text = collection_path.read_text()
-    clocked = text.count("mark.emulation") > (0 if "pytestmark" in text else text.count("mark.unclocked"))
-    return None if clocked else True
+    return True if "mark.emulation" not in collection_path.read_text() else None
 
 
 def pytest_collection(session: pytest.Session) -> None:
