@@ -44,6 +44,14 @@ def wrong(checks: list[Any]) -> str:
     return "; ".join(f"{c.name}: {c.detail}" for c in checks if not c.passed)
 
 
+@pytest.fixture(autouse=True)
+def registries_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is gone after it."""
+    for registry in (ROUTINGS, STATIC_ROUTINGS):
+        for part in ("_things", "_titles"):
+            monkeypatch.setattr(registry, part, dict(getattr(registry, part)))
+
+
 def _half(network: Any, source: str, sink: str) -> Any:
     found = single_path(network, source, sink)
     broken = object.__new__(type(found))
