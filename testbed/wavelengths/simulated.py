@@ -30,10 +30,10 @@ def simulate_round(plan: WavelengthPlan, wiring: Wiring, number: int, probes: Se
     return round_result(plan, number, probes, arrivals, dropped)
 
 
-def simulate_plan(plan: WavelengthPlan, *, packets: int, wrong: int) -> tuple[RoundMeasurements, ...]:
+def simulate_plan(plan: WavelengthPlan, *, packets: int, wrong: int, seed: int = 1) -> tuple[RoundMeasurements, ...]:
     """Every round of the plan, walked; the same probes as on real switches."""
     wiring = wire_plan(plan)
     return tuple(
-        simulate_round(plan, wiring, n, round_probes(plan, n, packets=packets, wrong=wrong, seed=plan.seed))
+        simulate_round(plan, wiring, n, round_probes(plan, n, packets=packets, wrong=wrong, seed=seed))
         for n in range(len(plan.rounds))
     )

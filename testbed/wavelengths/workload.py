@@ -43,7 +43,7 @@ def _carry(plan: WavelengthPlan, how: How, report_progress: ReportProgress | Non
     if how.fabric == "simulator":
         from testbed.wavelengths.simulated import simulate_plan
 
-        return simulate_plan(plan, packets=sent.packets, wrong=sent.wrong)
+        return simulate_plan(plan, packets=sent.packets, wrong=sent.wrong, seed=plan.seed)
     from testbed.wavelengths.emulated import run_wavelengths
 
     return run_wavelengths(

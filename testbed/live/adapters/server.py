@@ -75,6 +75,7 @@ class LiveServer:
         self._over = asyncio.Event()
         self._changed = False
         self._silent: set[web.RequestHandler] = set()
+        self._begun: set[web.RequestHandler] = set()
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
@@ -101,11 +102,13 @@ class LiveServer:
         """Who serves a connection that begins now. One beyond MOST_CONNECTIONS is ended at once, one that asks for
         nothing soon."""
         assert runner.server is not None
-        if len(runner.server.connections) >= MOST_CONNECTIONS:
+        if len(runner.server.connections) + len(self._begun) >= MOST_CONNECTIONS:
             return _Refused()
-        handler = runner.server()
+        handler, loop = runner.server(), asyncio.get_running_loop()
         self._silent.add(handler)
-        asyncio.get_running_loop().call_later(PATIENCE_S, self._drop_silent, handler)
+        self._begun.add(handler)  # of those that come together none is among the server's before the loop's next turn
+        loop.call_soon(self._begun.discard, handler)
+        loop.call_later(PATIENCE_S, self._drop_silent, handler)
         return handler
 
     def _drop_silent(self, handler: web.RequestHandler) -> None:

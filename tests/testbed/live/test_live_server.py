@@ -268,6 +268,20 @@ def test_pages_and_connections_are_counted(monkeypatch: pytest.MonkeyPatch) -> N
     asyncio.run(_of_server(act))
 
 
+def test_connections_that_come_together_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 6)
+
+    async def act(live: server.LiveServer, address: str) -> None:
+        with ExitStack() as stack:
+            for _ in range(20):  # the server's loop does not run meanwhile
+                stack.enter_context(_waits(address, b""))
+            await _until(lambda: len(live._silent) > 0)
+            await asyncio.sleep(0.1)
+            assert len(live._silent) == 6
+
+    asyncio.run(_of_server(act))
+
+
 def test_a_connection_that_asks_for_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "PATIENCE_S", 0.5)
 
