@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from testbed.bulk.calibration import LONGER_FRAMES, machine_lag
-from testbed.bulk.measurements import BulkMeasurements, Goodput
+from testbed.bulk.measurements import HEADERS_BYTES, BulkMeasurements, Goodput
 from testbed.bulk.messages import OVERHEAD_BYTES
 from testbed.bulk.plan import BulkPlan
 from testbed.bulk.planning import ROUNDS, conflict_free_frames
@@ -20,9 +20,6 @@ from testbed.model.machine.load import MachineLoadLimits, overload_message, over
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.model.workload import Judgement
 from topologies import Json, JsonObject, LinkId, label_of
-
-HEADERS_BYTES = 66
-"""Ethernet, IPv4 and TCP with time stamps, of a packet of data and of an acknowledgement alike."""
 
 
 def liquid_throughput_bps(plan: BulkPlan, goodput: Goodput) -> float:
@@ -64,12 +61,13 @@ TIMEOUT_S = 0.2
 """TCP waits so long at least before it sends again what nobody acknowledged (Linux: TCP_RTO_MIN)."""
 STRAY_SHARE, STRAY_PACKETS = 0.03, 2
 """Of the messages' own packets, what switches may drop and TCP repeats; small messages: so many packets of each."""
+SEGMENT_BYTES = 8948
+"""Data in a packet of the largest size on the emulated links; slow links have smaller ones, for which the bounds are
+stricter."""
 _STRAYS = (
     "repetitions that come after their circuit is gone, first packets that a switch still holds for strays; TCP repeats"
     " them"
 )
-SEGMENT_BYTES = 8948
-"""Data in a packet of the largest size on the emulated links."""
 
 
 def judge_bulk(plan: BulkPlan, run: BulkMeasurements) -> Judgement:
@@ -296,11 +294,7 @@ def _circuit_checks(plan: BulkPlan, run: BulkMeasurements) -> list[Check]:
     refused = injected.equal(run.injected, min(dropped, run.injected))
     refused = refused.noting(f"{dropped} packets were dropped at switches in all").of(run.injected)
     return [
-        *(
-            [refused.noting(f"{dropped} packets were dropped at switches in all").of(run.injected)]
-            if plan.injected
-            else []
-        ),
+        *([refused] if plan.injected else []),
         Claim("packets of the messages themselves dropped at switches, share of all", "own-dropped")
         .equal(0.0, stray, _most_stray(plan))
         .noting(_STRAYS)

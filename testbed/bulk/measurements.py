@@ -9,6 +9,11 @@ from testbed.machines.machines_report import MachinesReport
 from testbed.model.machine.load import MachineLoad
 from topologies import LinkId
 
+INNER_HEADERS_BYTES, ETHERNET_BYTES = 20 + 32, 14
+"""IPv4, and TCP with time stamps; what is before them."""
+HEADERS_BYTES = ETHERNET_BYTES + INNER_HEADERS_BYTES
+"""Of a packet of data and of an acknowledgement alike."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TransferRecord:

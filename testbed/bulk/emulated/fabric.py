@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from testbed.bulk.coordinator import OnDeadlock
-from testbed.bulk.emulated.run import INNER_HEADERS_BYTES, BulkRun, RunOptions
-from testbed.bulk.measurements import BulkMeasurements, LinkCount
+from testbed.bulk.emulated.run import BulkRun, RunOptions
+from testbed.bulk.measurements import INNER_HEADERS_BYTES, BulkMeasurements, LinkCount
 from testbed.bulk.plan import BulkPlan
 from testbed.machines.adapters.platform import Platform, network_up, timely
 from testbed.machines.machines_request import MachinesRequest

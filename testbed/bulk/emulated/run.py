@@ -19,7 +19,14 @@ from testbed.bulk.emulated.agent_process import PipeEnd
 from testbed.bulk.emulated.endpoints import BulkEndpoints, Retransmissions
 from testbed.bulk.emulated.injection import InjectionChoice, inject
 from testbed.bulk.emulated.switchboard import CircuitDriver, CircuitSwitchboard
-from testbed.bulk.measurements import BulkMeasurements, Goodput, TcpRetransmissions
+from testbed.bulk.measurements import (
+    ETHERNET_BYTES,
+    HEADERS_BYTES,
+    INNER_HEADERS_BYTES,
+    BulkMeasurements,
+    Goodput,
+    TcpRetransmissions,
+)
 from testbed.bulk.messages import ConnectionBroke, MessageDone, MessageSet, Payloads
 from testbed.bulk.plan import BulkPlan
 from testbed.emulation.control.fault_injection import FaultSchedule
@@ -29,8 +36,6 @@ from testbed.machines.adapters.platform import Platform
 from testbed.machines.adapters.rpc_network import read_links
 from testbed.model.progress import CounterReading, Progress, ReportProgress
 
-INNER_HEADERS_BYTES, _ETHERNET_BYTES = 20 + 32, 14
-"""IPv4, and TCP with time stamps."""
 _WINDOWS = 1 << 20
 """Bytes by which the block of pseudo-random content is longer than a message."""
 _CALIBRATION_S = 10.0
@@ -221,7 +226,7 @@ class BulkRun:
 def circuit_share(mtu: int) -> float:
     """Of a cable, payload that fills it together with an acknowledgement of each packet that comes the other way:
     faster, and the sender's own queue would grow until it drops, or delays acknowledgements beyond TCP's time-out."""
-    return (mtu - INNER_HEADERS_BYTES) / (mtu + INNER_HEADERS_BYTES + 2 * _ETHERNET_BYTES)
+    return (mtu - INNER_HEADERS_BYTES) / (mtu + ETHERNET_BYTES + HEADERS_BYTES)
 
 
 def _messages(plan: BulkPlan, options: RunOptions, mtu: int) -> MessageSet:
