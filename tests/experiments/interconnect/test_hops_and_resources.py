@@ -95,3 +95,17 @@ def test_of_dearer_failures_and_lost_packets_the_study_of_hops_fails():
         latency_s=lambda row: row["latency_s"] / 0.84,
     )
     assert (spoilt("hops", lambda row: False)[lowest], as_stated[lowest]) == ("fails", "holds")
+
+
+def test_at_full_size_each_figure_of_hops_has_one_to_be_compared_with():
+    """The lowest hop may be one at which no other pattern was run."""
+    row = measured("hops")[0]
+    points = hop_models.STUDY.points(False, 1)
+    found = {key: row[key] for key in row.keys() - points[0].keys() - {"faults", "fault_kind"}}
+    for seconds in (0.05, 8.0):
+        rows = [{**found, **point} for point in points]
+        for one in rows:
+            if (one["seconds"], one["pattern"]) == (seconds, "uniform") and one.get("faults"):
+                one["latency_s"] = 1.2 * found["latency_s"]
+        verdict = hop_models.STUDY.judge(rows)
+        assert len(verdict.checks) == 8 and f"{seconds:g} s" in verdict.checks[1].detail
