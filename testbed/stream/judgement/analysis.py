@@ -95,9 +95,10 @@ def analyse(plan: StreamPlan, run: StreamMeasurements) -> SessionAnalysis:
     ror_spurious = 0.0
     if len(spurious):
         everything = [replace(result, sent_per_source=result.sent_per_source_misled) for result in results]
-        ror_spurious = _ror_terms(plan, everything, policy.base, _at_rest(plan, run, calm, base)).measured
-        ror_spurious -= terms.measured
-        if at_rest.blocks == 0 or any(r.sent_per_source is None is not r.sent_per_source_misled for r in results):
+        all_at_rest = _at_rest(plan, run, calm, base)
+        ror_spurious = _ror_terms(plan, everything, policy.base, all_at_rest).measured - terms.measured
+        none_left = any(r.sent_per_source is None is not r.sent_per_source_misled for r in results)
+        if none_left or at_rest.blocks == 0 < all_at_rest.blocks:
             ror_spurious = math.inf
     return SessionAnalysis(
         policy=policy,

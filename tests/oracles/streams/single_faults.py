@@ -172,5 +172,6 @@ def whole_run(facts: Facts, found: list[dict[str, Any]]) -> dict[str, Any]:
         "ror_predicted": predicted,
         "ror_measured": sum(shares) - len(shares),
         "ror_tolerance": max(least, part * predicted) + slack,
+        "all_at_rest_misled": bool(rest) and facts.spurious.issuperset(rest),
         "ror_error": math.hypot(*(e / ratio for _, _, e, _ in judged), sum(shares) * rest_error / ratio),
     }

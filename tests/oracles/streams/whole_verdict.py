@@ -65,7 +65,8 @@ def spurious_ror(facts: Facts, figures: list[dict[str, Any]], run: dict[str, Any
     trusting = copy.copy(facts)
     trusting.spurious = set()
     all_told = [one | {"sent_per_source": one["sent_per_source_misled"]} for one in figures]
-    if any(one["sent_per_source"] is None is not one["sent_per_source_misled"] for one in figures):
+    none_left = any(one["sent_per_source"] is None is not one["sent_per_source_misled"] for one in figures)
+    if none_left or run["all_at_rest_misled"]:
         return math.inf
     return whole_run(trusting, all_told)["ror_measured"] - run["ror_measured"]
 
