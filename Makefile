@@ -78,11 +78,11 @@ mutants:  ## set up, then mutation tests: does a mistake in the code break a tes
 	@vagrant/provision.sh --extras test,mutants
 	@$(PYTHON) -m tests.mutants $(ARGS)
 
-soak:  ## set up, then 1 000 drawn simulator runs (SOAK_FIRST=700: from there on); ten times the drawn examples; poor networks between machines; striped files by a model, by histories, and by an hour of mutated messages (SOAK_S=60: a minute)
+soak:  ## set up, then 1 000 drawn simulator runs (SOAK_FIRST=700: from there on); ten times the drawn examples; the dearest cases; poor networks between machines; striped files by a model, by histories, and by an hour of mutated messages (SOAK_S=60: a minute)
 	@vagrant/provision.sh --extras test,clusters
 	@export TESTBED_SOAK=1 SIMULATOR_FIRST=$(or $(SOAK_FIRST),0) SIMULATOR_CONFIGURATIONS=$(or $(SOAK_RUNS),1000) SIMULATOR_MESSAGES=4000 \
 	    SFIO_MODEL_STEPS=100000 SFIO_RACES=300 SFIO_HISTORY_CALLS=20000 SFIO_SOAK_S=$(or $(SOAK_S),3600) SFIO_FUZZ_MESSAGES=250000; \
-	$(PYTHON) -m pytest -n $(WORKERS) --timeout 0 -m "(scaled or hypothesis) and not soak" && $(PYTHON) -m pytest -s --timeout 0 -m soak
+	$(PYTHON) -m pytest -n $(WORKERS) --timeout 0 -m "(scaled or hypothesis or long) and not soak" && $(PYTHON) -m pytest -s --timeout 0 -m soak
 
 setup:  ## only set up, and compile ahead what is compiled at first use
 	@vagrant/provision.sh

@@ -79,13 +79,18 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave what is marked ``soak`` to `make soak`, which sets TESTBED_SOAK, but for what is a short test at its usual
-    size. Files that take long begin first: then no worker waits long for another at the end."""
+    """Leave what is marked ``long`` or ``soak`` to `make soak`, which sets TESTBED_SOAK, but for what is a short test
+    at its usual size. Files that take long begin first: then no worker waits long for another at the end."""
     items.sort(key=lambda item: item.path.name not in LONG)
     if SOAK:
         return
-    long = [item for item in items if item.get_closest_marker("soak") and not item.get_closest_marker("scaled")]
-    config.hook.pytest_deselected(items=long)
+    long = {
+        item
+        for item in items
+        if item.get_closest_marker("long")
+        or (item.get_closest_marker("soak") and not item.get_closest_marker("scaled"))
+    }
+    config.hook.pytest_deselected(items=list(long))
     items[:] = [item for item in items if item not in long]
 
 

@@ -78,6 +78,7 @@ def test_links_between_pages_lead_to_a_place_that_is_there(site: Path) -> None:
     assert len(parsed) > 30 and not lost, lost[:20]
 
 
+@pytest.mark.long
 def test_the_search_leads_a_newcomer_to_the_page(site: Path) -> None:
     """As the table of docs/dev/search.md says, in a browser."""
     program = chromium_pipe.find_chromium()
@@ -93,6 +94,7 @@ def test_the_search_leads_a_newcomer_to_the_page(site: Path) -> None:
     assert len(rows) >= 10 and led == dict(rows)
 
 
+@pytest.mark.long
 def test_every_command_has_a_manual_page(tmp_path: Path) -> None:
     pytest.importorskip("myst_parser", reason="the extra docs is not installed")
     words = [sys.executable, "-m", "sphinx", "-q", "-b", "man", "-t", "man", str(DOCS), str(tmp_path)]

@@ -123,6 +123,7 @@ def test_route_of_the_core(environment: Path) -> None:
     assert [layer["load"] for layer in document["layers"]] == ["1/4", "1/12"]
 
 
+@pytest.mark.long
 def test_schedule_simulated_demo_and_figures_left_out_of_the_core(environment: Path) -> None:
     assert "liquid" in command(environment, "schedule", "crossbar:4").stdout
     demo = command(environment, "demo", "--quick", "--fabric", "simulator")

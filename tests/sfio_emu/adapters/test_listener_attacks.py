@@ -84,6 +84,7 @@ def test_half_messages_delay_no_message_a_little_longer_than_the_window_of_a_new
         assert time.monotonic() - began_s < 5.0
 
 
+@pytest.mark.long
 def test_reads_of_many_runs_that_nobody_takes_stay_within_the_memory(tmp_path: Path) -> None:
     memory = 8 << 20
     with attacked(tmp_path, "--memory", str(memory)) as it:

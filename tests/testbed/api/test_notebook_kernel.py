@@ -76,6 +76,7 @@ def marked(word: str) -> list[int]:
     return found
 
 
+@pytest.mark.long
 def test_script_in_a_cell_prints_what_the_command_prints(kernel: tuple[Kernel, str], tmp_path: Path) -> None:
     made, _ = kernel
     printed = made.run((ROOT / "examples" / "one_stream.py").read_text())

@@ -166,6 +166,7 @@ def test_stream_over_a_session_is_judged_as_the_commands_is(session: testbed.Ses
     assert session.ping("h0", "h2").received == 3
 
 
+@pytest.mark.long
 def test_bulk_over_a_session_verifies_every_message(session: testbed.Session, valid_run: Any) -> None:
     outcome = valid_run(lambda: session.bulk(message_bytes=200_000, inject_packets=5))
     assert outcome.document["verified"] and outcome.document["transfers"] == 12
@@ -197,6 +198,7 @@ def test_exec_and_attach_reach_a_session(session: testbed.Session) -> None:
     assert prompt.returncode == 2 and "unknown command 'nonsense'" in prompt.stderr
 
 
+@pytest.mark.long
 def test_run_from_an_ordinary_process_builds_a_sandbox_of_its_own(valid_run: Any) -> None:
     plan = testbed.stream_plan("ring:4", "s0", "s2", faults="none", duration_s=1.5, rate_pps=200)
     told: list[str] = []

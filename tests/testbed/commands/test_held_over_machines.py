@@ -40,6 +40,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.long
 def test_a_program_runs_where_its_hosts_lie_and_the_first_that_fails_ends_it(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
@@ -99,6 +100,7 @@ def test_a_network_is_held_up_until_a_machine_is_killed_and_nothing_is_left(tmp_
     assert left_of(there, made, os.getpid()) == ([], set())
 
 
+@pytest.mark.long
 def test_links_are_set_and_hosts_have_ipv6_over_machines() -> None:
     lines = """config s0->s1 delay=20ms bw=5
 config s1->s2 loss=100 one-way

@@ -69,6 +69,7 @@ def told(command: str, folder: Path) -> tuple[list[dict[str, Any]], int]:
 @pytest.mark.parametrize(
     "command", [pytest.param(c, marks=[pytest.mark.soak] if c != "stream" else []) for c in COMMANDS]
 )
+@pytest.mark.long
 def test_the_page_has_what_all_machines_tell(command: str, tmp_path: Path) -> None:
     found, code = told(command, tmp_path)
     assert code in (0, 4)  # 4: too busy to be judged, which the page says as well

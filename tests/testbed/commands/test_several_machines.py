@@ -41,7 +41,7 @@ MEASURED = {"bulk": "messages", "mobility": "crossing_packets", "sfio": "operati
 @pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))
 @pytest.mark.parametrize(
     "command",
-    [pytest.param(c, marks=[pytest.mark.soak] if c in ("mobility", "sfio") else []) for c in sorted(KILLED)],
+    [pytest.param(c, marks=[] if c == "bulk" else [pytest.mark.soak]) for c in sorted(KILLED)],
 )
 def test_a_machine_killed_under_any_command_is_named_with_what_was_measured(command: str, tmp_path: Path) -> None:
     words = [*TESTBED, *KILLED[command], "--machines", "2", "--results", str(tmp_path)]
@@ -74,6 +74,7 @@ def test_a_machine_killed_under_any_command_is_named_with_what_was_measured(comm
 @pytest.mark.emulation
 @pytest.mark.unclocked
 @pytest.mark.skipif(OBSTACLE is not None, reason=str(OBSTACLE))
+@pytest.mark.long
 def test_a_machine_killed_in_mid_run_is_named_and_nothing_is_left(tmp_path: Path) -> None:
     words = [*TESTBED, *STREAM, "--duration", "20", "--machines", "2", "--json"]
     run = WarmProcess([*words, "--results", str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)

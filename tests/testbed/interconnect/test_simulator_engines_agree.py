@@ -199,7 +199,8 @@ def test_both_engines_give_the_same_history(seed: int, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("routing", "rate", "cut"), [("dor", 1.0, False), ("ft-drb", 0.9, False), ("ft-drb", 0.3, True)]
+    ("routing", "rate", "cut"),
+    [("dor", 1.0, False), pytest.param("ft-drb", 0.9, False, marks=pytest.mark.long), ("ft-drb", 0.3, True)],
 )
 def test_the_steps_run_in_python_as_they_are(
     routing: str, rate: float, cut: bool, monkeypatch: pytest.MonkeyPatch

@@ -76,6 +76,7 @@ def test_large_tori_take_phases_of_whole_messages(name: str, frames: int) -> Non
     check_schedule(traffic, schedule)
 
 
+@pytest.mark.long
 def test_every_fifteenth_message_of_a_large_torus_takes_its_phase() -> None:
     """The phase of a message depends on its own ends alone: those of a fifteenth meet where those of all would."""
     network = load_network("torus:8x8x8")

@@ -54,7 +54,7 @@ def sizes_of(plan: StreamPlan) -> list[int]:
     return SimulatedStreamFabric().run(plan).size_begun.tolist()
 
 
-@pytest.mark.parametrize("machine", ["lanl-12", "lanl-18"])
+@pytest.mark.parametrize("machine", ["lanl-12", pytest.param("lanl-18", marks=pytest.mark.long)])
 def test_failures_of_a_machines_trace_are_answered_as_before(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     trace, network = generate_trace(KNOWN_STATISTICS[machine], seed=3), load_network("swiss-t1:delay_s=0.01")
     quiet = planned(network, "s1", "s6", stream=SHORT)

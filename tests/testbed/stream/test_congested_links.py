@@ -128,6 +128,7 @@ def test_a_failure_is_answered_on_loaded_links_and_nothing_more(load: float) -> 
     assert found.most() <= (27 if load < 0.9 else 36) and found.delivered == 1.0 and found.others_lost < 0.001
 
 
+@pytest.mark.long
 def test_n_stays_near_the_failures_own_where_its_answer_overfills_the_links(monkeypatch: pytest.MonkeyPatch) -> None:
     found = streamed(1.0)
     monkeypatch.setattr(CongestionBreaker, "add", lambda *_, **__: None)

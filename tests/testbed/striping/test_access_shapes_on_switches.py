@@ -56,7 +56,7 @@ SHAPES = {
         ("in the file", False, True, True),
     )
 }
-REPEATED = ("write, in the file", "read, in memory, one by one", "read, both")
+REPEATED = ("write, in the file", "write, in memory, one by one", "read, in memory, one by one", "read, both")
 """Left to `make soak`: `make test` tries what they are made of another way."""
 
 

@@ -117,6 +117,7 @@ def told(sandboxed: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory
 
 
 @needs_mpi
+@pytest.mark.long
 def test_an_exchange_of_mpi_ranks_crosses_the_links(told: dict[str, dict[str, Any]]) -> None:
     exchange = told["exchange"]
     assert (exchange["code"], exchange["lines"]) == (0, [f"rank {rank} of 3" for rank in range(3)])

@@ -58,7 +58,7 @@ def devices(session: testbed.Session, node: str) -> str:
     return session.exec(node, ["ip", "-o", "link"], end_point=True).stdout
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_a_killed_testbed_leaves_no_end_no_device_and_no_program(number: int, tmp_path: Path) -> None:
     mark = uuid.uuid4().hex
     words = [sys.executable, "-m", "testbed.cli", "tunnel", "ring:3", *FORWARDING, "--", "sleep", "1234"]

@@ -69,6 +69,7 @@ def test_converted_wavelengths_arrive_and_a_dark_network_drops_and_counts_everyt
     assert (arrived, dropped) == (0, sent)
 
 
+@pytest.mark.long
 def test_command_runs_an_optical_cloud_on_switches() -> None:
     words = ["optical-cloud:graph=ring:6", "--wavelengths", "4", "--fabric", "emulation", "--packets", "5", "--json"]
     done = run([*TESTBED, "wavelengths", *words], capture_output=True, text=True, timeout=90)

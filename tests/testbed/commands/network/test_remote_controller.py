@@ -121,6 +121,7 @@ def test_switches_obey_a_learning_switch_that_runs_outside(program: Path, line_o
 
 @pytest.mark.emulation
 @pytest.mark.unclocked
+@pytest.mark.long
 def test_the_controller_may_run_inside_and_come_later(program: Path, line_of_switches: Path) -> None:
     port = _free_port()
     text = f"sh setsid {sys.executable} {program} {port} >/dev/null 2>&1 </dev/null &\nsh sleep 4\n{WORKS}"

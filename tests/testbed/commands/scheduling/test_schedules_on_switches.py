@@ -47,6 +47,7 @@ def test_bulk_transfers_go_in_the_time_frames_of_the_file(tmp_path: Path) -> Non
     assert run["messages_verified"] == run["transfers"]
 
 
+@pytest.mark.long
 def test_pairs_on_the_command_line_are_sent_and_no_others(tmp_path: Path) -> None:
     words = ("--pattern", "t0:r2,t1:r3", "--message-size", "200kB", "--no-comparison", "--results", str(tmp_path))
     run = asked("bulk", "crossbar:4", *words)

@@ -63,6 +63,7 @@ def campaign(folder: Path, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
+@pytest.mark.long
 def test_a_campaign_killed_in_the_middle_goes_on_and_leaves_no_process(
     folder: Path, tmp_path: Path, campaign: subprocess.Popen[bytes]
 ) -> None:

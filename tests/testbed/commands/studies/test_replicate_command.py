@@ -106,6 +106,7 @@ def document(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     return {study["name"]: study for study in json.loads(done.stdout)["studies"]}
 
 
+@pytest.mark.long
 def test_killed_in_the_middle_it_goes_on_where_it_was(tmp_path: Path, theirs: dict[str, str]) -> None:
     started = WarmProcess(command("--only", "slow"), cwd=tmp_path, env=theirs, stdout=subprocess.DEVNULL)
     until = time.monotonic() + 60

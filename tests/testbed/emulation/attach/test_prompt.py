@@ -396,6 +396,7 @@ UDP = ["iperfudp 1M h1 h0"] if SOAK else []
 """It ends at the same limit of time, seven seconds later."""
 
 
+@pytest.mark.long
 def test_iperf_over_a_broken_path_ends(tmp_path: Path) -> None:
     code, answers, _ = obeyed(["up", "ring:3"], ["switch s1 stop", "iperf h0 h1", *UDP, "h0 ping -c 1 -W 10 h2"])
     assert code == 2

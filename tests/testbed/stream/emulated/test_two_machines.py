@@ -119,6 +119,7 @@ def halted() -> dict[str, Any]:
     }
 
 
+@pytest.mark.long
 def test_what_switches_drop_is_counted_by_machine(sandboxed: Callable[..., Any]) -> None:
     found = sandboxed(halted)
     assert found["drops"]["machine-0"] > 100 > found["drops"]["machine-1"]

@@ -33,7 +33,13 @@ def unsure(plan: StreamPlan) -> set[str]:
     return {c.key for c in judge(plan, run, analyse(plan, run)).checks if c.outcome == "cannot-tell"}
 
 
-@pytest.mark.parametrize("manner", ["ge:p=0.01,r=0.2", "loss:0.02", "loss:0.3", "duplicate:0.1", "down", "loss 0.3"])
+@pytest.mark.parametrize(
+    "manner",
+    [
+        pytest.param("ge:p=0.01,r=0.2", marks=pytest.mark.long),
+        *("loss:0.02", "loss:0.3", "duplicate:0.1", "down", "loss 0.3"),
+    ],
+)
 def test_packets_that_are_too_few_are_told_beforehand_and_enough_are_asked_for(manner: str) -> None:
     """A run of half as many packets as are asked for cannot tell, one of twice as many can."""
     lengths = [0.03 * 1.25**k for k in range(40)]

@@ -44,7 +44,11 @@ def by_mn(words: list[str]) -> list[Any]:
 @pytest.mark.parametrize(
     ("topology", "words"),
     [
-        ("torus,3x3", ["--controller", "testbed", "--switch", "ovs,datapath=DATAPATH", "--test", "pingpair"]),
+        pytest.param(
+            "torus,3x3",
+            ["--controller", "testbed", "--switch", "ovs,datapath=DATAPATH", "--test", "pingpair"],
+            marks=pytest.mark.long,
+        ),
         pytest.param(  # half a minute until spanning trees let packets pass
             "torus,3x3",
             ["--controller", "none", "--switch", "ovsbr,stp=1,datapath=DATAPATH", "--test", "pingall"],
@@ -61,9 +65,10 @@ def by_mn(words: list[str]) -> list[Any]:
             ["--controller", "testbed", "--switch", "ovs,datapath=DATAPATH", "--test", "pingpair"],
             marks=pytest.mark.soak,  # as swiss_t1
         ),
-        (
+        pytest.param(
             "manet,nodes=8,degree=3",
             ["--controller", "testbed", "--switch", "ovs,datapath=DATAPATH", "--link", "tc", "--test", "none"],
+            marks=pytest.mark.long,
         ),
     ],
 )
