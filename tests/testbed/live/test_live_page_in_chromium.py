@@ -55,6 +55,7 @@ def _stream(folder: Path) -> tuple[subprocess.Popen[bytes], str]:
 
 
 @pytest.mark.emulation
+@pytest.mark.long
 def test_a_cut_shows_within_a_second(tmp_path: Path) -> None:
     pytest.importorskip("aiohttp")
     program, obstacle = chromium_pipe.find_chromium(), emulation_problem()

@@ -85,6 +85,7 @@ def test_ranks_run_in_the_networks_of_their_own_hosts(tmp_path: Path) -> None:
     assert sorted(done.stdout.split()) == ["10.0.0.1/8", "10.0.0.3/8"], done.stderr
 
 
+@pytest.mark.long
 def test_one_client_of_three_listeners_gets_nine_tenths_of_the_link_at_75_bytes(
     sandboxed: Callable[..., Any], timely: Callable[..., None], tmp_path: Path
 ) -> None:

@@ -62,6 +62,7 @@ def test_an_ordinary_users_voice_stands_a_cut_cable_and_his_program_keeps_its_ex
 
 
 @pytest.mark.emulation
+@pytest.mark.long
 def test_a_run_that_fills_its_links_says_nothing_of_the_tunnel(tmp_path: Path) -> None:
     words = ["torus:3x3", "--between", "s0_0", "s1_1", "--duration", "3s", "--faults", "none", "--mode", "none"]
     words += ["--workload", "udp", "--udp-rate", "80Mbps", "--retries", "0", "--results", str(tmp_path)]

@@ -56,6 +56,7 @@ def test_moving_nodes_and_overlapping_failures_lose_what_the_labels_say(sandboxe
     assert campaign["longest_change_s"] < 1.0
 
 
+@pytest.mark.long
 def test_plan_replaced_before_links_vanish_loses_nothing_at_all(sandboxed: Callable[..., Any]) -> None:
     found = sandboxed(streamed, "before", 0.0)
     campaign = found["campaign"]

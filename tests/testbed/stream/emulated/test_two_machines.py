@@ -76,6 +76,7 @@ def streamed() -> dict[str, Any]:
     }
 
 
+@pytest.mark.long
 def test_crossing_cables_fail_as_they_do_on_one_machine(sandboxed: Callable[..., Any]) -> None:
     found = sandboxed(streamed)
     assert found["failed"] == []
