@@ -1,5 +1,7 @@
 """The plan of a tunnel: how packets are coded and split each way. A value, without a socket or a clock."""
 
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -81,8 +83,7 @@ def shared_cables(split: LabelSplit) -> list[str]:
 
 
 def report_labels(split: LabelSplit) -> tuple[int, ...]:
-    """A label of each of some paths, no two of which share a cable, short ones first: reports take two at a time in
-    turn, so that those come which find a path that is whole."""
+    """A label of each of some paths, no two of which share a cable, short ones first."""
     chosen: list[int] = []
     taken: set[str] = set()
     for path in sorted(split.paths, key=lambda path: len(path.links)):
@@ -91,6 +92,18 @@ def report_labels(split: LabelSplit) -> tuple[int, ...]:
             chosen.append(path.start)
             taken |= cables
     return tuple(chosen)
+
+
+def report_pairs(labels: Sequence[int]) -> Iterator[set[int]]:
+    """The labels of each report: two in turn, every one of them once in as many reports as there are labels, so that
+    reports come as long as one of the paths is whole.
+
+    >>> pairs = report_pairs((1, 2, 3))
+    >>> next(pairs), next(pairs), next(pairs)
+    ({1, 2}, {2, 3}, {1, 3})
+    """
+    for first, second in itertools.pairwise(itertools.cycle(labels)):
+        yield {first, second}
 
 
 def build_tunnel(network: NetworkLike, a: str, b: str, *, link_mtu: int = 1500, **options: object) -> TunnelPlan:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import itertools
 import math
 import select
 import socket
@@ -35,7 +34,7 @@ from testbed.stream.emulated.frames import Frames, frames_of
 from testbed.stream.judgement.packet_logs import RowLog
 from testbed.tunnel.emulated.tun_device import TunDevice, open_tun, packets_unread, read_packet, write_packet
 from testbed.tunnel.ends import build_receiver, build_sender, flow_of_packet, is_ipv4
-from testbed.tunnel.plan import FRAME_HEADERS_BYTES, TunnelPlan, report_labels
+from testbed.tunnel.plan import FRAME_HEADERS_BYTES, TunnelPlan, report_labels, report_pairs
 from topologies import JsonObject
 
 GAUGES = ("stop", "offered", "offered_bytes", "wire_packets", "wire_bytes", "delivered", "recovered", "block_size")
@@ -103,7 +102,7 @@ class _End:
         self._arrivals = Arrivals(datagrams, self._largest + 1, peer=peer_ip)
         self._frames, self._datagrams, self._gauge = frames, datagrams, gauge
         self._device, self._tun = tun, tun.descriptor
-        self._reports_under = itertools.cycle(report_labels(spec.plan.there.forward))
+        self._reports_under = report_pairs(report_labels(spec.plan.there.forward))
         self._offered, self._delivered = (RowLog(*(name for name, _ in PACKETS)) for _ in range(2))
         self._counts = {"not_ipv4": 0, "not_taken": 0, "report_bytes": 0, "rows_left_out": 0}
         self._mtu = spec.plan.mtu
@@ -128,10 +127,9 @@ class _End:
             self._send(self._sender.due(now))
             self._hand_on(self._receiver.advance(now))
             for report in self._receiver.reports_due(now):
-                for label in {next(self._reports_under), next(self._reports_under)}:
+                for label in next(self._reports_under):
                     self._frames.send(label, report)
                     self._counts["report_bytes"] += len(report) + FRAME_HEADERS_BYTES
-                next(self._reports_under)
             self._gauge[7] = self._sender.block_size
         return self._result(time.monotonic() - start_s, time.process_time() - processor_s)
 

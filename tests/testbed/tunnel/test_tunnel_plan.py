@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from testbed.errors import InputError
 from testbed.stream.prediction.active_faults import cable_name
 from testbed.tunnel.emulated.tun_device import TunDevice, packets_unread
 from testbed.tunnel.ends import build_receiver, build_sender, flow_of_packet, is_ipv4
-from testbed.tunnel.plan import MODES, TunnelPlan, build_tunnel, report_labels
+from testbed.tunnel.plan import MODES, TunnelPlan, build_tunnel, report_labels, report_pairs
 
 KEY = bytes(32)
 
@@ -80,6 +81,15 @@ def test_reports_take_paths_without_a_common_cable(plan: TunnelPlan) -> None:
     ]
     every = [name for path in cables for name in path]
     assert len(cables) >= 2 and len(every) == len(set(every))
+
+
+@pytest.mark.parametrize("ways", range(1, 9))
+def test_no_way_back_is_left_out_for_longer_than_there_are_ways(ways: int) -> None:
+    """With three ways every third was never taken: two cut cables silenced all reports of a tunnel."""
+    pairs = list(itertools.islice(report_pairs(range(ways)), 5 * ways))
+    for first in range(4 * ways):
+        assert set().union(*pairs[first : first + ways]) == set(range(ways))
+    assert {len(pair) for pair in pairs} == {min(ways, 2)}
 
 
 def test_modes_differ_in_what_a_block_gets(plan: TunnelPlan) -> None:
