@@ -128,6 +128,7 @@ def test_without_descriptors_clients_are_turned_away_and_it_is_said(tmp_path: Pa
         assert it.worst_s(3) < 2.0, "those who have said nothing make room"
 
 
+@pytest.mark.long
 def test_a_client_with_costly_requests_does_not_hold_up_others(tmp_path: Path) -> None:
     with attacked(tmp_path) as it:
         runs = 5_000

@@ -192,6 +192,7 @@ def test_plan_that_no_fabric_runs_is_refused() -> None:
     assert replace(plan, seed=2).seed == 2
 
 
+@pytest.mark.long
 def test_campaign_in_this_process_has_the_rows_of_the_command(tmp_path: Path) -> None:
     keys = {
         "name": "mine",

@@ -105,6 +105,7 @@ def test_a_cut_crossing_cable_breaks_processes_and_the_file_is_whole_when_it_is_
     assert where["r0"] == where["r12"] != where["r4"] == where["r8"], "a disk of its own on each machine"
 
 
+@pytest.mark.long
 def test_a_byte_changed_on_a_machines_disk_fails_the_verdict(sandboxed: Callable[..., Any]) -> None:
     found = sandboxed(striped, "byte")
     assert found["code"] == 1

@@ -39,6 +39,7 @@ def two_streams() -> dict[str, Any]:
     }
 
 
+@pytest.mark.long
 def test_two_streams_and_tcp_share_the_links_and_each_stream_is_judged(sandboxed: Callable[..., Any]) -> None:
     found = sandboxed(two_streams)
     assert found["failed"] == [[], []]
