@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from statistics import fmean, median
 from typing import Any
 
@@ -130,8 +131,11 @@ def diagnosis(facts: Facts, cut: Cut) -> tuple[bool, bool, int | None] | None:
     return right, bool(said["certain"]), until if said["certain"] else None
 
 
-def whole_run(facts: Facts, found: list[dict[str, Any]]) -> dict[str, Any]:
-    """What happened outside faults, and (``found``: figures of each) ROR over those that a block size answers."""
+Moment = Callable[[float], bool]
+
+
+def times_at_rest(facts: Facts) -> tuple[Moment, Moment]:
+    """Whether a time is outside every fault, and whether the sender recovers from one then."""
     guard = GUARD_S + 2 * facts.block_s
     before = [(cut, max(facts.reach_s(cut.links), facts.spread_s)) for cut in facts.cuts]
     recovery = facts.hold_s + 2 * facts.report_s + 4 * facts.block_s if facts.fixed is None else 2 * facts.report_s
@@ -142,15 +146,26 @@ def whole_run(facts: Facts, found: list[dict[str, Any]]) -> dict[str, Any]:
     def recovering(at_s: float) -> bool:
         return any(cut.stop_s <= at_s < cut.stop_s + recovery + facts.round_s + MARGIN_S for cut in facts.cuts)
 
+    return outside, recovering
+
+
+def blocks_at_rest(facts: Facts) -> list[int]:
+    outside, recovering = times_at_rest(facts)
+    settled_s = START_UP_S + facts.round_s
+    return [b for b, s in facts.begun.items() if outside(s) and not recovering(s) and s >= settled_s]
+
+
+def whole_run(facts: Facts, found: list[dict[str, Any]]) -> dict[str, Any]:
+    """What happened outside faults, and (``found``: figures of each) ROR over those that a block size answers."""
+    outside, recovering = times_at_rest(facts)
     calm = [b for b, s in facts.begun.items() if outside(s)]
-    rest = [b for b in calm if not recovering(facts.begun[b]) and facts.begun[b] >= START_UP_S + facts.round_s]
     resting = [
         own[0].size
         for own in facts.blocks.values()
         if outside(own[0].at_s) and not recovering(facts.begun[own[0].block])
     ]
     base = median(resting) if resting else facts.base
-    ratio, rest_error = facts.sent_per_source([b for b in rest if b not in facts.spurious])
+    ratio, rest_error = facts.sent_per_source([b for b in blocks_at_rest(facts) if b not in facts.spurious])
     ratio = ratio if ratio is not None else base / facts.m
     judged = [
         (one["predicted_block_size"], one["sent_per_source"], one["sent_per_source_error"], one["size_range"])
@@ -172,6 +187,5 @@ def whole_run(facts: Facts, found: list[dict[str, Any]]) -> dict[str, Any]:
         "ror_predicted": predicted,
         "ror_measured": sum(shares) - len(shares),
         "ror_tolerance": max(least, part * predicted) + slack,
-        "all_at_rest_misled": bool(rest) and facts.spurious.issuperset(rest),
         "ror_error": math.hypot(*(e / ratio for _, _, e, _ in judged), sum(shares) * rest_error / ratio),
     }

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.oracles.streams import fates
 from tests.oracles.streams.facts import LABELS, Facts, binomial_size
-from tests.oracles.streams.single_faults import whole_run
+from tests.oracles.streams.single_faults import blocks_at_rest, whole_run
 
 Said = tuple[float | None, float | None, float | None, float | None]
 """Predicted, measured, tolerance, rival."""
@@ -66,7 +66,8 @@ def spurious_ror(facts: Facts, figures: list[dict[str, Any]], run: dict[str, Any
     trusting.spurious = set()
     all_told = [one | {"sent_per_source": one["sent_per_source_misled"]} for one in figures]
     none_left = any(one["sent_per_source"] is None is not one["sent_per_source_misled"] for one in figures)
-    if none_left or run["all_at_rest_misled"]:
+    rest = blocks_at_rest(facts)
+    if none_left or (rest and facts.spurious.issuperset(rest)):
         return math.inf
     return whole_run(trusting, all_told)["ror_measured"] - run["ror_measured"]
 
