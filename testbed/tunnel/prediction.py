@@ -21,7 +21,9 @@ OVERHEAD_BYTES = FRAME_HEADERS_BYTES + HEADER_BYTES + FRAMING.size
 @dataclass(frozen=True, kw_only=True)
 class RivalPrediction:
     """``original_loss``: the share of packets that the network loses, taken over time; ``most_loss``: the share that
-    may be lost after the code, at most; 0 where every failure is stood. ``block_size``: N at that time."""
+    may be lost after the code, at most; 0 where every failure is stood. ``block_size``: N at that time: what the
+    failure of whole cables asks for as long as it lasts; of partial ones, whose cables a sender cannot name, what the
+    share that is lost asks for, held for ``hold_s`` longer."""
 
     original_loss: float
     most_loss: float
@@ -57,11 +59,17 @@ def predict_rival(plan: TrialPlan, rival: str) -> RivalPrediction:
         return RivalPrediction(original_loss=share, most_loss=share, block_size=lambda _: m, parity=lambda k, n: 0)
     short = short_blocks(plan.tunnel.there, pairs=rival == "adaptive")
     largest = short.whole if rival == "static" else largest_block(plan.tunnel.there)
-    base = short.whole if rival == "static" else block_size_policy(plan.tunnel.there).base
+    policy = block_size_policy(plan.tunnel.there)
+    base = short.whole if rival == "static" else policy.base
+    partial = [
+        one for one in epochs if any(0 < loss < 1 for loss in path_losses(plan.tunnel.there.forward, one.broken))
+    ]
+    shares = [(one.start_s, one.stop_s + stream.hold_s, policy(one.loss)) for one in partial]
 
     def block_size(at_s: float) -> int:
         now = next((epoch for epoch in epochs if epoch.start_s <= at_s < epoch.stop_s), epochs[-1])
-        return min(largest, max(base, now.needed))
+        held = max((size for start_s, stop_s, size in shares if start_s <= at_s < stop_s), default=m)
+        return min(largest, max(base, held, m if now in partial else now.needed))
 
     def parity(k: int, size: int) -> int:
         return size - m if k == m else short.parity(k, size)
