@@ -27,12 +27,13 @@ class TunnelOptions:
     flush_s: float = option(
         default="20ms", kind=kinds.duration, group=CODE, metavar="TIME", help="after which a block is closed"
     )
-    order_s: float = option(
-        default="80ms",
+    order_s: float | None = option(
+        default=None,
         kind=kinds.holding,
         group=CODE,
         metavar="TIME",
-        help="for which a packet waits for one before it in its flow; 0: not at all",
+        help="for which a packet waits for one before it in its flow; 0: not at all (default: 160ms, at most the "
+        "playback buffer)",
     )
     source_packets: int = option(
         default=20, flag="--source-packets", kind=kinds.count, group=CODE, metavar="M", help="in a whole block"

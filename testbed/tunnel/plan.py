@@ -17,6 +17,9 @@ from topologies import JsonObject
 
 Mode = Literal["adaptive", "static", "none"]
 MODES: tuple[Mode, ...] = get_args(Mode)
+ORDER_S = 0.16
+"""In which late parity comes as well: a block of few packets waits 0.08 s for its first parity. Less than the 0.2 s
+after which TCP sends again at the earliest."""
 UDP_HEADERS_BYTES = 20 + 8
 FRAME_HEADERS_BYTES = 14 + UDP_HEADERS_BYTES
 LEAST_MTU = 576
@@ -38,7 +41,7 @@ class TunnelPlan:
     back: StreamPlan
     mode: Mode = "adaptive"
     flush_s: float = 0.02
-    order_s: float = 0.08
+    order_s: float = ORDER_S
 
     def __post_init__(self) -> None:
         playback_s = self.there.stream.playback_s
@@ -107,14 +110,16 @@ def report_pairs(labels: Sequence[int]) -> Iterator[set[int]]:
 
 
 def build_tunnel(network: NetworkLike, a: str, b: str, *, link_mtu: int = 1500, **options: object) -> TunnelPlan:
-    """``options``: mode, flush_s, order_s, source_packets (M), playback_s, method, seed, faults.
+    """``options``: mode, flush_s, order_s (None: ``ORDER_S``, at most the playback), source_packets (M), playback_s,
+    method, seed, faults.
 
     InputError where one cable carries every path: no code stands its failure, and no rule is known against it.
     """
     from testbed.stream.workload import stream_plan
 
     known = known_network(network)
-    own = {name: options.pop(name) for name in ("mode", "flush_s", "order_s") if name in options}
+    own = {name: options.pop(name) for name in ("mode", "flush_s", "order_s") if options.get(name) is not None}
+    options.pop("order_s", None)
     values: JsonObject = {"method": "capillary", "faults": (), "source_packets": 20, "playback_s": 0.4, **options}
     size = symbol_bytes_of(link_mtu)
     values["rate_pps"] = _BLOCKS_IN_PLAYBACK * values["source_packets"] / values["playback_s"]
@@ -128,4 +133,5 @@ def build_tunnel(network: NetworkLike, a: str, b: str, *, link_mtu: int = 1500, 
                 "ends with two paths that share no cable"
             )
         plans[name] = replace(plan, stream=replace(plan.stream, symbol_bytes=size))
+    own = {"order_s": min(ORDER_S, plans["there"].stream.playback_s)} | own
     return TunnelPlan(**plans, **own)  # type: ignore[arg-type]

@@ -25,7 +25,7 @@ def test_words_behind_two_dashes_are_the_programs_own() -> None:
     read = read_options(build_parser("tunnel").parse_args(words), TunnelOptions)
     assert read.between == ("s0", "s2") and read.mode == "static" and read.command == ("ping", "-c", "3", "{peer}")
     plain = read_options(build_parser("tunnel").parse_args(words[:5]), TunnelOptions)
-    assert plain.command == () and plain.order_s == 0.08
+    assert plain.command == () and plain.order_s is None
 
 
 def test_missing_programs_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
