@@ -86,4 +86,4 @@ def test_faults_are_on_the_direct_path_and_what_the_code_can_stand(kind: str, sp
 
 
 def test_the_quick_size_is_two_runs() -> None:
-    assert len(real_programs.points(True, 1)) == 2 and len(real_programs.points(False, 1)) == 135
+    assert len(real_programs.points(True, 1)) == 2 and len(real_programs.points(False, 1)) == 123
