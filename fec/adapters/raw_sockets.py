@@ -1,13 +1,21 @@
 """Sockets of the stream's ends: labelled frames out of a raw socket, datagrams in. Sockets come opened.
 
 A UDP socket has one source port, so labelled packets leave as whole Ethernet frames: Scapy designs the headers once for
-each length, the data path writes the label into them.
+each length, the data path writes the label into them. Compiled ends send and receive rows of an array, many a call, by
+sendmmsg and recvmmsg of the C library, as 64-bit Linux lays them out.
 """
 
+import ctypes
 import errno
+import os
 import socket
 import struct
+import sys
 from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fec.adapters.scapy_layer import FrameTemplate
 
@@ -18,6 +26,52 @@ _LABEL = struct.Struct(">H")
 _SO_MEMINFO, _DROPS_INDEX = 55, 8
 _SO_TIMESTAMPNS = 35
 _TIMESPEC = struct.Struct("@ll")
+_MESSAGE = np.dtype(
+    {
+        "names": ["name", "name_bytes", "iov", "iov_count", "control", "control_bytes", "length"],
+        "formats": ["u8", "u4", "u8", "u8", "u8", "u8", "u4"],
+        "offsets": [0, 8, 16, 24, 32, 40, 56],
+        "itemsize": 64,
+    }
+)
+"""struct mmsghdr."""
+_NAME_BYTES, _CONTROL_BYTES = 16, 32
+"""struct sockaddr_in; a time stamp's control message."""
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.sendmmsg.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int)
+_libc.recvmmsg.argtypes = (*_libc.sendmmsg.argtypes, ctypes.c_void_p)
+
+
+class Messages:
+    """Each row of an array as a message."""
+
+    def __init__(self, rows: NDArray[np.uint8]) -> None:
+        self.rows, self._parts = rows, np.empty((len(rows), 2), np.uint64)
+        self._parts[:, 0], self._parts[:, 1] = addresses_of(rows), rows.shape[1]
+        self.table = np.zeros(len(rows), _MESSAGE)
+        self.table["iov"], self.table["iov_count"] = addresses_of(self._parts), 1
+        self._at = self.table.ctypes.data
+
+    def send(self, sock: socket.socket, first: int, stop: int) -> int:
+        """Rows first .. stop - 1; how many went, before one that did not: OSError where that is the first."""
+        return self._called(_libc.sendmmsg(sock.fileno(), self._at + first * _MESSAGE.itemsize, stop - first, 0))
+
+    def receive(self, sock: socket.socket) -> int:
+        """Fill the first rows with what waits; how many."""
+        try:
+            return self._called(_libc.recvmmsg(sock.fileno(), self._at, len(self.rows), socket.MSG_DONTWAIT, None))
+        except (BlockingIOError, InterruptedError):
+            return 0
+
+    def _called(self, count: int) -> int:
+        if count < 0:
+            raise OSError(number := ctypes.get_errno(), os.strerror(number))
+        return count
+
+
+def addresses_of(rows: NDArray[Any]) -> NDArray[np.uint64]:
+    """Where each row lies."""
+    return rows.ctypes.data + np.arange(len(rows), dtype=np.uint64) * np.uint64(rows.strides[0])
 
 
 class FrameSender:
@@ -45,6 +99,24 @@ class FrameSender:
             if error.errno not in REFUSALS:
                 raise
             self.refused += 1
+
+    def headers_for(self, payload_bytes: int) -> bytes:
+        """What stands in front of a datagram of that size in its frame; the label is 0."""
+        return self._template.headers_for(payload_bytes)
+
+    def send_rows(self, frames: Messages, labels: NDArray[Any]) -> None:
+        """The first rows, which are whole frames, one of each of these labels."""
+        done = 0
+        while done < len(labels):
+            try:
+                done += frames.send(self._sock, done, len(labels))
+            except InterruptedError:
+                continue
+            except OSError as error:
+                if error.errno not in REFUSALS:
+                    raise
+                self.refused += 1
+                done += 1
 
 
 class DatagramReceiver:
@@ -102,6 +174,35 @@ class DatagramReceiver:
     def source_ports(self) -> list[int]:
         """Of the datagrams of the last ``receive``; only with ``peer``."""
         return self._ports
+
+
+class RowReceiver:
+    """``DatagramReceiver`` with the kernel's time stamps into the rows of an array: ``lengths`` and ``times`` (of
+    CLOCK_REALTIME) of the last ones. ``peer``: whose alone are taken."""
+
+    def __init__(self, sock: socket.socket, rows: NDArray[np.uint8], peer: str) -> None:
+        self._sock, self._messages, self.foreign = sock, Messages(rows), 0
+        self._peer = int.from_bytes(socket.inet_aton(peer), sys.byteorder)
+        self._names = np.zeros((len(rows), _NAME_BYTES // 4), np.uint32)
+        self._control = np.zeros((len(rows), _CONTROL_BYTES // 8), np.int64)
+        table = self._messages.table
+        table["name"], table["control"] = addresses_of(self._names), addresses_of(self._control)
+        self.lengths, self.times = np.zeros(len(rows), np.int64), np.zeros(len(rows))
+        sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+
+    def receive(self) -> int:
+        """Take what waits, as many as there are rows; how many are the peer's."""
+        table, rows = self._messages.table, self._messages.rows
+        table["name_bytes"], table["control_bytes"] = _NAME_BYTES, _CONTROL_BYTES
+        count = self._messages.receive(self._sock)
+        self.lengths[:count] = table["length"][:count]
+        self.times[:count] = self._control[:count, 2] + self._control[:count, 3] * 1e-9
+        own = np.flatnonzero(self._names[:count, 1] == self._peer)
+        if len(own) < count:
+            self.foreign += count - len(own)
+            for held in (rows, self.lengths, self.times):
+                held[: len(own)] = held[own]
+        return len(own)
 
 
 def waiting_datagrams(sock: socket.socket, most: int = 256) -> Iterator[bytes]:
