@@ -44,8 +44,11 @@ class IsalEngine:
         return _Tables(self._library, interpolation_rows(known, required))
 
     def apply(self, prepared: _Tables, source: Symbols, out: Symbols) -> None:
-        rows_in, rows_out = _row_addresses(source), _row_addresses(out)
-        self._multiply(source.shape[1], prepared.known, prepared.required, prepared.address, rows_in, rows_out)
+        self.apply_at(prepared, source.shape[1], _row_addresses(source), _row_addresses(out))
+
+    def apply_at(self, prepared: _Tables, length: int, rows_in: bytes | int, rows_out: bytes | int) -> None:
+        """The same for rows anywhere; each argument is, or says where there is, a C array of pointers to them."""
+        self._multiply(length, prepared.known, prepared.required, prepared.address, rows_in, rows_out)
 
 
 def _row_addresses(symbols: Symbols) -> bytes:

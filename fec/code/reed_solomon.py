@@ -55,6 +55,11 @@ class ReedSolomonCode:
         """Name of the engine in use."""
         return self._engine.name
 
+    @property
+    def at_addresses(self) -> bool:
+        """Whether the engine takes symbols where they lie, without a copy."""
+        return hasattr(self._engine, "apply_at")
+
     def encode(self, packets: Sequence[BytesLike], count: int) -> list[bytes]:
         """The block's symbols 0 .. count - 1: the M packets themselves (equal lengths), then count - M parity symbols.
 
@@ -71,6 +76,12 @@ class ReedSolomonCode:
         if not ends_are_whole or not self.source_packets <= first <= stop <= MAX_BLOCK:
             raise FecError(self._outside(f"parity symbols {first} up to", stop))
         return self._rows(self._own, tuple(range(first, stop)), self._stacked(packets))
+
+    def parity_at(self, rows: int, length: int, first: int, stop: int, out: int) -> None:
+        """The same symbols where ``out`` says; both are where C arrays of pointers to symbols of that length lie. Only
+        ``at_addresses``."""
+        prepared = self._prepared(self._own, tuple(range(first, stop)))
+        self._engine.apply_at(prepared, length, rows, out)  # type: ignore[attr-defined]
 
     def decode(self, symbols: Mapping[int, BytesLike]) -> list[bytes]:
         """The M source symbols from any M symbols {symbol id: bytes}; those beyond M are not looked at.

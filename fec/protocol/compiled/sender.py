@@ -1,0 +1,186 @@
+"""``StreamSender`` with all that is done for every packet compiled: the same packets under the same labels.
+
+Python begins blocks, fetches payloads, makes parity and reads reports; in between ``fill`` makes packets, many a call.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fec.code.reed_solomon import ReedSolomonCode
+from fec.errors import EngineUnavailable
+from fec.protocol.compiled import sender_steps as steps
+from fec.protocol.compiled.checksums import HEADER, SEAL, crc_tables
+from fec.protocol.compiled.tables import field
+from fec.protocol.path_deadlines import SentBlock
+from fec.protocol.sender import OutgoingPacket, SenderParameters, StreamSender
+from fec.protocol.wire import protect
+from fec.redundancy.block_size_control import MAX_BLOCK, BlockSizeControl
+from fec.redundancy.labels import LabelOrder
+
+MOST = 128
+"""Packets of a batch."""
+_MOST_BYTES, _MOST_BLOCKS = 1 << 25, 8192
+_POINTER_BYTES = 8
+
+
+class CompiledSender(StreamSender):
+    """``fill`` makes packets in ``rows``, each behind as many bytes of its row as ``headers`` has (of a UDP datagram's
+    frame, that get its label); ``log`` has due time, block, symbol, label and N of each.
+
+    EngineUnavailable where nothing was compiled ahead for this machine, or it has no ISA-L, or labels have no period.
+    """
+
+    _block, _symbol, _ended = field("block"), field("symbol"), field("ended")
+    _parity_sent, _late_sent = field("parity_sent"), field("late_sent")
+
+    def __init__(
+        self,
+        parameters: SenderParameters,
+        code: ReedSolomonCode,
+        labels: LabelOrder,
+        control: BlockSizeControl,
+        source: Callable[[int], bytes],
+        path_of_label: bytes | None = None,
+        *,
+        headers: bytes = b"",
+    ) -> None:
+        self.table = np.zeros(1, steps.SENDER)
+        super().__init__(parameters, code, labels, control, source, path_of_label)
+        table = getattr(labels, "table", None)
+        if table is None or not code.at_addresses:
+            raise EngineUnavailable("packets are made one by one: no ISA-L here, or labels drawn at random")
+        length, m = parameters.symbol_bytes, self._m
+        blocks = min(int(parameters.playback_s / (m * self._interval)) + 3, _MOST_BLOCKS - 1)
+        slots = 1 << blocks.bit_length()
+        places = 1 << max(11, min(slots * self._largest, _MOST_BYTES // length).bit_length())
+        flags, stream, session = self._identity
+        fixed = {"interval_s": self._interval, "playback_s": parameters.playback_s, "m": m, "symbol_bytes": length}
+        fixed |= {"front": len(headers), "flags": flags, "stream_id": stream, "session": session}
+        for name, value in fixed.items():
+            self.table[name] = value
+        self._tables = t = steps.SenderTables(
+            sender=self.table,
+            runs=np.zeros((2, steps.RUNS), steps.RUN),
+            ends=np.zeros((2, 2), np.int64),
+            blocks=np.full(slots, -1, np.int64).repeat(steps.BLOCK.itemsize // 8).view(steps.BLOCK),
+            bodies=np.full((places, length), 0, np.uint8),  # written, so that no page is missing in mid-stream
+            labels=np.array(table, np.int64),
+            paths=np.array([*(path_of_label or b""), *bytes(256 if path_of_label else 0)], np.int64),
+            crc=crc_tables(),
+            rows=np.tile(np.frombuffer(headers + bytes(HEADER + length), np.uint8), (MOST, 1)),
+            log=np.zeros((MOST, 5)),
+        )
+        self.rows, self.log = t.rows, t.log
+        self._symbols = memoryview(t.bodies.reshape(-1))  # type: ignore[arg-type]
+        pointers = t.bodies.ctypes.data + np.arange(places, dtype=np.uint64) * np.uint64(length)
+        self._pointers, self._pointers_at = pointers, pointers.ctypes.data
+        self._mask, self._places, self._laid = slots - 1, places, self.table["laid"]
+        self._row_of = [0] * slots
+        self._now, self._limit, self._made, self._ready = (self.table[n] for n in ("now_s", "limit", "made", "ready"))
+        self._on_time, self._queued = t.runs["row"][steps.ON_TIME], t.ends[steps.ON_TIME, 1:]
+        self._next = self.table["block"], self.table["symbol"]
+        fill = steps.FILL.bound(t) if hasattr(steps.FILL, "bound") else None
+        if fill is None:
+            raise EngineUnavailable("packets are made one by one: nothing is compiled ahead for this machine")
+        self._fill = fill
+
+    @property
+    def _next_source(self) -> int:  # type: ignore[override]
+        return int(self._block * self._m + self._symbol)
+
+    @_next_source.setter
+    def _next_source(self, value: int) -> None:
+        self._block, self._symbol = divmod(value, self._m)
+
+    def finish_source(self) -> None:
+        self._ended = 1
+
+    def next_due_s(self) -> float:
+        self._now[0], self._limit[0], self._made[0] = -np.inf, 1, 0
+        self._fill()
+        return float(self.table["due_s"][0])
+
+    def fill(self, now_s: float, limit: int = MOST) -> int:
+        """Make at most ``limit`` packets due by now, in the order of their due times; how many."""
+        self._now[0], self._limit[0], self._made[0] = now_s, min(limit, MOST), 0
+        while stopped := self._fill():
+            if stopped == steps.REQUIRED:
+                self._take_sources(now_s)
+            else:
+                assert self._filling is not None
+                row = self._make_parity(self._filling, self._m, self._filling.size)
+                self._on_time[(int(self._queued[0]) - 1) % steps.RUNS] = row
+        made = int(self._made[0])
+        if made:
+            packets = self.log[:made, :4].copy()
+            packets[:, 0] = now_s
+            self._deadlines.add_many(packets)
+            if self.parameters.key is not None:
+                self._seal_rows(made)
+        return made
+
+    def packets_due(self, now_s: float, limit: int = MOST) -> list[OutgoingPacket]:
+        out: list[OutgoingPacket] = []
+        front = int(self.table["front"][0])
+        while len(out) < limit and (made := self.fill(now_s, limit - len(out))):
+            for (due_s, *whole), row in zip(self.log[:made].tolist(), self.rows[:, front:], strict=False):
+                block, symbol, label, size = map(int, whole)
+                out.append(OutgoingPacket(due_s, label, row.tobytes(), block, symbol, size))
+        return out
+
+    def _take_sources(self, now_s: float) -> None:
+        """The source packets of one block that are due."""
+        number, symbol, m, length = int(self._next[0][0]), int(self._next[1][0]), self._m, self.parameters.symbol_bytes
+        first, slot = number * m + symbol, number & self._mask
+        if symbol == 0:
+            block = self._begin_block(number, first * self._interval)
+            place = block.first_label % len(self._tables.labels)
+            self._row_of[slot] = row = self._room(m)
+            self._tables.blocks[slot] = (number, place, block.size, 0, row, block.started_s)
+        count = max(1, min(m - symbol, int(now_s / self._interval) + 1 - first))
+        payloads, prefix = list(map(self._source, range(first, first + count))), self._full_prefix
+        if {*map(len, payloads)} == {length - 2}:
+            symbols = [part for payload in payloads for part in (prefix, payload)]
+        else:
+            symbols = [protect(payload, length) for payload in payloads]
+        at = (self._row_of[slot] % self._places + symbol) * length
+        self._symbols[at : at + count * length] = b"".join(symbols)
+        self._ready[0] = symbol + count
+
+    def _room(self, count: int) -> int:
+        """Where so many symbols may lie in a row."""
+        row = int(self._laid[0])
+        if row % self._places + count > self._places:
+            row += -row % self._places
+        self._laid[0] = row + count
+        return row
+
+    def _make_parity(self, block: SentBlock, first: int, stop: int) -> int:
+        """Where it is."""
+        row, sources = self._room(stop - first), self._row_of[block.number & self._mask]
+        at = [self._pointers_at + place % self._places * _POINTER_BYTES for place in (sources, row)]
+        self._code.parity_at(at[0], self.parameters.symbol_bytes, first, stop, at[1])
+        return row
+
+    def _seal_rows(self, made: int) -> None:
+        front = int(self.table["front"][0])
+        for row in self.rows[:made, front:]:
+            row[SEAL:HEADER] = list(self._seal(row[:HEADER].tobytes(), row[HEADER:].tobytes()))
+
+    def _send_late_parity(self, block: SentBlock, arrived: int, now_s: float) -> None:
+        row = self._tables.blocks[block.number & self._mask]
+        if row["number"] == block.number and self._laid[0] - row["row"] <= self._places - MAX_BLOCK:
+            block.sent = int(row["sent"])
+            super()._send_late_parity(block, arrived, now_s)
+            row["size"] = block.size
+
+    def _queue_late_parity(self, block: SentBlock, first: int, stop: int, now_s: float) -> None:
+        row, step, start = self._make_parity(block, first, stop), self._late_step_s, now_s
+        runs, ends = self._tables.runs[steps.LATE], self._tables.ends[steps.LATE]
+        if ends[0] < ends[1]:
+            last = runs[(ends[1] - 1) % steps.RUNS]
+            start = max(now_s, float(last["first_s"] + (last["stop"] - 1) * step) + step)
+        if ends[1] - ends[0] < steps.RUNS:
+            runs[ends[1] % steps.RUNS] = (start, step, 0.0, 0, stop - first, first, block.number, row)
+            ends[1] += 1
