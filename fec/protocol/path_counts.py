@@ -5,7 +5,8 @@ A path is 1 to 255; 0 stands for packets whose path is not numbered. Numbers rep
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import numpy as np
 
 from fec.errors import FecError
 from fec.protocol.loss_report import MAX_LOST, MAX_PATH, MAX_PATHS
@@ -15,6 +16,7 @@ _NUMBERS = 1 << 16
 _WORD = (1 << 32) - 1
 Entry = tuple[int, int, int]
 """(path, lost, came) as a loss report lists it."""
+FIRST, HIGHEST, ARRIVED = 0, 1, 2
 
 
 class PathNumbers:
@@ -43,18 +45,12 @@ class PathNumbers:
         return path, number % _NUMBERS
 
 
-@dataclass(slots=True)
-class _Arrivals:
-    first: int
-    highest: int
-    came: int
-
-
 class PathArrivals:
     """At the receiver: packets that came on each path and the numbers missing between them.
 
     Missing are the numbers from the lowest to the highest that came; a silent path, or one that loses more than 32,767
-    packets on end, cannot be notified by numbers alone. Hand in no duplicates.
+    packets on end, cannot be notified by numbers alone. Hand in no duplicates. ``table``: of each path its first and
+    its highest number and how many packets came.
 
     >>> arrivals = PathArrivals()
     >>> for number in (0, 1, 4):
@@ -64,27 +60,26 @@ class PathArrivals:
     """
 
     def __init__(self) -> None:
-        self._paths: dict[int, _Arrivals] = {}
+        self.table = np.zeros((MAX_PATH + 1, 3), np.int64)
         self._turn = 0
 
     def add(self, path: int, number: int) -> None:
         """A packet that came, by the two fields of its header; path 0 is left out."""
         if not path:
             return
-        own = self._paths.get(path)
-        if own is None:
-            self._paths[path] = _Arrivals(number, number, 1)
-            return
-        own.came += 1
-        ahead = (number - own.highest) % _NUMBERS
+        first, highest, came = self.table[path].tolist()
+        if not came:
+            first = highest = number
+        ahead = (number - highest) % _NUMBERS
         if ahead < _NUMBERS // 2:
-            own.highest += ahead
+            highest += ahead
         else:
-            own.first = min(own.first, own.highest + ahead - _NUMBERS)
+            first = min(first, highest + ahead - _NUMBERS)
+        self.table[path] = first, highest, came + 1
 
     def entries(self, most: int = MAX_PATHS) -> tuple[Entry, ...]:
         """For the next report: every path, or ``most`` of them by turns, in the order of their numbers."""
-        paths = sorted(self._paths)
+        paths = np.flatnonzero(self.table[:, ARRIVED]).tolist()
         if len(paths) > most:
             turned = paths[self._turn % len(paths) :] + paths[: self._turn % len(paths)]
             self._turn = (self._turn + most) % len(paths)
@@ -92,12 +87,12 @@ class PathArrivals:
         return tuple((path, *self._counted(path)) for path in paths)
 
     def _counted(self, path: int) -> tuple[int, int]:
-        own = self._paths[path]
-        return min(MAX_LOST, max(0, own.highest - own.first + 1 - own.came)), own.came & _WORD
+        first, highest, came = self.table[path].tolist()
+        return min(MAX_LOST, max(0, highest - first + 1 - came)), came & _WORD
 
 
 class PathReports:
-    """At the sender: what reports told of each path, summed over receivers that were started again.
+    """At the sender: what reports noted of each path, summed over receivers that were started again.
 
     >>> reports = PathReports()
     >>> for lost, came in ((1, 9), (2, 18), (0, 5)):  # a receiver of its own from the third report on

@@ -34,7 +34,9 @@ LATE_BLOCKS = 8
 """That came whole but too late, on end, before the play-out clock is set again."""
 _LATER = 1 / 8
 """Of the playback time, by which all that came late must have been later than usual: late parity is not."""
-_EARLY_PERIODS, _RATE_SLACK, _ODD = 2.5, 0.1, 3
+EARLY_PERIODS, RATE_SLACK, ODD = 2.5, 0.1, 3
+"""Of a schedule: blocks' time that a packet may be early by, a share of the way there more, and how many packets on end
+that are out of time are believed."""
 
 
 class Schedule:
@@ -70,7 +72,7 @@ class Schedule:
             self._first = self._last = (block, stamp_us)
         elif block > self._last[0]:
             self._odd = self._odd + 1 if self.period_us is not None and self._is_odd(block, stamp_us) else 0
-            if 0 < self._odd < _ODD:
+            if 0 < self._odd < ODD:
                 return
             number, began_us = self._first
             self._last = (block, stamp_us)
@@ -94,7 +96,7 @@ class Schedule:
         number, at_us = self._last
         ahead, blocks = block - number, number - self._first[0]
         period_us = self.period_us * blocks / (blocks + 1) if ahead > 0 else self.period_us
-        return at_us + period_us * (ahead - abs(ahead) * _RATE_SLACK - _EARLY_PERIODS)
+        return at_us + period_us * (ahead - abs(ahead) * RATE_SLACK - EARLY_PERIODS)
 
     def may_begin(self, block: int, highest: int, stamp_us: int) -> bool:
         """Whether a block later than all before, of which ``highest`` is the last (-1: none), can have begun by

@@ -1,0 +1,316 @@
+"""``StreamReceiver`` with what is done for every ordinary packet compiled: the same events, reports and counters.
+
+Both work on the same tables, so that any packet out of the ordinary is received by ``StreamReceiver`` itself.
+"""
+
+import functools
+from collections import Counter
+from collections.abc import Iterator, MutableMapping
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fec.code.reed_solomon import ReedSolomonCode
+from fec.errors import EngineUnavailable
+from fec.protocol.compiled import receiver_steps as steps
+from fec.protocol.compiled.checksums import HEADER, crc_tables
+from fec.protocol.compiled.receiver_steps import SLOTS
+from fec.protocol.compiled.tables import field, optional_field
+from fec.protocol.loss_report import MAX_BLOCKS
+from fec.protocol.path_counts import PathArrivals
+from fec.protocol.probation import Schedule
+from fec.protocol.receiver import StreamReceiver
+from fec.protocol.receiver_types import BlockComplete, Event, OpenBlock, ReceiverParameters, SourceDelivered
+
+MOST = 128
+"""Packets of a batch."""
+_COUNTED = ("duplicate", "reordered", "unused_parity", "unused_sources", "decoded_blocks")
+_FAR = 1 << 62
+_new_tuple = tuple.__new__
+
+
+class _Schedule(Schedule):
+    """Kept in the receiver's table."""
+
+    period_us, _odd = optional_field("period_us"), field("odd")
+
+    def __init__(self, table: NDArray[Any]) -> None:
+        self.table = table
+        table["confirmed"] = 0
+        super().__init__()
+
+    @property
+    def _first(self) -> tuple[int, int] | None:  # type: ignore[override]
+        return self._pair("first") if self.table["confirmed"][0] else None
+
+    @_first.setter
+    def _first(self, value: tuple[int, int] | None) -> None:
+        self.table["confirmed"] = value is not None
+        self.table["first_block"], self.table["first_us"] = value or (0, 0)
+
+    @property
+    def _last(self) -> tuple[int, int]:  # type: ignore[override]
+        return self._pair("last")
+
+    @_last.setter
+    def _last(self, value: tuple[int, int]) -> None:
+        self.table["last_block"], self.table["last_us"] = value
+
+    def _pair(self, which: str) -> tuple[int, int]:
+        return self.table[f"{which}_block"].item(), self.table[f"{which}_us"].item()
+
+
+class _Symbols(dict[int, bytes]):
+    """What came of an open block, written to the tables too."""
+
+    def __init__(self, tables: steps.ReceiverTables, slot: int) -> None:
+        self._own, self._order, self._bodies = tables.blocks[slot], tables.symbols[slot], tables.bodies[slot]
+        count = int(self._own["arrived"])
+        data, length = self._bodies[:count].tobytes(), self._bodies.shape[1]
+        super().__init__((s, data[k * length : (k + 1) * length]) for k, s in enumerate(self._order[:count].tolist()))
+
+    def __setitem__(self, symbol: int, body: bytes) -> None:
+        self._order[len(self)], self._bodies[len(self)] = symbol, np.frombuffer(body, np.uint8)
+        super().__setitem__(symbol, body)
+        self._own["arrived"] = len(self)
+
+    def clear(self) -> None:
+        super().clear()
+        self._own["arrived"] = 0
+
+
+class _Block:
+    """An ``OpenBlock`` in the tables."""
+
+    number, start_us, size, complete = field("number"), field("start_us"), field("size"), field("complete")
+
+    def __init__(self, tables: steps.ReceiverTables, number: int, spoilt: dict[int, int]) -> None:
+        slot = number % SLOTS
+        self.table, self._bits, self._spoilt = tables.blocks[slot : slot + 1], tables.bits[slot], spoilt
+        self._tables = tables
+
+    @functools.cached_property
+    def symbols(self) -> _Symbols:
+        return _Symbols(self._tables, self.number % SLOTS)
+
+    @property
+    def bitmap(self) -> int:
+        return int.from_bytes(self._bits.tobytes(), "little")
+
+    @bitmap.setter
+    def bitmap(self, value: int) -> None:
+        self._bits[:] = np.frombuffer(value.to_bytes(32, "little"), np.int64)
+        self.table["top"] = value.bit_length()
+
+    @property
+    def spoilt(self) -> int:
+        return self._spoilt.get(self.number, 0)
+
+    @spoilt.setter
+    def spoilt(self, value: int) -> None:
+        self._spoilt[self.number] = value
+        self.table["spoilt"] = value != 0
+
+
+class _OpenBlocks(MutableMapping[int, Any]):
+    """The open blocks of the tables, which follow each other and are closed from the oldest on."""
+
+    def __init__(self, tables: steps.ReceiverTables) -> None:
+        self._tables, self._own = tables, tables.receiver
+        self._spoilt: dict[int, int] = {}
+        self._own["oldest"] = self._own["stop"] = 0
+
+    def __len__(self) -> int:
+        return int(self._own["stop"][0] - self._own["oldest"][0])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(int(self._own["oldest"][0]), int(self._own["stop"][0])))
+
+    def __getitem__(self, number: int) -> _Block:
+        if not self._own["oldest"][0] <= number < self._own["stop"][0]:
+            raise KeyError(number)
+        return _Block(self._tables, number, self._spoilt)
+
+    def __setitem__(self, number: int, block: OpenBlock) -> None:
+        if not len(self):
+            self._own["oldest"] = number
+        self._own["stop"] = number + 1
+        self._tables.blocks[number % SLOTS] = (number, block.start_us, block.size, 0, 0, 0, 0)
+        self._tables.bits[number % SLOTS] = 0
+
+    def __delitem__(self, number: int) -> None:
+        self._own["oldest"] = number + 1
+        self._spoilt.pop(number, None)
+
+
+class CompiledReceiver(StreamReceiver):
+    """``receive_many`` takes packets from ``rows``: each one's ``lengths`` and ``times``. ``log`` has (time, block as
+    the packet has it, symbol) of the first ``logged`` that are of the stream.
+
+    EngineUnavailable where nothing was compiled ahead for this machine, or there is no memory for its tables.
+    """
+
+    _known, _newest, _highest, _session = field("known"), field("newest_us"), field("highest"), field("session")
+    _newest_at_s, _alive_s, _window_s = field("newest_at_s"), field("alive_s"), field("window_s")
+    _offset_s, _least_s, _usual_s = field("offset_s"), field("least_s"), field("usual_s")
+    _closing_s, worst_reordering_s = field("closing_s"), field("worst_reordering_s")
+    _accepted = field("accepted")
+
+    def __init__(self, parameters: ReceiverParameters, code: ReedSolomonCode, *, stride: int = 0) -> None:
+        m, length = parameters.source_packets, parameters.symbol_bytes
+        try:
+            bodies = np.empty((SLOTS, m, length), np.uint8)
+        except MemoryError:
+            raise EngineUnavailable("packets are received one by one: no memory for the tables of many") from None
+        self._tables = t = steps.ReceiverTables(
+            receiver=np.zeros(1, steps.RECEIVER),
+            blocks=np.zeros(SLOTS, steps.BLOCK),
+            bits=np.zeros((SLOTS, 4), np.int64),
+            symbols=np.zeros((SLOTS, m), np.uint8),
+            bodies=bodies,
+            paths=PathArrivals().table,
+            crc=crc_tables(),
+            rows=np.zeros((MOST, max(stride, HEADER + length + 1)), np.uint8),
+            lengths=np.zeros(MOST, np.int64),
+            times=np.zeros(MOST),
+            good=np.zeros(MOST, np.uint8),
+            noted=np.zeros((2 * MOST, 3), np.int64),
+            event_times_s=np.zeros(2 * MOST),
+            log=np.zeros((MOST, 3)),
+        )
+        self.table, self.rows, self.lengths, self.times, self.log = t.receiver, t.rows, t.lengths, t.times, t.log
+        take = steps.TAKE.bound(t) if hasattr(steps.TAKE, "bound") else None
+        if take is None:
+            raise EngineUnavailable("packets are received one by one: nothing is compiled ahead for this machine")
+        self._take = take
+        self._new_schedule = lambda: _Schedule(self.table)  # type: ignore[method-assign,assignment]
+        super().__init__(parameters, code)
+        fixed: dict[str, float] = {"m": m, "half": self._half, "symbol_bytes": length, "flags": self._reader._flags}
+        fixed |= {"stream_id": parameters.stream_id, "playback_s": parameters.playback_s}
+        fixed |= {"quicker_s": self._quicker_s, "latest_s": self._latest_s}
+        for name, value in fixed.items():
+            self.table[name] = value
+
+    @property
+    def _newest_us(self) -> int | None:  # type: ignore[override]
+        return self._newest if self._known else None
+
+    @_newest_us.setter
+    def _newest_us(self, value: int | None) -> None:
+        self._known, self._newest = value is not None, value or 0
+
+    def _follow(self, session: int) -> None:
+        super()._follow(session)
+        self._tables.blocks["number"] = -1
+        self._blocks = _OpenBlocks(self._tables)  # type: ignore[assignment]
+        self._tables.paths[:] = 0
+        self._reporter.paths.table = self._tables.paths
+        self.table["touched"], self.table["alarm_s"] = _FAR, -np.inf
+        self.table["urgent"] = self.table["in_time"] = 0
+
+    @property
+    def counters(self) -> Counter[str]:
+        self._settle()
+        return super().counters
+
+    @property
+    def received(self) -> int:
+        self._settle()
+        return super().received
+
+    @property
+    def logged(self) -> int:
+        return int(self.table["logged"][0])
+
+    def receive(self, data: bytes, now_s: float) -> list[Event]:
+        self._settle()
+        self._note_symbols()
+        events = super().receive(data, now_s)
+        self.table["urgent"] = self._reporter.urgent
+        return events
+
+    def reports_due(self, now_s: float) -> list[bytes]:
+        self._settle()
+        if self._reporter.due(now_s):
+            self._note_symbols()
+        reports = super().reports_due(now_s)
+        self.table["urgent"] = self._reporter.urgent
+        return reports
+
+    def receive_many(self, count: int) -> list[Event]:
+        """The first so many rows, in their order; what happened."""
+        events: list[Event] = []
+        own, data = self.table, self.rows[:count].tobytes()
+        own["next"], own["count"], own["logged"] = 0, count, 0
+        if self.parameters.key is not None:
+            self._check_seals(count)
+        while True:
+            own["noted"] = 0
+            stopped = self._take()
+            self._tell(data, events)
+            if not stopped:
+                break
+            place = own["next"].item()
+            if stopped == steps.DECODABLE:
+                number = own["decodable"].item()
+                self._settle()
+                self._delivery.complete(self._blocks[number], self.times[place - 1].item(), events)
+                continue
+            own["next"] = place + 1
+            self._receive_other(place, events)
+        self._settle()
+        return events
+
+    def _receive_other(self, place: int, events: list[Event]) -> None:
+        """A packet that is not ordinary."""
+        row, at_s, before = self.rows[place, : self.lengths[place]].tobytes(), self.times[place].item(), self.received
+        events += self.receive(row, at_s)
+        if self.received > before:
+            self.log[self.logged] = at_s, int.from_bytes(row[4:7], "big"), row[7]
+            self.table["logged"] += 1
+
+    def _tell(self, data: bytes, events: list[Event]) -> None:
+        """The events of the packets that were taken, in order."""
+        noted = int(self.table["noted"][0])
+        what, starts, stops = self._tables.noted[:noted].transpose().tolist()
+        payloads = [data[start:stop] for start, stop in zip(starts, stops, strict=True)]
+        at_s = self._tables.event_times_s[:noted].tolist()
+        found: list[Event] = list(map(_new_tuple, repeat(SourceDelivered), zip(what, payloads, at_s, repeat(False))))
+        for k in np.flatnonzero(self._tables.noted[:noted, 1] < 0).tolist():
+            found[k] = BlockComplete(what[k], stops[k], 0, at_s[k])
+        events += found
+
+    def _check_seals(self, count: int) -> None:
+        for k, length in enumerate(self.lengths[:count].tolist()):
+            data = self.rows[k, :length].tobytes()
+            self._tables.good[k] = self._reader._is_sealed(data, data[HEADER:])
+
+    def _settle(self) -> None:
+        """Have what was counted in the table where ``StreamReceiver`` looks for it."""
+        own = self.table
+        for name in _COUNTED:
+            if own[name][0]:
+                self._counts[name] += own[name].item()
+                own[name] = 0
+        self._delivery.delivered += own["delivered"].item()
+        self._reporter.waiting += own["waiting"].item()
+        own["delivered"] = own["waiting"] = 0
+        if own["in_time"][0]:
+            self._late_blocks.in_time()
+            own["in_time"] = 0
+        if own["alarm_s"][0] > -np.inf:
+            self._reporter.alarm(own["alarm_s"].item())
+            own["alarm_s"] = -np.inf
+
+    def _note_symbols(self) -> None:
+        """For the next report, the symbols of blocks since the last one."""
+        highest, recent, tables = self._highest, self._recent, self._tables
+        for number in range(max(self.table["touched"].item(), highest - MAX_BLOCKS + 1), highest + 1):
+            if tables.blocks[number % SLOTS]["number"] == number:
+                bits = int.from_bytes(tables.bits[number % SLOTS].tobytes(), "little")
+                recent[number] = recent.get(number, 0) | bits
+        for old in [number for number in recent if number <= highest - MAX_BLOCKS]:
+            del recent[old]
+        self.table["touched"] = _FAR

@@ -1,0 +1,287 @@
+"""What a compiled receiver does for every packet: the steps of ``take``, on tables that it shares with Python.
+
+They do what ``StreamReceiver.receive`` does with an ordinary packet: sealed, of the stream's clock, of a block that is
+open or the next one to begin. Before any other packet they stop, and Python receives it.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fec.jit import compiled_entry
+from fec.protocol.compiled.checksums import HEADER, SEAL, crc_of, get, put
+from fec.protocol.compiled.sender_steps import FIRST_BYTE
+from fec.protocol.path_counts import ARRIVED, FIRST, HIGHEST
+from fec.protocol.probation import EARLY_PERIODS, ODD, RATE_SLACK, STEP
+
+OTHER, DECODABLE = 1, 2
+"""Why ``take`` stops early: before a packet for Python; behind the one with which a block can be decoded."""
+SLOTS = 1 << 14
+"""Of blocks: 4096 may be opened at once beside 8192 that are open."""
+_OPEN, _CLOCK_WINDOW_S, _BLOCK_NUMBERS, _STAMPS, _S_PER_US = 8192, 30.0, 1 << 24, 1 << 32, 1e-6
+
+_TIMES = ("newest_at_s", "alive_s", "window_s", "offset_s", "least_s", "usual_s", "closing_s", "worst_reordering_s")
+_FIXED = ("playback_s", "quicker_s", "latest_s")
+_NUMBERS = ("known", "newest_us", "highest", "session", "oldest", "stop", "touched", "in_time", "urgent", "decodable")
+_COUNTS = (
+    "accepted",
+    "duplicate",
+    "reordered",
+    "unused_parity",
+    "unused_sources",
+    "decoded_blocks",
+    "delivered",
+    "waiting",
+)
+_SCHEDULE = ("confirmed", "first_block", "first_us", "last_block", "last_us", "odd")
+_SHAPE = ("m", "half", "symbol_bytes", "flags", "stream_id")
+RECEIVER = np.dtype(
+    [(name, "f8") for name in (*_TIMES, *_FIXED, "alarm_s", "period_us")]
+    + [(name, "i8") for name in (*_NUMBERS, *_COUNTS, *_SCHEDULE, *_SHAPE, "next", "count", "noted", "logged")]
+)
+"""``known``: a time stamp is known, ``newest_us``; open are the blocks from ``oldest`` up to ``stop``; ``touched``: the
+lowest block with a symbol that no report knows of; ``alarm_s``: when a block could not be repaired, or minus infinity;
+``period_us``: NaN where it is not known; ``next``: packet of ``count``; ``noted``, ``logged``: rows of what was."""
+BLOCK = np.dtype([(name, "i8") for name in ("number", "start_us", "size", "arrived", "top", "complete", "spoilt")])
+"""``top``: one more than the highest symbol that came."""
+
+
+class ReceiverTables(NamedTuple):
+    """``bits``: of each block's symbols; ``symbols``: which they are, in the order in which they came, and ``bodies``
+    what they are, until it is complete; ``good``: a packet's seal of a key holds; ``noted``: source packet and where
+    its payload lies in all rows, or a block that is complete, -1 and how many came of it; ``log``: time, block as the
+    packet has it, symbol."""
+
+    receiver: NDArray[Any]
+    blocks: NDArray[Any]
+    bits: NDArray[np.int64]
+    symbols: NDArray[np.uint8]
+    bodies: NDArray[np.uint8]
+    paths: NDArray[np.int64]
+    crc: NDArray[np.uint32]
+    rows: NDArray[np.uint8]
+    lengths: NDArray[np.int64]
+    times: NDArray[np.float64]
+    good: NDArray[np.uint8]
+    noted: NDArray[np.int64]
+    event_times_s: NDArray[np.float64]
+    log: NDArray[np.float64]
+
+
+def near(number: int, reference: int, modulus: int) -> int:
+    """The number congruent to ``number`` that is nearest to ``reference``."""
+    return reference + ((number - reference + modulus // 2) & (modulus - 1)) - modulus // 2
+
+
+def is_sealed(t: ReceiverTables, k: int) -> Any:
+    """Whether a datagram is a packet of this stream."""
+    r, row = t.receiver[0], t.rows[k]
+    stop = HEADER + r.symbol_bytes
+    if t.lengths[k] != stop or row[1] != r.flags or get(row, 2, 2) != r.stream_id or get(row, 12, 2) != r.m:
+        return False
+    symbol, seal = row[7], get(row, SEAL, 4)
+    if row[0] != FIRST_BYTE + 1 + (symbol >= r.m) or symbol > 254 or row[14] < r.m or get(row, 18, 2) != r.symbol_bytes:
+        return False
+    if r.flags:
+        return t.good[k] != 0
+    put(row, SEAL, 4, 0)
+    right = ~crc_of(row, 0, stop, t.crc, 0xFFFFFFFF) & 0xFFFFFFFF == seal
+    put(row, SEAL, 4, seal)
+    return right
+
+
+def plan_closing(t: ReceiverTables) -> None:
+    """When the oldest block is over."""
+    r = t.receiver[0]
+    r.closing_s = np.inf
+    if r.oldest < r.stop:
+        r.closing_s = t.blocks[r.oldest & (SLOTS - 1)].start_us * _S_PER_US + r.offset_s + r.playback_s
+
+
+def began(t: ReceiverTables, number: int, sent_us: int) -> None:
+    """A block began no later than its earliest packet was sent, and those before it no later than it did."""
+    r = t.receiver[0]
+    while r.oldest <= number < r.stop and t.blocks[number & (SLOTS - 1)].start_us > sent_us:
+        t.blocks[number & (SLOTS - 1)].start_us = sent_us
+        number -= 1
+    plan_closing(t)
+
+
+def earliest_us(t: ReceiverTables, number: int) -> Any:
+    """``Schedule.earliest_us``."""
+    r = t.receiver[0]
+    if not r.confirmed or np.isnan(r.period_us):
+        return -np.inf
+    ahead, blocks, period_us = number - r.last_block, r.last_block - r.first_block, r.period_us
+    if ahead > 0:
+        period_us = period_us * blocks / (blocks + 1)
+    return r.last_us + period_us * (ahead - abs(ahead) * RATE_SLACK - EARLY_PERIODS)
+
+
+def half_arrived(t: ReceiverTables, number: int, sent_us: int) -> None:
+    """``Schedule.half_arrived``."""
+    r = t.receiver[0]
+    if not r.confirmed:
+        r.confirmed, r.first_block, r.first_us, r.last_block, r.last_us = 1, number, sent_us, number, sent_us
+    elif number > r.last_block:
+        strange = False
+        if not np.isnan(r.period_us):
+            usual_us = r.last_us + r.period_us * (number - r.last_block)
+            strange = abs(sent_us - usual_us) > usual_us - earliest_us(t, number)
+        r.odd = r.odd + 1 if strange else 0
+        if not 0 < r.odd < ODD:
+            r.last_block, r.last_us = number, sent_us
+            r.period_us = max(0.0, (sent_us - r.first_us) / (number - r.first_block))
+
+
+def close_complete(t: ReceiverTables, now_s: float) -> bool:
+    """Close the blocks that are over; False where one is not complete."""
+    r = t.receiver[0]
+    while r.closing_s <= now_s:
+        if not t.blocks[r.oldest & (SLOTS - 1)].complete:
+            return False
+        r.oldest += 1
+        plan_closing(t)
+    return True
+
+
+def may_begin(t: ReceiverTables, number: int, sent_us: int, now_s: float) -> Any:
+    """Whether a block that is not open is the next one, and begins as usual."""
+    r = t.receiver[0]
+    usual = number == r.highest + 1 == r.stop and r.oldest < r.stop < r.oldest + _OPEN
+    return (
+        usual
+        and now_s >= r.newest_at_s - r.quicker_s
+        and not np.isnan(r.period_us)
+        and sent_us >= earliest_us(t, number)
+    )
+
+
+def begin(t: ReceiverTables, number: int, sent_us: int, now_s: float) -> None:
+    """``StreamReceiver._open_until`` for the next block."""
+    r, b = t.receiver[0], t.blocks[number & (SLOTS - 1)]
+    b.number, b.start_us, b.size, b.arrived, b.top, b.complete, b.spoilt = number, sent_us, r.m, 0, 0, 0, 0
+    t.bits[number & (SLOTS - 1)] = 0
+    r.highest, r.stop, r.touched = number, number + 1, min(r.touched, number)
+    began(t, number - 1, sent_us)
+    if number - 2 >= r.oldest and not t.blocks[(number - 2) & (SLOTS - 1)].complete:
+        r.urgent, r.alarm_s = 1, now_s
+
+
+def keep_time(t: ReceiverTables, sent_us: int, transit_s: float, now_s: float) -> None:
+    """The newest packet, and the clocks' difference."""
+    r = t.receiver[0]
+    if sent_us >= r.newest_us:
+        r.newest_us, r.newest_at_s, r.alive_s = sent_us, now_s, now_s
+    else:
+        r.reordered += 1
+        r.worst_reordering_s = max(r.worst_reordering_s, (r.newest_us - sent_us) * _S_PER_US)
+    r.least_s = min(r.least_s, transit_s)
+    if not 0 <= now_s - r.window_s < _CLOCK_WINDOW_S:
+        r.offset_s, r.least_s, r.window_s = r.least_s, transit_s, now_s
+        plan_closing(t)
+
+
+def tell(t: ReceiverTables, what: int, start: int, stop: int, k: int) -> None:
+    """What happened, for Python to hand on."""
+    row = t.noted[t.receiver[0].noted]
+    row[0], row[1], row[2] = what, start, stop
+    t.event_times_s[t.receiver[0].noted] = t.times[k]
+    t.receiver[0].noted += 1
+
+
+def use(t: ReceiverTables, k: int, number: int, symbol: Any, sent_us: int) -> bool:
+    """``StreamReceiver._use``: a symbol that an open block did not have. Whether the block has to be decoded now."""
+    r, b, slot, now_s = t.receiver[0], t.blocks[number & (SLOTS - 1)], number & (SLOTS - 1), t.times[k]
+    if sent_us < b.start_us and sent_us >= earliest_us(t, number):
+        began(t, number, sent_us)
+    if b.complete:
+        r.unused_parity += symbol >= r.m
+        r.unused_sources += symbol < r.m
+        return False
+    t.symbols[slot, b.arrived] = symbol
+    row, body = t.rows[k], t.bodies[slot, b.arrived]
+    for j in range(r.symbol_bytes):
+        body[j] = row[HEADER + j]
+    b.arrived += 1
+    if symbol < r.m:
+        r.delivered += 1
+        at = k * t.rows.shape[1] + HEADER + 2
+        tell(t, number * r.m + symbol, at, at + get(row, HEADER, 2), k)
+        if b.arrived == r.half:
+            half_arrived(t, number, sent_us)
+            step_s = r.quicker_s * STEP
+            r.usual_s += step_s if now_s - sent_us * _S_PER_US > r.usual_s else -step_s
+    if b.arrived >= r.m:
+        r.in_time = 1
+        for source in range(r.m):
+            if not t.bits[slot, source >> 6] >> (source & 63) & 1:
+                r.decodable = number
+                return True
+        r.decoded_blocks += 1
+        tell(t, number, -1, b.arrived, k)
+        b.complete, b.arrived = 1, 0
+    elif b.top - b.arrived > b.size - r.m and not r.urgent:
+        r.urgent, r.alarm_s = 1, now_s
+    return False
+
+
+def count_path(t: ReceiverTables, path: int, number: int) -> None:
+    """``PathArrivals.add``."""
+    own = t.paths[path]
+    if not own[ARRIVED]:
+        own[FIRST] = own[HIGHEST] = number
+    own[ARRIVED] += 1
+    ahead = (number - own[HIGHEST]) & 0xFFFF
+    if ahead < 32768:
+        own[HIGHEST] += ahead
+    else:
+        own[FIRST] = min(own[FIRST], own[HIGHEST] + ahead - 65536)
+
+
+def take(t: ReceiverTables) -> int:
+    """Receive packets from ``next`` on. 0 where all are received, else why Python has to act."""
+    r = t.receiver[0]
+    while r.next < r.count:
+        k, row, now_s = r.next, t.rows[r.next], t.times[r.next]
+        if not close_complete(t, now_s) or not r.known or not is_sealed(t, k) or get(row, 8, 4) != r.session:
+            return OTHER
+        number, symbol = near(get(row, 4, 3), r.highest, _BLOCK_NUMBERS), np.int64(row[7])
+        sent_us = near(get(row, 20, 4), r.newest_us, _STAMPS)
+        transit_s = now_s - sent_us * _S_PER_US
+        if not 0 <= transit_s - r.offset_s <= r.latest_s or (symbol < r.m and get(row, HEADER, 2) + 2 > r.symbol_bytes):
+            return OTHER
+        if not r.oldest <= number < r.stop:
+            if not may_begin(t, number, sent_us, now_s):
+                return OTHER
+            begin(t, number, sent_us, now_s)
+        b, slot = t.blocks[number & (SLOTS - 1)], number & (SLOTS - 1)
+        if b.spoilt:
+            return OTHER
+        r.waiting += 1
+        keep_time(t, sent_us, transit_s, now_s)
+        log = t.log[r.logged]
+        log[0], log[1], log[2] = now_s, get(row, 4, 3), symbol
+        r.logged += 1
+        r.next += 1
+        if t.bits[slot, symbol >> 6] >> (symbol & 63) & 1:
+            r.duplicate += 1
+            continue
+        r.accepted += 1
+        t.bits[slot, symbol >> 6] |= np.int64(1) << (symbol & 63)
+        b.top, b.size, r.touched = max(b.top, symbol + 1), max(b.size, np.int64(row[14])), min(r.touched, number)
+        decodable = use(t, k, number, symbol, sent_us)
+        if row[15]:
+            count_path(t, row[15], get(row, 16, 2))
+        if decodable:
+            return DECODABLE
+    return 0
+
+
+TAKE = compiled_entry(
+    take,
+    inline=(is_sealed, get, put, near, close_complete, keep_time, tell, use, count_path),
+    error_model="numpy",
+    _nrt=False,
+)
