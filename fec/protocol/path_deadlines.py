@@ -134,6 +134,14 @@ class PathDeadlines:
     def add(self, *packet: float) -> None:
         """A packet that leaves now: time, block, symbol, label."""
         self._new.extend(packet)
+        self._bound()
+
+    def add_many(self, packets: Packets) -> None:
+        """The same for many."""
+        self._new.frombytes(packets.tobytes())
+        self._bound()
+
+    def _bound(self) -> None:
         if len(self._new) > 4 * _MAX_WAITING:
             self._sort_in()
 

@@ -380,13 +380,14 @@ class StreamReceiver:
         self._plan_closing()
 
     def _close(self, block: OpenBlock, now_s: float, events: list[Event]) -> None:
+        symbols = block.symbols
         del self._blocks[block.number]
         self._plan_closing()
         if block.complete:
             return
-        parity = sum(symbol >= self._m for symbol in block.symbols)
-        missing = self._m - (len(block.symbols) - parity)
+        parity = sum(symbol >= self._m for symbol in symbols)
+        missing = self._m - (len(symbols) - parity)
         self._counts["undecodable_blocks"] += 1
         self._counts["unused_parity"] += parity
         self._counts["lost_sources"] += missing
-        events.append(BlockUndecodable(block.number, len(block.symbols), missing, now_s))
+        events.append(BlockUndecodable(block.number, len(symbols), missing, now_s))

@@ -14,18 +14,16 @@ from numpy.typing import NDArray
 
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.errors import EngineUnavailable
+from fec.protocol.batches import MOST, BatchReceiver
 from fec.protocol.compiled import receiver_steps as steps
 from fec.protocol.compiled.checksums import HEADER, crc_tables
-from fec.protocol.compiled.receiver_steps import SLOTS
+from fec.protocol.compiled.receiver_steps import PLACES, SLOTS
 from fec.protocol.compiled.tables import field, optional_field
 from fec.protocol.loss_report import MAX_BLOCKS
 from fec.protocol.path_counts import PathArrivals
 from fec.protocol.probation import Schedule
-from fec.protocol.receiver import StreamReceiver
 from fec.protocol.receiver_types import BlockComplete, Event, OpenBlock, ReceiverParameters, SourceDelivered
 
-MOST = 128
-"""Packets of a batch."""
 _COUNTED = ("duplicate", "reordered", "unused_parity", "unused_sources", "decoded_blocks")
 _FAR = 1 << 62
 _new_tuple = tuple.__new__
@@ -66,19 +64,31 @@ class _Symbols(dict[int, bytes]):
     """What came of an open block, written to the tables too."""
 
     def __init__(self, tables: steps.ReceiverTables, slot: int) -> None:
-        self._own, self._order, self._bodies = tables.blocks[slot], tables.symbols[slot], tables.bodies[slot]
-        count = int(self._own["arrived"])
-        data, length = self._bodies[:count].tobytes(), self._bodies.shape[1]
-        super().__init__((s, data[k * length : (k + 1) * length]) for k, s in enumerate(self._order[:count].tolist()))
+        self._tables, self._own = tables, tables.blocks[slot]
+        place, count, length = self._own["place"], int(self._own["arrived"]), tables.bodies.shape[2]
+        data, order = tables.bodies[place, :count].tobytes(), tables.symbols[place, :count].tolist()
+        super().__init__((symbol, data[k * length : (k + 1) * length]) for k, symbol in enumerate(order))
 
     def __setitem__(self, symbol: int, body: bytes) -> None:
-        self._order[len(self)], self._bodies[len(self)] = symbol, np.frombuffer(body, np.uint8)
+        own, t = self._own, self._tables
+        if own["place"] < 0:
+            t.receiver["free"] -= 1
+            own["place"] = t.free[t.receiver["free"][0]]
+        t.symbols[own["place"], len(self)], t.bodies[own["place"], len(self)] = symbol, np.frombuffer(body, np.uint8)
         super().__setitem__(symbol, body)
-        self._own["arrived"] = len(self)
+        own["arrived"] = len(self)
 
     def clear(self) -> None:
         super().clear()
-        self._own["arrived"] = 0
+        _give_back(self._tables, self._own)
+
+
+def _give_back(tables: steps.ReceiverTables, block: Any) -> None:
+    """Where a block's symbols lay is free again."""
+    if block["place"] >= 0:
+        tables.free[tables.receiver["free"][0]] = block["place"]
+        tables.receiver["free"] += 1
+    block["place"], block["arrived"] = -1, 0
 
 
 class _Block:
@@ -121,6 +131,7 @@ class _OpenBlocks(MutableMapping[int, Any]):
         self._tables, self._own = tables, tables.receiver
         self._spoilt: dict[int, int] = {}
         self._own["oldest"] = self._own["stop"] = 0
+        tables.free[:], self._own["free"] = np.arange(PLACES), PLACES
 
     def __len__(self) -> int:
         return int(self._own["stop"][0] - self._own["oldest"][0])
@@ -137,61 +148,62 @@ class _OpenBlocks(MutableMapping[int, Any]):
         if not len(self):
             self._own["oldest"] = number
         self._own["stop"] = number + 1
-        self._tables.blocks[number % SLOTS] = (number, block.start_us, block.size, 0, 0, 0, 0)
+        self._tables.blocks[number % SLOTS] = (number, block.start_us, block.size, 0, 0, 0, 0, -1)
         self._tables.bits[number % SLOTS] = 0
 
     def __delitem__(self, number: int) -> None:
         self._own["oldest"] = number + 1
+        _give_back(self._tables, self._tables.blocks[number % SLOTS])
         self._spoilt.pop(number, None)
 
 
-class CompiledReceiver(StreamReceiver):
-    """``receive_many`` takes packets from ``rows``: each one's ``lengths`` and ``times``. ``log`` has (time, block as
-    the packet has it, symbol) of the first ``logged`` that are of the stream.
-
-    EngineUnavailable where nothing was compiled ahead for this machine, or there is no memory for its tables.
-    """
+class CompiledReceiver(BatchReceiver):
+    """EngineUnavailable where nothing was compiled ahead for this machine, or there is no memory for its tables."""
 
     _known, _newest, _highest, _session = field("known"), field("newest_us"), field("highest"), field("session")
     _newest_at_s, _alive_s, _window_s = field("newest_at_s"), field("alive_s"), field("window_s")
     _offset_s, _least_s, _usual_s = field("offset_s"), field("least_s"), field("usual_s")
     _closing_s, worst_reordering_s = field("closing_s"), field("worst_reordering_s")
-    _accepted = field("accepted")
+    _accepted, logged = field("accepted"), field("logged")
 
-    def __init__(self, parameters: ReceiverParameters, code: ReedSolomonCode, *, stride: int = 0) -> None:
+    def __init__(self, parameters: ReceiverParameters, code: ReedSolomonCode) -> None:
+        super().__init__(parameters, code)
+        fixed: dict[str, float] = {"m": self._m, "half": self._half, "symbol_bytes": parameters.symbol_bytes}
+        fixed |= {"flags": self._reader._flags, "stream_id": parameters.stream_id}
+        fixed |= {"playback_s": parameters.playback_s, "quicker_s": self._quicker_s, "latest_s": self._latest_s}
+        for name, value in fixed.items():
+            self.table[name] = value
+
+    def _lay_out(self, parameters: ReceiverParameters) -> None:
+        super()._lay_out(parameters)
         m, length = parameters.source_packets, parameters.symbol_bytes
         try:
-            bodies = np.empty((SLOTS, m, length), np.uint8)
+            bodies = np.empty((PLACES, m, length), np.uint8)
         except MemoryError:
             raise EngineUnavailable("packets are received one by one: no memory for the tables of many") from None
         self._tables = t = steps.ReceiverTables(
             receiver=np.zeros(1, steps.RECEIVER),
             blocks=np.zeros(SLOTS, steps.BLOCK),
             bits=np.zeros((SLOTS, 4), np.int64),
-            symbols=np.zeros((SLOTS, m), np.uint8),
+            symbols=np.zeros((PLACES, m), np.uint8),
+            free=np.arange(PLACES),
             bodies=bodies,
             paths=PathArrivals().table,
             crc=crc_tables(),
-            rows=np.zeros((MOST, max(stride, HEADER + length + 1)), np.uint8),
-            lengths=np.zeros(MOST, np.int64),
-            times=np.zeros(MOST),
+            rows=self.rows,
+            lengths=self.lengths,
+            times=self.times,
             good=np.zeros(MOST, np.uint8),
             noted=np.zeros((2 * MOST, 3), np.int64),
             event_times_s=np.zeros(2 * MOST),
-            log=np.zeros((MOST, 3)),
+            log=self.log,
         )
-        self.table, self.rows, self.lengths, self.times, self.log = t.receiver, t.rows, t.lengths, t.times, t.log
+        self.table = t.receiver
         take = steps.TAKE.bound(t) if hasattr(steps.TAKE, "bound") else None
         if take is None:
             raise EngineUnavailable("packets are received one by one: nothing is compiled ahead for this machine")
         self._take = take
         self._new_schedule = lambda: _Schedule(self.table)  # type: ignore[method-assign,assignment]
-        super().__init__(parameters, code)
-        fixed: dict[str, float] = {"m": m, "half": self._half, "symbol_bytes": length, "flags": self._reader._flags}
-        fixed |= {"stream_id": parameters.stream_id, "playback_s": parameters.playback_s}
-        fixed |= {"quicker_s": self._quicker_s, "latest_s": self._latest_s}
-        for name, value in fixed.items():
-            self.table[name] = value
 
     @property
     def _newest_us(self) -> int | None:  # type: ignore[override]
@@ -220,10 +232,6 @@ class CompiledReceiver(StreamReceiver):
         self._settle()
         return super().received
 
-    @property
-    def logged(self) -> int:
-        return int(self.table["logged"][0])
-
     def receive(self, data: bytes, now_s: float) -> list[Event]:
         self._settle()
         self._note_symbols()
@@ -240,7 +248,6 @@ class CompiledReceiver(StreamReceiver):
         return reports
 
     def receive_many(self, count: int) -> list[Event]:
-        """The first so many rows, in their order; what happened."""
         events: list[Event] = []
         own, data = self.table, self.rows[:count].tobytes()
         own["next"], own["count"], own["logged"] = 0, count, 0
@@ -259,17 +266,9 @@ class CompiledReceiver(StreamReceiver):
                 self._delivery.complete(self._blocks[number], self.times[place - 1].item(), events)
                 continue
             own["next"] = place + 1
-            self._receive_other(place, events)
+            self._receive_row(place, events)
         self._settle()
         return events
-
-    def _receive_other(self, place: int, events: list[Event]) -> None:
-        """A packet that is not ordinary."""
-        row, at_s, before = self.rows[place, : self.lengths[place]].tobytes(), self.times[place].item(), self.received
-        events += self.receive(row, at_s)
-        if self.received > before:
-            self.log[self.logged] = at_s, int.from_bytes(row[4:7], "big"), row[7]
-            self.table["logged"] += 1
 
     def _tell(self, data: bytes, events: list[Event]) -> None:
         """The events of the packets that were taken, in order."""

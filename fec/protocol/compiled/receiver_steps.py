@@ -19,6 +19,8 @@ OTHER, DECODABLE = 1, 2
 """Why ``take`` stops early: before a packet for Python; behind the one with which a block can be decoded."""
 SLOTS = 1 << 14
 """Of blocks: 4096 may be opened at once beside 8192 that are open."""
+PLACES = 8193
+"""For symbols: of blocks that are open and not complete."""
 _OPEN, _CLOCK_WINDOW_S, _BLOCK_NUMBERS, _STAMPS, _S_PER_US = 8192, 30.0, 1 << 24, 1 << 32, 1e-6
 
 _TIMES = ("newest_at_s", "alive_s", "window_s", "offset_s", "least_s", "usual_s", "closing_s", "worst_reordering_s")
@@ -33,6 +35,7 @@ _COUNTS = (
     "decoded_blocks",
     "delivered",
     "waiting",
+    "free",
 )
 _SCHEDULE = ("confirmed", "first_block", "first_us", "last_block", "last_us", "odd")
 _SHAPE = ("m", "half", "symbol_bytes", "flags", "stream_id")
@@ -43,13 +46,15 @@ RECEIVER = np.dtype(
 """``known``: a time stamp is known, ``newest_us``; open are the blocks from ``oldest`` up to ``stop``; ``touched``: the
 lowest block with a symbol that no report knows of; ``alarm_s``: when a block could not be repaired, or minus infinity;
 ``period_us``: NaN where it is not known; ``next``: packet of ``count``; ``noted``, ``logged``: rows of what was."""
-BLOCK = np.dtype([(name, "i8") for name in ("number", "start_us", "size", "arrived", "top", "complete", "spoilt")])
-"""``top``: one more than the highest symbol that came."""
+_BLOCK = ("number", "start_us", "size", "arrived", "top", "complete", "spoilt", "place")
+BLOCK = np.dtype([(name, "i8") for name in _BLOCK])
+"""``top``: one more than the highest symbol that came; ``place``: of its symbols, -1 where it has none."""
 
 
 class ReceiverTables(NamedTuple):
-    """``bits``: of each block's symbols; ``symbols``: which they are, in the order in which they came, and ``bodies``
-    what they are, until it is complete; ``good``: a packet's seal of a key holds; ``noted``: source packet and where
+    """``bits``: of each block's symbols; ``symbols``: which they are at a place, in the order in which they came, and
+    ``bodies`` what they are, until their block is complete; ``free``: places, those given back last in the end;
+    ``good``: a packet's seal of a key holds; ``noted``: source packet and where
     its payload lies in all rows, or a block that is complete, -1 and how many came of it; ``log``: time, block as the
     packet has it, symbol."""
 
@@ -58,6 +63,7 @@ class ReceiverTables(NamedTuple):
     bits: NDArray[np.int64]
     symbols: NDArray[np.uint8]
     bodies: NDArray[np.uint8]
+    free: NDArray[np.int64]
     paths: NDArray[np.int64]
     crc: NDArray[np.uint32]
     rows: NDArray[np.uint8]
@@ -161,7 +167,8 @@ def may_begin(t: ReceiverTables, number: int, sent_us: int, now_s: float) -> Any
 def begin(t: ReceiverTables, number: int, sent_us: int, now_s: float) -> None:
     """``StreamReceiver._open_until`` for the next block."""
     r, b = t.receiver[0], t.blocks[number & (SLOTS - 1)]
-    b.number, b.start_us, b.size, b.arrived, b.top, b.complete, b.spoilt = number, sent_us, r.m, 0, 0, 0, 0
+    b.number, b.start_us, b.size, b.arrived, b.top = number, sent_us, r.m, 0, 0
+    b.complete, b.spoilt, b.place = 0, 0, -1
     t.bits[number & (SLOTS - 1)] = 0
     r.highest, r.stop, r.touched = number, number + 1, min(r.touched, number)
     began(t, number - 1, sent_us)
@@ -200,8 +207,11 @@ def use(t: ReceiverTables, k: int, number: int, symbol: Any, sent_us: int) -> bo
         r.unused_parity += symbol >= r.m
         r.unused_sources += symbol < r.m
         return False
-    t.symbols[slot, b.arrived] = symbol
-    row, body = t.rows[k], t.bodies[slot, b.arrived]
+    if b.place < 0:
+        r.free -= 1
+        b.place = t.free[r.free]
+    t.symbols[b.place, b.arrived] = symbol
+    row, body = t.rows[k], t.bodies[b.place, b.arrived]
     for j in range(r.symbol_bytes):
         body[j] = row[HEADER + j]
     b.arrived += 1
@@ -221,7 +231,9 @@ def use(t: ReceiverTables, k: int, number: int, symbol: Any, sent_us: int) -> bo
                 return True
         r.decoded_blocks += 1
         tell(t, number, -1, b.arrived, k)
-        b.complete, b.arrived = 1, 0
+        t.free[r.free] = b.place
+        r.free += 1
+        b.complete, b.arrived, b.place = 1, 0, -1
     elif b.top - b.arrived > b.size - r.m and not r.urgent:
         r.urgent, r.alarm_s = 1, now_s
     return False

@@ -9,27 +9,22 @@ import numpy as np
 
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.errors import EngineUnavailable
+from fec.protocol.batches import MOST, BatchSender
 from fec.protocol.compiled import sender_steps as steps
 from fec.protocol.compiled.checksums import HEADER, SEAL, crc_tables
 from fec.protocol.compiled.tables import field
 from fec.protocol.path_deadlines import SentBlock
-from fec.protocol.sender import OutgoingPacket, SenderParameters, StreamSender
+from fec.protocol.sender import OutgoingPacket, SenderParameters
 from fec.protocol.wire import protect
 from fec.redundancy.block_size_control import MAX_BLOCK, BlockSizeControl
 from fec.redundancy.labels import LabelOrder
 
-MOST = 128
-"""Packets of a batch."""
 _MOST_BYTES, _MOST_BLOCKS = 1 << 25, 8192
 _POINTER_BYTES = 8
 
 
-class CompiledSender(StreamSender):
-    """``fill`` makes packets in ``rows``, each behind as many bytes of its row as ``headers`` has (of a UDP datagram's
-    frame, that get its label); ``log`` has due time, block, symbol, label and N of each.
-
-    EngineUnavailable where nothing was compiled ahead for this machine, or it has no ISA-L, or labels have no period.
-    """
+class CompiledSender(BatchSender):
+    """EngineUnavailable where nothing was compiled ahead for this machine, without ISA-L, and for random labels."""
 
     _block, _symbol, _ended = field("block"), field("symbol"), field("ended")
     _parity_sent, _late_sent = field("parity_sent"), field("late_sent")
@@ -46,14 +41,14 @@ class CompiledSender(StreamSender):
         headers: bytes = b"",
     ) -> None:
         self.table = np.zeros(1, steps.SENDER)
-        super().__init__(parameters, code, labels, control, source, path_of_label)
+        super().__init__(parameters, code, labels, control, source, path_of_label, headers=headers)
         table = getattr(labels, "table", None)
         if table is None or not code.at_addresses:
             raise EngineUnavailable("packets are made one by one: no ISA-L here, or labels drawn at random")
         length, m = parameters.symbol_bytes, self._m
         blocks = min(int(parameters.playback_s / (m * self._interval)) + 3, _MOST_BLOCKS - 1)
         slots = 1 << blocks.bit_length()
-        places = 1 << max(11, min(slots * self._largest, _MOST_BYTES // length).bit_length())
+        places = 1 << max(11, min(slots * control.largest, _MOST_BYTES // length).bit_length())
         flags, stream, session = self._identity
         fixed = {"interval_s": self._interval, "playback_s": parameters.playback_s, "m": m, "symbol_bytes": length}
         fixed |= {"front": len(headers), "flags": flags, "stream_id": stream, "session": session}
@@ -68,10 +63,9 @@ class CompiledSender(StreamSender):
             labels=np.array(table, np.int64),
             paths=np.array([*(path_of_label or b""), *bytes(256 if path_of_label else 0)], np.int64),
             crc=crc_tables(),
-            rows=np.tile(np.frombuffer(headers + bytes(HEADER + length), np.uint8), (MOST, 1)),
-            log=np.zeros((MOST, 5)),
+            rows=self.rows,
+            log=self.log,
         )
-        self.rows, self.log = t.rows, t.log
         self._symbols = memoryview(t.bodies.reshape(-1))  # type: ignore[arg-type]
         pointers = t.bodies.ctypes.data + np.arange(places, dtype=np.uint64) * np.uint64(length)
         self._pointers, self._pointers_at = pointers, pointers.ctypes.data
@@ -102,7 +96,6 @@ class CompiledSender(StreamSender):
         return float(self.table["due_s"][0])
 
     def fill(self, now_s: float, limit: int = MOST) -> int:
-        """Make at most ``limit`` packets due by now, in the order of their due times; how many."""
         self._now[0], self._limit[0], self._made[0] = now_s, min(limit, MOST), 0
         while stopped := self._fill():
             if stopped == steps.REQUIRED:
@@ -122,9 +115,8 @@ class CompiledSender(StreamSender):
 
     def packets_due(self, now_s: float, limit: int = MOST) -> list[OutgoingPacket]:
         out: list[OutgoingPacket] = []
-        front = int(self.table["front"][0])
         while len(out) < limit and (made := self.fill(now_s, limit - len(out))):
-            for (due_s, *whole), row in zip(self.log[:made].tolist(), self.rows[:, front:], strict=False):
+            for (due_s, *whole), row in zip(self.log[:made].tolist(), self.rows[:, self._front :], strict=False):
                 block, symbol, label, size = map(int, whole)
                 out.append(OutgoingPacket(due_s, label, row.tobytes(), block, symbol, size))
         return out
@@ -164,8 +156,7 @@ class CompiledSender(StreamSender):
         return row
 
     def _seal_rows(self, made: int) -> None:
-        front = int(self.table["front"][0])
-        for row in self.rows[:made, front:]:
+        for row in self.rows[:made, self._front :]:
             row[SEAL:HEADER] = list(self._seal(row[:HEADER].tobytes(), row[HEADER:].tobytes()))
 
     def _send_late_parity(self, block: SentBlock, arrived: int, now_s: float) -> None:

@@ -6,7 +6,10 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from fec.adapters.raw_sockets import FrameSender
+import numpy as np
+from numpy.typing import NDArray
+
+from fec.adapters.raw_sockets import FrameSender, Messages
 from fec.adapters.scapy_layer import FrameTemplate
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.network.emulated_network import EmulatedNetwork
@@ -28,6 +31,15 @@ class LabelledFrames:
     def send(self, label: int, payload: bytes) -> None:
         """See ``FrameSender.send``."""
         self._senders[bisect.bisect_right(self._starts, label) - 1].send(label, payload)
+
+    def headers_for(self, payload_bytes: int) -> bytes:
+        """See ``FrameSender.headers_for``; of the first cable."""
+        return self._senders[0].headers_for(payload_bytes)
+
+    def send_rows(self, frames: Messages, labels: NDArray[np.float64]) -> None:
+        """See ``FrameSender.send_rows``; each datagram in the frame of its own cable."""
+        for row, label in zip(frames.rows, labels.astype(int).tolist(), strict=False):
+            self.send(label, row[FrameTemplate.header_bytes :].tobytes())
 
     @property
     def refused(self) -> int:

@@ -21,7 +21,6 @@ from fec.protocol.sender import SenderParameters, StreamSender
 from fec.redundancy.block_size_control import PlannedBlockSize
 from fec.redundancy.labels import LABELS, StratifiedLabels
 
-pytestmark = pytest.mark.skipif(jit.kernels() is None, reason="nothing is compiled ahead for this processor")
 PATHS = bytes([1]) * 20_000 + bytes([2]) * 20_000 + bytes(LABELS - 40_000)
 Datagram = tuple[float, bytes]
 

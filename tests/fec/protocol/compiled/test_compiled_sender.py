@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from fec import jit
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.errors import EngineUnavailable
-from fec.protocol.compiled.sender import MOST, CompiledSender
+from fec.protocol.batches import MOST
+from fec.protocol.compiled.sender import CompiledSender
 from fec.protocol.receiver import StreamReceiver
 from fec.protocol.receiver_types import ReceiverParameters
 from fec.protocol.sender import SenderParameters, StreamSender
@@ -22,7 +23,6 @@ from fec.redundancy.block_size_control import BlockSizeControl, fixed_block_size
 from fec.redundancy.labels import LABELS, RandomLabels, SlottedLabels, StratifiedLabels
 from tests.helpers.delay_loop import payload
 
-pytestmark = pytest.mark.skipif(jit.kernels() is None, reason="nothing is compiled ahead for this processor")
 PATHS = bytes([1]) * 20_000 + bytes([2]) * 20_000 + bytes(LABELS - 40_000)
 DELAYS = [0.002] * 30_000 + [0.012] * (LABELS - 30_000)
 
