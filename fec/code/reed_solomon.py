@@ -6,7 +6,7 @@ Any M of a block's symbols decode it, and parity can be added to a block at any 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from numbers import Integral
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -56,9 +56,9 @@ class ReedSolomonCode:
         return self._engine.name
 
     @property
-    def at_addresses(self) -> bool:
-        """Whether the engine takes symbols where they lie, without a copy."""
-        return hasattr(self._engine, "apply_at")
+    def engine_at_addresses(self) -> Any:
+        """The engine, where it takes symbols where they lie, without a copy; else None."""
+        return self._engine if hasattr(self._engine, "apply_at") else None
 
     def encode(self, packets: Sequence[BytesLike], count: int) -> list[bytes]:
         """The block's symbols 0 .. count - 1: the M packets themselves (equal lengths), then count - M parity symbols.
@@ -77,11 +77,9 @@ class ReedSolomonCode:
             raise FecError(self._outside(f"parity symbols {first} up to", stop))
         return self._rows(self._own, tuple(range(first, stop)), self._stacked(packets))
 
-    def parity_at(self, rows: int, length: int, first: int, stop: int, out: int) -> None:
-        """The same symbols where ``out`` says; both are where C arrays of pointers to symbols of that length lie. Only
-        ``at_addresses``."""
-        prepared = self._prepared(self._own, tuple(range(first, stop)))
-        self._engine.apply_at(prepared, length, rows, out)  # type: ignore[attr-defined]
+    def parity_tables(self, first: int, stop: int) -> Any:
+        """What the engine wants for the symbols first .. stop - 1."""
+        return self._prepared(self._own, tuple(range(first, stop)))
 
     def decode(self, symbols: Mapping[int, BytesLike]) -> list[bytes]:
         """The M source symbols from any M symbols {symbol id: bytes}; those beyond M are not looked at.

@@ -16,9 +16,9 @@ from fec.code.reed_solomon import ReedSolomonCode
 from fec.errors import EngineUnavailable
 from fec.protocol.batches import MOST, BatchReceiver
 from fec.protocol.compiled import receiver_steps as steps
-from fec.protocol.compiled.checksums import HEADER, crc_tables
 from fec.protocol.compiled.receiver_steps import PLACES, SLOTS
 from fec.protocol.compiled.tables import field, optional_field
+from fec.protocol.compiled.words import HEADER
 from fec.protocol.loss_report import MAX_BLOCKS
 from fec.protocol.path_counts import PathArrivals
 from fec.protocol.probation import Schedule
@@ -167,10 +167,13 @@ class CompiledReceiver(BatchReceiver):
     _accepted, logged = field("accepted"), field("logged")
 
     def __init__(self, parameters: ReceiverParameters, code: ReedSolomonCode) -> None:
+        if (engine := code.engine_at_addresses) is None:
+            raise EngineUnavailable("packets are received one by one: no ISA-L here")
         super().__init__(parameters, code)
         fixed: dict[str, float] = {"m": self._m, "half": self._half, "symbol_bytes": parameters.symbol_bytes}
         fixed |= {"flags": self._reader._flags, "stream_id": parameters.stream_id}
         fixed |= {"playback_s": parameters.playback_s, "quicker_s": self._quicker_s, "latest_s": self._latest_s}
+        fixed |= {"rows_at": self.rows.ctypes.data, "crc_at": engine.crc_at}
         for name, value in fixed.items():
             self.table[name] = value
 
@@ -189,7 +192,6 @@ class CompiledReceiver(BatchReceiver):
             free=np.arange(PLACES),
             bodies=bodies,
             paths=PathArrivals().table,
-            crc=crc_tables(),
             rows=self.rows,
             lengths=self.lengths,
             times=self.times,

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fec.jit import compiled_entry
-from fec.protocol.compiled.checksums import HEADER, SEAL, crc_of, get, put
 from fec.protocol.compiled.sender_steps import FIRST_BYTE
+from fec.protocol.compiled.words import CRC_BITS, HEADER, SEAL, call, get, put, teach
 from fec.protocol.path_counts import ARRIVED, FIRST, HIGHEST
 from fec.protocol.probation import EARLY_PERIODS, ODD, RATE_SLACK, STEP
 
@@ -38,7 +38,7 @@ _COUNTS = (
     "free",
 )
 _SCHEDULE = ("confirmed", "first_block", "first_us", "last_block", "last_us", "odd")
-_SHAPE = ("m", "half", "symbol_bytes", "flags", "stream_id")
+_SHAPE = ("m", "half", "symbol_bytes", "flags", "stream_id", "rows_at", "crc_at")
 RECEIVER = np.dtype(
     [(name, "f8") for name in (*_TIMES, *_FIXED, "alarm_s", "period_us")]
     + [(name, "i8") for name in (*_NUMBERS, *_COUNTS, *_SCHEDULE, *_SHAPE, "next", "count", "noted", "logged")]
@@ -65,7 +65,6 @@ class ReceiverTables(NamedTuple):
     bodies: NDArray[np.uint8]
     free: NDArray[np.int64]
     paths: NDArray[np.int64]
-    crc: NDArray[np.uint32]
     rows: NDArray[np.uint8]
     lengths: NDArray[np.int64]
     times: NDArray[np.float64]
@@ -92,7 +91,7 @@ def is_sealed(t: ReceiverTables, k: int) -> Any:
     if r.flags:
         return t.good[k] != 0
     put(row, SEAL, 4, 0)
-    right = ~crc_of(row, 0, stop, t.crc, 0xFFFFFFFF) & 0xFFFFFFFF == seal
+    right = call(r.crc_at, 0, r.rows_at + k * t.rows.shape[1], stop, 0, 0, 0) & CRC_BITS == seal
     put(row, SEAL, 4, seal)
     return right
 
@@ -293,6 +292,8 @@ def take(t: ReceiverTables) -> int:
 
 TAKE = compiled_entry(
     take,
+    teach=teach,
+    taught=(call,),
     inline=(is_sealed, get, put, near, close_complete, keep_time, tell, use, count_path),
     error_model="numpy",
     _nrt=False,

@@ -1,9 +1,10 @@
 """``StreamSender`` with all that is done for every packet compiled: the same packets under the same labels.
 
-Python begins blocks, fetches payloads, makes parity and reads reports; in between ``fill`` makes packets, many a call.
+Python begins blocks, fetches payloads and reads reports; in between ``fill`` makes packets, many a call.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -11,8 +12,8 @@ from fec.code.reed_solomon import ReedSolomonCode
 from fec.errors import EngineUnavailable
 from fec.protocol.batches import MOST, BatchSender
 from fec.protocol.compiled import sender_steps as steps
-from fec.protocol.compiled.checksums import HEADER, SEAL, crc_tables
 from fec.protocol.compiled.tables import field
+from fec.protocol.compiled.words import HEADER, SEAL
 from fec.protocol.path_deadlines import SentBlock
 from fec.protocol.sender import OutgoingPacket, SenderParameters
 from fec.protocol.wire import protect
@@ -43,13 +44,15 @@ class CompiledSender(BatchSender):
         self.table = np.zeros(1, steps.SENDER)
         super().__init__(parameters, code, labels, control, source, path_of_label, headers=headers)
         table = getattr(labels, "table", None)
-        if table is None or not code.at_addresses:
+        engine = code.engine_at_addresses
+        if table is None or engine is None:
             raise EngineUnavailable("packets are made one by one: no ISA-L here, or labels drawn at random")
         length, m = parameters.symbol_bytes, self._m
         blocks = min(int(parameters.playback_s / (m * self._interval)) + 3, _MOST_BLOCKS - 1)
         slots = 1 << blocks.bit_length()
         places = 1 << max(11, min(slots * control.largest, _MOST_BYTES // length).bit_length())
         flags, stream, session = self._identity
+        self._engine, self._prepared = engine, dict[int, Any]()
         fixed = {"interval_s": self._interval, "playback_s": parameters.playback_s, "m": m, "symbol_bytes": length}
         fixed |= {"front": len(headers), "flags": flags, "stream_id": stream, "session": session}
         for name, value in fixed.items():
@@ -60,19 +63,21 @@ class CompiledSender(BatchSender):
             ends=np.zeros((2, 2), np.int64),
             blocks=np.full(slots, -1, np.int64).repeat(steps.BLOCK.itemsize // 8).view(steps.BLOCK),
             bodies=np.full((places, length), 0, np.uint8),  # written, so that no page is missing in mid-stream
-            labels=np.array(table, np.int64),
-            paths=np.array([*(path_of_label or b""), *bytes(256 if path_of_label else 0)], np.int64),
-            crc=crc_tables(),
+            labels=np.array(table, np.uint16),
+            paths=np.frombuffer(bytearray(path_of_label or b""), np.uint8),
+            numbers=np.zeros(256, np.int64),
+            multipliers=np.zeros(256, np.int64),
             rows=self.rows,
             log=self.log,
         )
         self._symbols = memoryview(t.bodies.reshape(-1))  # type: ignore[arg-type]
         pointers = t.bodies.ctypes.data + np.arange(places, dtype=np.uint64) * np.uint64(length)
-        self._pointers, self._pointers_at = pointers, pointers.ctypes.data
+        self._pointers = pointers
+        self.table["rows_at"], self.table["pointers_at"] = self.rows.ctypes.data, pointers.ctypes.data
+        self.table["crc_at"], self.table["multiply_at"] = engine.crc_at, engine.multiply_at
         self._mask, self._places, self._laid = slots - 1, places, self.table["laid"]
         self._row_of = [0] * slots
         self._now, self._limit, self._made, self._ready = (self.table[n] for n in ("now_s", "limit", "made", "ready"))
-        self._on_time, self._queued = t.runs["row"][steps.ON_TIME], t.ends[steps.ON_TIME, 1:]
         self._next = self.table["block"], self.table["symbol"]
         fill = steps.FILL.bound(t) if hasattr(steps.FILL, "bound") else None
         if fill is None:
@@ -97,13 +102,8 @@ class CompiledSender(BatchSender):
 
     def fill(self, now_s: float, limit: int = MOST) -> int:
         self._now[0], self._limit[0], self._made[0] = now_s, min(limit, MOST), 0
-        while stopped := self._fill():
-            if stopped == steps.REQUIRED:
-                self._take_sources(now_s)
-            else:
-                assert self._filling is not None
-                row = self._make_parity(self._filling, self._m, self._filling.size)
-                self._on_time[(int(self._queued[0]) - 1) % steps.RUNS] = row
+        while self._fill():
+            self._take_sources(now_s)
         made = int(self._made[0])
         if made:
             packets = self.log[:made, :4].copy()
@@ -130,14 +130,15 @@ class CompiledSender(BatchSender):
             place = block.first_label % len(self._tables.labels)
             self._row_of[slot] = row = self._room(m)
             self._tables.blocks[slot] = (number, place, block.size, 0, row, block.started_s)
+            self._prepare_parity(block.size)
         count = max(1, min(m - symbol, int(now_s / self._interval) + 1 - first))
         payloads, prefix = list(map(self._source, range(first, first + count))), self._full_prefix
         if {*map(len, payloads)} == {length - 2}:
-            symbols = [part for payload in payloads for part in (prefix, payload)]
+            symbols = prefix + prefix.join(payloads)
         else:
-            symbols = [protect(payload, length) for payload in payloads]
+            symbols = b"".join([protect(payload, length) for payload in payloads])
         at = (self._row_of[slot] % self._places + symbol) * length
-        self._symbols[at : at + count * length] = b"".join(symbols)
+        self._symbols[at : at + count * length] = symbols
         self._ready[0] = symbol + count
 
     def _room(self, count: int) -> int:
@@ -148,12 +149,10 @@ class CompiledSender(BatchSender):
         self._laid[0] = row + count
         return row
 
-    def _make_parity(self, block: SentBlock, first: int, stop: int) -> int:
-        """Where it is."""
-        row, sources = self._room(stop - first), self._row_of[block.number & self._mask]
-        at = [self._pointers_at + place % self._places * _POINTER_BYTES for place in (sources, row)]
-        self._code.parity_at(at[0], self.parameters.symbol_bytes, first, stop, at[1])
-        return row
+    def _prepare_parity(self, size: int) -> None:
+        if size > self._m and size not in self._prepared:
+            self._prepared[size] = tables = self._code.parity_tables(self._m, size)
+            self._tables.multipliers[size] = tables.address.value
 
     def _seal_rows(self, made: int) -> None:
         for row in self.rows[:made, self._front :]:
@@ -165,9 +164,13 @@ class CompiledSender(BatchSender):
             block.sent = int(row["sent"])
             super()._send_late_parity(block, arrived, now_s)
             row["size"] = block.size
+            self._prepare_parity(block.size)
 
     def _queue_late_parity(self, block: SentBlock, first: int, stop: int, now_s: float) -> None:
-        row, step, start = self._make_parity(block, first, stop), self._late_step_s, now_s
+        row, step, start = self._room(stop - first), self._late_step_s, now_s
+        sources, parity = self._row_of[block.number & self._mask] % self._places, row % self._places
+        at = [int(self.table["pointers_at"][0]) + place * _POINTER_BYTES for place in (sources, parity)]
+        self._engine.apply_at(self._code.parity_tables(first, stop), self.parameters.symbol_bytes, *at)
         runs, ends = self._tables.runs[steps.LATE], self._tables.ends[steps.LATE]
         if ends[0] < ends[1]:
             last = runs[(ends[1] - 1) % steps.RUNS]

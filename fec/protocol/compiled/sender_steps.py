@@ -6,16 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fec.jit import compiled_entry
-from fec.protocol.compiled.checksums import HEADER, SEAL, crc_of, put
+from fec.protocol.compiled.words import CRC_BITS, HEADER, SEAL, call, put, teach
 
-WHOLE, REQUIRED = 1, 2
-"""Why ``fill`` stops early: a block has its last source packet, so that its parity can be made; the next source packet
-is due."""
 SOURCE, ON_TIME, LATE = -1, 0, 1
 """What a packet is: the second and the third are lanes of parity, each in the order in which it was queued."""
 RUNS = 8192
 """Queued in a lane at most."""
-FIRST_BYTE, LABELS = 0x30, 65536
+FIRST_BYTE = 0x30
 
 SENDER = np.dtype(
     [(name, "f8") for name in ("now_s", "due_s", "interval_s", "playback_s")]
@@ -24,10 +21,12 @@ SENDER = np.dtype(
         for name in ("limit", "made", "block", "symbol", "ready", "laid", "ended", "parity_sent", "late_sent")
     ]
     + [(name, "i8") for name in ("m", "symbol_bytes", "front", "flags", "stream_id", "session")]
+    + [(name, "i8") for name in ("rows_at", "pointers_at", "crc_at", "multiply_at")]
 )
 """``block``, ``symbol``: of the next source packet; ``ready``: source symbols of its block that are there;
 ``laid``: symbols ever written into ``bodies``, round and round; ``front``: bytes of a row in front of the packet;
-``due_s``: of the next packet that was not made."""
+``due_s``: of the next packet that was not made; ``pointers_at``: where a pointer to each of ``bodies`` lies;
+``crc_at``, ``multiply_at``: ISA-L's functions."""
 BLOCK = np.dtype([(name, "i8") for name in ("number", "first_label", "size", "sent", "row")] + [("started_s", "f8")])
 RUN = np.dtype(
     [(name, "f8") for name in ("first_s", "step_s", "half")]
@@ -39,17 +38,18 @@ symbol's, counted as ``laid``."""
 
 class SenderTables(NamedTuple):
     """``runs``: of both lanes, ``ends``: how many of a lane are over and how many were queued; ``paths``: of each
-    label, then the next number on each path; ``rows``: a packet each, ``log``: its due time, block, symbol, label and
-    N."""
+    label, ``numbers``: the next one on each path; ``multipliers``: where ISA-L's tables for all parity of a block of
+    each size are; ``rows``: a packet each, ``log``: its due time, block, symbol, label and N."""
 
     sender: NDArray[Any]
     runs: NDArray[Any]
     ends: NDArray[np.int64]
     blocks: NDArray[Any]
     bodies: NDArray[np.uint8]
-    labels: NDArray[np.int64]
-    paths: NDArray[np.int64]
-    crc: NDArray[np.uint32]
+    labels: NDArray[np.uint16]
+    paths: NDArray[np.uint8]
+    numbers: NDArray[np.int64]
+    multipliers: NDArray[np.int64]
     rows: NDArray[np.uint8]
     log: NDArray[np.float64]
 
@@ -82,15 +82,23 @@ def take(t: SenderTables, lane: int) -> tuple[int, int, int]:
     return run.block, run.first + run.done - 1, run.row + run.done - 1
 
 
-def queue(
-    t: SenderTables, lane: int, first_s: float, step_s: float, half: float, count: int, first: int, number: int
-) -> None:
-    """So many parity packets behind those of a lane."""
-    if t.ends[lane, 1] - t.ends[lane, 0] < RUNS:
-        run = t.runs[lane, t.ends[lane, 1] & (RUNS - 1)]
-        run.first_s, run.step_s, run.half, run.done, run.stop, run.first = first_s, step_s, half, 0, count, first
-        run.block = number
-        t.ends[lane, 1] += 1
+def make_parity(t: SenderTables, number: int, due_s: float) -> None:
+    """All parity of a block that is whole, due in the time of the next block."""
+    s, block = t.sender[0], t.blocks[number & (len(t.blocks) - 1)]
+    count, place = block.size - s.m, s.laid
+    if (place & (len(t.bodies) - 1)) + count > len(t.bodies):
+        place += -place & (len(t.bodies) - 1)
+    s.laid = place + count
+    sources, parity = block.row & (len(t.bodies) - 1), place & (len(t.bodies) - 1)
+    call(
+        s.multiply_at, s.symbol_bytes, s.m, count, t.multipliers[block.size],
+        s.pointers_at + 8 * sources, s.pointers_at + 8 * parity,
+    )  # fmt: skip
+    if t.ends[ON_TIME, 1] - t.ends[ON_TIME, 0] < RUNS:
+        run = t.runs[ON_TIME, t.ends[ON_TIME, 1] & (RUNS - 1)]
+        run.first_s, run.step_s, run.half, run.done, run.stop = due_s, s.m * s.interval_s / count, 0.5, 0, count
+        run.first, run.block, run.row = s.m, number, place
+        t.ends[ON_TIME, 1] += 1
 
 
 def write(t: SenderTables, number: int, symbol: int, place: int, label: int) -> None:
@@ -104,8 +112,8 @@ def write(t: SenderTables, number: int, symbol: int, place: int, label: int) -> 
     if len(t.paths):
         path = t.paths[label]
         if path:
-            on_path = t.paths[LABELS + path]
-            t.paths[LABELS + path] = on_path + 1
+            on_path = t.numbers[path]
+            t.numbers[path] = on_path + 1
     row[0] = FIRST_BYTE + 1 + (symbol >= s.m)
     row[1] = s.flags
     put(row, 2, 2, s.stream_id)
@@ -121,18 +129,20 @@ def write(t: SenderTables, number: int, symbol: int, place: int, label: int) -> 
     for j in range(s.symbol_bytes):
         row[HEADER + j] = body[j]
     if not s.flags:
-        put(row, SEAL, 4, ~crc_of(row, 0, HEADER + s.symbol_bytes, t.crc, 0xFFFFFFFF))
+        at = s.rows_at + s.made * t.rows.shape[1] + s.front
+        put(row, SEAL, 4, call(s.crc_at, 0, at, HEADER + s.symbol_bytes, 0, 0, 0) & CRC_BITS)
 
 
 def fill(t: SenderTables) -> int:
-    """Make packets that are due by now, until ``limit`` are made. 0 where it is done, else why Python has to act."""
+    """Make packets that are due by now, until ``limit`` are made. 1 where it stops early, since the next source packet
+    is due, else 0."""
     s = t.sender[0]
     while s.made < s.limit:
         lane, s.due_s = due_next(t)
         if s.due_s > s.now_s:
             break
         if lane == SOURCE and s.symbol == s.ready:
-            return REQUIRED
+            return 1
         number, symbol, place = take(t, lane)
         block = t.blocks[number & (len(t.blocks) - 1)]
         gone = block.number != number or s.laid - place > len(t.bodies)
@@ -150,9 +160,10 @@ def fill(t: SenderTables) -> int:
         if lane == SOURCE and symbol == s.m - 1:
             s.block, s.symbol, s.ready = number + 1, 0, 0
             if block.size > s.m:
-                queue(t, ON_TIME, s.due_s, s.m * s.interval_s / (block.size - s.m), 0.5, block.size - s.m, s.m, number)
-                return WHOLE
+                make_parity(t, number, s.due_s)
     return 0
 
 
-FILL = compiled_entry(fill, inline=(due_next, take, queue, write, put), error_model="numpy", _nrt=False)
+FILL = compiled_entry(
+    fill, teach=teach, taught=(call,), inline=(due_next, take, write, put), error_model="numpy", _nrt=False
+)
