@@ -55,7 +55,7 @@ class Stream:
         now, made = 0.0, 0
         while made < packets:
             now += TICK_S
-            batch = sender.packets_due(now, 128)
+            batch = sender.packets_due(now, 512)
             made += len(batch)
             for packet in batch:
                 if chance.random() >= loss:
@@ -163,7 +163,7 @@ class Wire:
             nonlocal now, made
             while made < stream.packets:
                 now += TICK_S
-                for packet in sender.packets_due(now, 128):
+                for packet in sender.packets_due(now, 512):
                     self.frames.send(packet.label, packet.data)
                     log.add(now, packet.due_s, packet.block, packet.symbol, packet.label, packet.block_size)
                     made += 1

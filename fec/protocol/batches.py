@@ -13,7 +13,7 @@ from fec.protocol.wire import HEADER_BYTES
 from fec.redundancy.block_size_control import BlockSizeControl
 from fec.redundancy.labels import LabelOrder
 
-MOST = 128
+MOST = 512
 """Packets of a batch."""
 LABEL_BEFORE = 8
 """Bytes from the label, which begins the UDP header, to the packet."""

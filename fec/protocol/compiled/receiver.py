@@ -17,7 +17,7 @@ from fec.errors import EngineUnavailable
 from fec.protocol.batches import MOST, BatchReceiver
 from fec.protocol.compiled import receiver_steps as steps
 from fec.protocol.compiled.receiver_steps import PLACES, SLOTS
-from fec.protocol.compiled.tables import field, optional_field
+from fec.protocol.compiled.tables import Tabled, field
 from fec.protocol.compiled.words import HEADER
 from fec.protocol.loss_report import MAX_BLOCKS
 from fec.protocol.path_counts import PathArrivals
@@ -29,13 +29,17 @@ _FAR = 1 << 62
 _new_tuple = tuple.__new__
 
 
-class _Schedule(Schedule):
+def _fields(*names: str) -> Any:
+    return [field(steps.RECEIVER, name) for name in names]
+
+
+class _Schedule(Tabled, Schedule):
     """Kept in the receiver's table."""
 
-    period_us, _odd = optional_field("period_us"), field("odd")
+    period_us, _odd = field(steps.RECEIVER, "period_us", optional=True), field(steps.RECEIVER, "odd")
 
     def __init__(self, table: NDArray[Any]) -> None:
-        self.table = table
+        self.keep_in(table)
         table["confirmed"] = 0
         super().__init__()
 
@@ -91,14 +95,15 @@ def _give_back(tables: steps.ReceiverTables, block: Any) -> None:
     block["place"], block["arrived"] = -1, 0
 
 
-class _Block:
+class _Block(Tabled):
     """An ``OpenBlock`` in the tables."""
 
-    number, start_us, size, complete = field("number"), field("start_us"), field("size"), field("complete")
+    number, start_us, size, complete = (field(steps.BLOCK, name) for name in ("number", "start_us", "size", "complete"))
 
     def __init__(self, tables: steps.ReceiverTables, number: int, spoilt: dict[int, int]) -> None:
         slot = number % SLOTS
-        self.table, self._bits, self._spoilt = tables.blocks[slot : slot + 1], tables.bits[slot], spoilt
+        self.keep_in(tables.blocks[slot : slot + 1])
+        self._bits, self._spoilt = tables.bits[slot], spoilt
         self._tables = tables
 
     @functools.cached_property
@@ -157,14 +162,13 @@ class _OpenBlocks(MutableMapping[int, Any]):
         self._spoilt.pop(number, None)
 
 
-class CompiledReceiver(BatchReceiver):
+class CompiledReceiver(Tabled, BatchReceiver):
     """EngineUnavailable where nothing was compiled ahead for this machine, or there is no memory for its tables."""
 
-    _known, _newest, _highest, _session = field("known"), field("newest_us"), field("highest"), field("session")
-    _newest_at_s, _alive_s, _window_s = field("newest_at_s"), field("alive_s"), field("window_s")
-    _offset_s, _least_s, _usual_s = field("offset_s"), field("least_s"), field("usual_s")
-    _closing_s, worst_reordering_s = field("closing_s"), field("worst_reordering_s")
-    _accepted, logged = field("accepted"), field("logged")
+    _known, _newest, _highest, _session = _fields("known", "newest_us", "highest", "session")
+    _newest_at_s, _alive_s, _window_s = _fields("newest_at_s", "alive_s", "window_s")
+    _offset_s, _least_s, _usual_s, _closing_s = _fields("offset_s", "least_s", "usual_s", "closing_s")
+    worst_reordering_s, _accepted, logged = _fields("worst_reordering_s", "accepted", "logged")
 
     def __init__(self, parameters: ReceiverParameters, code: ReedSolomonCode) -> None:
         if (engine := code.engine_at_addresses) is None:
@@ -200,7 +204,7 @@ class CompiledReceiver(BatchReceiver):
             event_times_s=np.zeros(2 * MOST),
             log=self.log,
         )
-        self.table = t.receiver
+        self.keep_in(t.receiver)
         take = steps.TAKE.bound(t) if hasattr(steps.TAKE, "bound") else None
         if take is None:
             raise EngineUnavailable("packets are received one by one: nothing is compiled ahead for this machine")

@@ -3,6 +3,7 @@
 Python begins blocks, fetches payloads and reads reports; in between ``fill`` makes packets, many a call.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from fec.code.reed_solomon import ReedSolomonCode
 from fec.errors import EngineUnavailable
 from fec.protocol.batches import MOST, BatchSender
 from fec.protocol.compiled import sender_steps as steps
-from fec.protocol.compiled.tables import field
+from fec.protocol.compiled.tables import Tabled, field, place
 from fec.protocol.compiled.words import HEADER, SEAL
 from fec.protocol.path_deadlines import SentBlock
 from fec.protocol.sender import OutgoingPacket, SenderParameters
@@ -22,13 +23,14 @@ from fec.redundancy.labels import LabelOrder
 
 _MOST_BYTES, _MOST_BLOCKS = 1 << 25, 8192
 _POINTER_BYTES = 8
+_BLOCK, _SYMBOL, _READY, _LAID = (place(steps.SENDER, name) for name in ("block", "symbol", "ready", "laid"))
+_NOW, _DUE, _LIMIT, _MADE = (place(steps.SENDER, name) for name in ("now_s", "due_s", "limit", "made"))
 
 
-class CompiledSender(BatchSender):
+class CompiledSender(Tabled, BatchSender):
     """EngineUnavailable where nothing was compiled ahead for this machine, without ISA-L, and for random labels."""
 
-    _block, _symbol, _ended = field("block"), field("symbol"), field("ended")
-    _parity_sent, _late_sent = field("parity_sent"), field("late_sent")
+    _ended, _parity_sent, _late_sent = (field(steps.SENDER, n) for n in ("ended", "parity_sent", "late_sent"))
 
     def __init__(
         self,
@@ -41,7 +43,7 @@ class CompiledSender(BatchSender):
         *,
         headers: bytes = b"",
     ) -> None:
-        self.table = np.zeros(1, steps.SENDER)
+        self.keep_in(np.zeros(1, steps.SENDER))
         super().__init__(parameters, code, labels, control, source, path_of_label, headers=headers)
         table = getattr(labels, "table", None)
         engine = code.engine_at_addresses
@@ -75,10 +77,8 @@ class CompiledSender(BatchSender):
         self._pointers = pointers
         self.table["rows_at"], self.table["pointers_at"] = self.rows.ctypes.data, pointers.ctypes.data
         self.table["crc_at"], self.table["multiply_at"] = engine.crc_at, engine.multiply_at
-        self._mask, self._places, self._laid = slots - 1, places, self.table["laid"]
+        self._mask, self._places = slots - 1, places
         self._row_of = [0] * slots
-        self._now, self._limit, self._made, self._ready = (self.table[n] for n in ("now_s", "limit", "made", "ready"))
-        self._next = self.table["block"], self.table["symbol"]
         fill = steps.FILL.bound(t) if hasattr(steps.FILL, "bound") else None
         if fill is None:
             raise EngineUnavailable("packets are made one by one: nothing is compiled ahead for this machine")
@@ -86,25 +86,25 @@ class CompiledSender(BatchSender):
 
     @property
     def _next_source(self) -> int:  # type: ignore[override]
-        return int(self._block * self._m + self._symbol)
+        return self.words[_BLOCK] * self._m + self.words[_SYMBOL]
 
     @_next_source.setter
     def _next_source(self, value: int) -> None:
-        self._block, self._symbol = divmod(value, self._m)
+        self.words[_BLOCK], self.words[_SYMBOL] = divmod(value, self._m)
 
     def finish_source(self) -> None:
         self._ended = 1
 
     def next_due_s(self) -> float:
-        self._now[0], self._limit[0], self._made[0] = -np.inf, 1, 0
+        self.reals[_NOW], self.words[_LIMIT], self.words[_MADE] = -math.inf, 1, 0
         self._fill()
-        return float(self.table["due_s"][0])
+        return self.reals[_DUE]
 
     def fill(self, now_s: float, limit: int = MOST) -> int:
-        self._now[0], self._limit[0], self._made[0] = now_s, min(limit, MOST), 0
+        self.reals[_NOW], self.words[_LIMIT], self.words[_MADE] = now_s, min(limit, MOST), 0
         while self._fill():
             self._take_sources(now_s)
-        made = int(self._made[0])
+        made = self.words[_MADE]
         if made:
             packets = self.log[:made, :4].copy()
             packets[:, 0] = now_s
@@ -123,7 +123,8 @@ class CompiledSender(BatchSender):
 
     def _take_sources(self, now_s: float) -> None:
         """The source packets of one block that are due."""
-        number, symbol, m, length = int(self._next[0][0]), int(self._next[1][0]), self._m, self.parameters.symbol_bytes
+        number, symbol = self.words[_BLOCK], self.words[_SYMBOL]
+        m, length = self._m, self._symbol_bytes
         first, slot = number * m + symbol, number & self._mask
         if symbol == 0:
             block = self._begin_block(number, first * self._interval)
@@ -139,14 +140,14 @@ class CompiledSender(BatchSender):
             symbols = b"".join([protect(payload, length) for payload in payloads])
         at = (self._row_of[slot] % self._places + symbol) * length
         self._symbols[at : at + count * length] = symbols
-        self._ready[0] = symbol + count
+        self.words[_READY] = symbol + count
 
     def _room(self, count: int) -> int:
         """Where so many symbols may lie in a row."""
-        row = int(self._laid[0])
+        row = self.words[_LAID]
         if row % self._places + count > self._places:
             row += -row % self._places
-        self._laid[0] = row + count
+        self.words[_LAID] = row + count
         return row
 
     def _prepare_parity(self, size: int) -> None:
@@ -160,7 +161,7 @@ class CompiledSender(BatchSender):
 
     def _send_late_parity(self, block: SentBlock, arrived: int, now_s: float) -> None:
         row = self._tables.blocks[block.number & self._mask]
-        if row["number"] == block.number and self._laid[0] - row["row"] <= self._places - MAX_BLOCK:
+        if row["number"] == block.number and self.words[_LAID] - row["row"] <= self._places - MAX_BLOCK:
             block.sent = int(row["sent"])
             super()._send_late_parity(block, arrived, now_s)
             row["size"] = block.size

@@ -1,26 +1,37 @@
-"""Attributes that are kept in a table of one record, ``table``, which compiled steps read and write."""
+"""Attributes that are kept in a table of one record, whose fields are words of 64 bits: compiled steps read and write
+them, too."""
 
 import math
+from operator import attrgetter
 from typing import Any
 
-
-def field(name: str) -> Any:
-    """An attribute that is that field of ``self.table``."""
-
-    def write(owner: Any, value: float) -> None:
-        owner.table[name][0] = value
-
-    return property(lambda owner: owner.table[name][0].item(), write)
+import numpy as np
+from numpy.typing import NDArray
 
 
-def optional_field(name: str) -> Any:
-    """The same for numbers that may be None, NaN in the table."""
+class Tabled:
+    """Of which some attributes are in a table: ``words`` and ``reals`` are its fields, as whole numbers and others."""
 
-    def read(owner: Any) -> float | None:
-        value = owner.table[name][0].item()
-        return None if math.isnan(value) else value
+    def keep_in(self, table: NDArray[Any]) -> None:
+        self.table = table
+        self.words, self.reals = memoryview(table.view(np.int64)), memoryview(table.view(np.float64))
 
-    def write(owner: Any, value: float | None) -> None:
-        owner.table[name][0] = math.nan if value is None else value
+
+def field(record: np.dtype[Any], name: str, *, optional: bool = False) -> Any:
+    """An attribute that is that field; ``optional``: a number that may be None, which the table has as NaN."""
+    at, view = place(record, name), attrgetter("reals" if record[name].kind == "f" else "words")
+
+    def read(owner: Tabled) -> Any:
+        value = view(owner)[at]
+        return None if optional and math.isnan(value) else value
+
+    def write(owner: Tabled, value: Any) -> None:
+        view(owner)[at] = math.nan if value is None else value
 
     return property(read, write)
+
+
+def place(record: np.dtype[Any], name: str) -> int:
+    """Which field of a record has that name."""
+    assert record.names is not None
+    return record.names.index(name)

@@ -63,7 +63,7 @@ class SentLog(RowLog):
     def add_batch(self, began_s: float, ended_s: float, packets: Any) -> None:
         """Packets that left one after another between those times: rows as a ``CompiledSender`` logs them."""
         rows = packets.copy()
-        rows[:, 0] = began_s + np.arange(1, len(rows) + 1) * ((ended_s - began_s) / len(rows))
+        rows[:, 0] = np.linspace(began_s, ended_s, len(rows) + 1)[1:]
         self.worst_lag_s = max(self.worst_lag_s, float((rows[:, 0] - packets[:, 0]).max()))
         self.add_rows(rows)
 
