@@ -86,7 +86,7 @@ class CompiledSender(Tabled, BatchSender):
 
     @property
     def _next_source(self) -> int:  # type: ignore[override]
-        return self.words[_BLOCK] * self._m + self.words[_SYMBOL]
+        return int(self.words[_BLOCK] * self._m + self.words[_SYMBOL])
 
     @_next_source.setter
     def _next_source(self, value: int) -> None:
@@ -98,13 +98,13 @@ class CompiledSender(Tabled, BatchSender):
     def next_due_s(self) -> float:
         self.reals[_NOW], self.words[_LIMIT], self.words[_MADE] = -math.inf, 1, 0
         self._fill()
-        return self.reals[_DUE]
+        return float(self.reals[_DUE])
 
     def fill(self, now_s: float, limit: int = MOST) -> int:
         self.reals[_NOW], self.words[_LIMIT], self.words[_MADE] = now_s, min(limit, MOST), 0
         while self._fill():
             self._take_sources(now_s)
-        made = self.words[_MADE]
+        made = int(self.words[_MADE])
         if made:
             packets = self.log[:made, :4].copy()
             packets[:, 0] = now_s
@@ -144,7 +144,7 @@ class CompiledSender(Tabled, BatchSender):
 
     def _room(self, count: int) -> int:
         """Where so many symbols may lie in a row."""
-        row = self.words[_LAID]
+        row = int(self.words[_LAID])
         if row % self._places + count > self._places:
             row += -row % self._places
         self.words[_LAID] = row + count

@@ -14,7 +14,8 @@ class Tabled:
 
     def keep_in(self, table: NDArray[Any]) -> None:
         self.table = table
-        self.words, self.reals = memoryview(table.view(np.int64)), memoryview(table.view(np.float64))
+        self.words: Any = memoryview(table.view(np.int64))  # type: ignore[arg-type]
+        self.reals: Any = memoryview(table.view(np.float64))  # type: ignore[arg-type]
 
 
 def field(record: np.dtype[Any], name: str, *, optional: bool = False) -> Any:

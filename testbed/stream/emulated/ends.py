@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -31,7 +31,6 @@ from testbed.stream.prediction.active_faults import RETURN_LABELS
 from topologies.text.json_types import JsonObject
 
 LOGGER = logging.getLogger(__name__)
-End = TypeVar("End", BatchSender, BatchReceiver)
 _CLOCKS_WITHIN_S = 5e-5
 _WARM_PACE_S, _WARM_REST_S = 0.001, 0.2
 _SPARED_S = 0.05
@@ -56,7 +55,7 @@ Run = Callable[[float], object]
 """Runs one end of the stream from the given time zero (monotonic clock) and returns its result."""
 
 
-def fastest(build: Callable[[Any], End], compiled: Any, plain: Any) -> End:
+def fastest(build: Callable[[Any], Any], compiled: Any, plain: Any) -> Any:
     """An end of either kind, the compiled one where this machine has what it takes."""
     try:
         return build(compiled)
@@ -75,7 +74,7 @@ def prepare_sender(
 ) -> Run:
     """``backward``: where reports come, and what takes them; ``gauge``: packets sent, and N of the last one."""
     headers = frames.headers_for(HEADER_BYTES + plan.stream.symbol_bytes)
-    sender = fastest(
+    sender: BatchSender = fastest(
         lambda kind: build_sender(plan, key=key, kind=partial(kind, headers=headers)), CompiledSender, BatchSender
     )
     log, loss_reports, rows = SentLog(), LossReportRecorder(), Messages(sender.rows)
@@ -112,7 +111,7 @@ def prepare_receiver(
     plan: StreamPlan, key: bytes, frames: Frames, stream: socket.socket, peer: str, gauge: memoryview[float]
 ) -> Run:
     """``stream``: where packets of ``peer`` come; ``gauge``: packets that came."""
-    receiver = fastest(lambda kind: build_receiver(plan, key, kind), CompiledReceiver, BatchReceiver)
+    receiver: BatchReceiver = fastest(lambda kind: build_receiver(plan, key, kind), CompiledReceiver, BatchReceiver)
     log, content, arrivals = ReceivedLog(), ContentCheck(plan), RowArrivals(stream, receiver, peer)
 
     warm_up(frames, RETURN_LABELS, HEADER_BYTES)
