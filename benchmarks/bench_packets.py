@@ -22,7 +22,7 @@ import numpy as np
 from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, Messages, RowReceiver
 from fec.adapters.scapy_layer import FrameTemplate
 from fec.code.reed_solomon import ReedSolomonCode
-from fec.protocol.batches import MOST
+from fec.protocol.batches import MOST, BatchReceiver
 from fec.protocol.compiled.receiver import CompiledReceiver
 from fec.protocol.compiled.sender import CompiledSender
 from fec.protocol.receiver import StreamReceiver
@@ -50,6 +50,9 @@ class Stream:
     def __init__(self, symbol_bytes: int, packets: int, loss: float) -> None:
         self.symbol_bytes, self.packets = symbol_bytes, packets
         self.payloads = [bytes([i]) * (symbol_bytes - 2) for i in range(251)]
+        self.told = ReceiverParameters(
+            source_packets=M, symbol_bytes=symbol_bytes, report_packets=REPORT_PACKETS, report_interval_s=10.0
+        )
         self.reports: list[tuple[float, bytes]] = []
         self.arrivals: list[tuple[int, bytes]] = []
         sender, receiver, chance = self.sender(Plain), self.receiver(StreamReceiver), np.random.default_rng(1)
@@ -84,10 +87,7 @@ class Stream:
         return kind(parameters, ReedSolomonCode(M), StratifiedLabels(), control, source, PATHS, **more)  # type: ignore[call-arg]
 
     def receiver(self, kind: type[StreamReceiver]) -> StreamReceiver:
-        parameters = ReceiverParameters(
-            source_packets=M, symbol_bytes=self.symbol_bytes, report_packets=REPORT_PACKETS, report_interval_s=10.0
-        )
-        return kind(parameters, ReedSolomonCode(M))
+        return kind(self.told, ReedSolomonCode(M))
 
 
 Work = Callable[[], int]
@@ -119,8 +119,8 @@ class Wire:
         self.stream, self.frames, self.began_s = stream, FrameSender(raw, template), 0.0
         self.datagrams = DatagramReceiver(self.arriving, most=MOST, timestamps=True, peer=ADDRESSES[0])
         self.ready = Messages(np.zeros((MOST, template.header_bytes + HEADER_BYTES + stream.symbol_bytes), np.uint8))
-        self.ready.rows[:, : template.header_bytes] = list(self.frames.headers_for(HEADER_BYTES + stream.symbol_bytes))
-        self.rows = RowReceiver(self.arriving, np.zeros((MOST, 2048), np.uint8), ADDRESSES[0])
+        self.ready.rows[:, : template.header_bytes] = list(template.headers_for(HEADER_BYTES + stream.symbol_bytes))
+        self.rows = RowReceiver(self.arriving, BatchReceiver(stream.told, ReedSolomonCode(M)), ADDRESSES[0])
 
     def kernel_sends(self) -> Work:
         labels, sent = np.array([label for label, _ in self.stream.arrivals[:MOST]]), 0
@@ -138,7 +138,7 @@ class Wire:
 
     def sends(self) -> Work:
         stream, log, now, made = self.stream, SentLog(), 0.0, 0
-        headers = self.frames.headers_for(HEADER_BYTES + stream.symbol_bytes)
+        headers = self.frames.template.headers_for(HEADER_BYTES + stream.symbol_bytes)
         sender, reports = stream.sender(Compiled, headers=headers), list(reversed(stream.reports))
         assert isinstance(sender, CompiledSender)
         frames = Messages(sender.rows)
@@ -201,13 +201,12 @@ class Wire:
     def receives(self) -> Work:
         receiver, log, count, delivered = self.stream.receiver(CompiledReceiver), ReceivedLog(), 0, 0
         assert isinstance(receiver, CompiledReceiver)
-        arriving, began_s = RowReceiver(self.arriving, receiver.rows, ADDRESSES[0]), self.began_s
+        arriving, began_s = RowReceiver(self.arriving, receiver, ADDRESSES[0]), self.began_s
 
         def work() -> int:
             nonlocal count, delivered
             while got := arriving.receive():
-                receiver.lengths[:got] = arriving.lengths[:got]
-                receiver.times[:got] = arriving.times[:got] - began_s
+                receiver.times[:got] -= began_s
                 delivered += len(receiver.receive_many(got))
                 log.add_rows(receiver.log[: receiver.logged])
                 receiver.reports_due(receiver.times[got - 1])
@@ -225,7 +224,7 @@ class Wire:
             while got := self.datagrams.receive():
                 for data, at in zip(got, self.datagrams.arrival_times_s(len(got)), strict=True):
                     sum(isinstance(event, SourceDelivered) for event in receiver.receive(data, at - began_s))
-                    log.add_datagram(at - began_s, data)
+                    log.add(at - began_s, int.from_bytes(data[4:7], "big"), data[7])
                 receiver.reports_due(at - began_s)
                 count += len(got)
             return count

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fec.adapters.scapy_layer import FrameTemplate
+from fec.protocol.batches import BatchReceiver
 
 REFUSALS = (errno.ENOBUFS, errno.ENETDOWN)
 """A packet socket's answers where the interface drops the frame or is down."""
@@ -26,14 +27,8 @@ _LABEL = struct.Struct(">H")
 _SO_MEMINFO, _DROPS_INDEX = 55, 8
 _SO_TIMESTAMPNS = 35
 _TIMESPEC = struct.Struct("@ll")
-_MESSAGE = np.dtype(
-    {
-        "names": ["name", "name_bytes", "iov", "iov_count", "control", "control_bytes", "length"],
-        "formats": ["u8", "u4", "u8", "u8", "u8", "u8", "u4"],
-        "offsets": [0, 8, 16, 24, 32, 40, 56],
-        "itemsize": 64,
-    }
-)
+_WORDS = ("iov", "iov_count", "control", "control_bytes", "flags")
+_MESSAGE = np.dtype([("name", "u8"), ("name_bytes", "u4"), *((name, "u8") for name in _WORDS), ("length", "u4")], True)
 """struct mmsghdr."""
 _NAME_BYTES, _CONTROL_BYTES = 16, 32
 """struct sockaddr_in; a time stamp's control message."""
@@ -83,7 +78,7 @@ class FrameSender:
     """
 
     def __init__(self, sock: socket.socket, template: FrameTemplate) -> None:
-        self._sock, self._template = sock, template
+        self._sock, self.template = sock, template
         self.refused = 0
         self._headers: dict[int, bytearray] = {}
 
@@ -91,18 +86,17 @@ class FrameSender:
         """One datagram; blocks while the socket's own buffer is full."""
         headers = self._headers.get(len(payload))
         if headers is None:
-            headers = self._headers[len(payload)] = bytearray(self._template.headers_for(len(payload)))
-        _LABEL.pack_into(headers, self._template.label_offset, label)
+            headers = self._headers[len(payload)] = bytearray(self.template.headers_for(len(payload)))
+        _LABEL.pack_into(headers, self.template.label_offset, label)
         try:
             self._sock.sendmsg((headers, payload))
         except OSError as error:
-            if error.errno not in REFUSALS:
-                raise
-            self.refused += 1
+            self._refuse(error)
 
-    def headers_for(self, payload_bytes: int) -> bytes:
-        """What stands in front of a datagram of that size in its frame; the label is 0."""
-        return self._template.headers_for(payload_bytes)
+    def _refuse(self, error: OSError) -> None:
+        if error.errno not in REFUSALS:
+            raise error
+        self.refused += 1
 
     def send_rows(self, frames: Messages, labels: NDArray[Any]) -> None:
         """The first rows, which are whole frames, one of each of these labels."""
@@ -113,9 +107,7 @@ class FrameSender:
             except InterruptedError:
                 continue
             except OSError as error:
-                if error.errno not in REFUSALS:
-                    raise
-                self.refused += 1
+                self._refuse(error)
                 done += 1
 
 
@@ -177,30 +169,30 @@ class DatagramReceiver:
 
 
 class RowReceiver:
-    """``DatagramReceiver`` with the kernel's time stamps into the rows of an array: ``lengths`` and ``times`` (of
-    CLOCK_REALTIME) of the last ones. ``peer``: whose alone are taken."""
+    """``DatagramReceiver`` with the kernel's time stamps into a batch, with their lengths and times (of
+    CLOCK_REALTIME). ``peer``: whose alone are taken."""
 
-    def __init__(self, sock: socket.socket, rows: NDArray[np.uint8], peer: str) -> None:
-        self._sock, self._messages, self.foreign = sock, Messages(rows), 0
+    def __init__(self, sock: socket.socket, batch: BatchReceiver, peer: str) -> None:
+        rows = batch.rows
+        self._sock, self._messages, self._batch, self.foreign = sock, Messages(rows), batch, 0
         self._peer = int.from_bytes(socket.inet_aton(peer), sys.byteorder)
         self._names = np.zeros((len(rows), _NAME_BYTES // 4), np.uint32)
         self._control = np.zeros((len(rows), _CONTROL_BYTES // 8), np.int64)
         table = self._messages.table
         table["name"], table["control"] = addresses_of(self._names), addresses_of(self._control)
-        self.lengths, self.times = np.zeros(len(rows), np.int64), np.zeros(len(rows))
         sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
 
     def receive(self) -> int:
         """Take what waits, as many as there are rows; how many are the peer's."""
-        table, rows = self._messages.table, self._messages.rows
+        table, batch = self._messages.table, self._batch
         table["name_bytes"], table["control_bytes"] = _NAME_BYTES, _CONTROL_BYTES
         count = self._messages.receive(self._sock)
-        self.lengths[:count] = table["length"][:count]
-        self.times[:count] = self._control[:count, 2] + self._control[:count, 3] * 1e-9
+        batch.lengths[:count] = table["length"][:count]
+        batch.times[:count] = self._control[:count, 2] + self._control[:count, 3] * 1e-9
         own = np.flatnonzero(self._names[:count, 1] == self._peer)
         if len(own) < count:
             self.foreign += count - len(own)
-            for held in (rows, self.lengths, self.times):
+            for held in (batch.rows, batch.lengths, batch.times):
                 held[: len(own)] = held[own]
         return len(own)
 

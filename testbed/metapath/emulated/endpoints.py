@@ -22,11 +22,7 @@ from testbed.metapath.plan import MetapathPlan, ReceivedDatagrams, SentDatagrams
 from testbed.metapath.source import MetapathSource, SourceEvent
 from testbed.metapath.wire import Acknowledger, decode_packet, decode_report, encode_packet
 from testbed.model.wiring import Wiring
-from testbed.stream.emulated.endpoints import (
-    EndpointProcess,
-    endpoint,
-    sending_tick_s,
-)
+from testbed.stream.emulated.endpoints import EndpointProcess, endpoint, sending_tick_s
 from testbed.stream.emulated.ends import Arrivals, Run, discard_until, warm_up
 from testbed.stream.emulated.frames import Frames
 from topologies import JsonObject

@@ -55,13 +55,13 @@ Run = Callable[[float], object]
 """Runs one end of the stream from the given time zero (monotonic clock) and returns its result."""
 
 
-def fastest(build: Callable[[Any], Any], compiled: Any, plain: Any) -> Any:
-    """An end of either kind, the compiled one where this machine has what it takes."""
+def fastest(build: Callable[[Any], Any], kinds: Sequence[Any]) -> Any:
+    """An end of the first of the kinds, or of the last, where this machine lacks what that takes."""
     try:
-        return build(compiled)
-    except EngineUnavailable as missing:
+        return build(kinds[0])
+    except (EngineUnavailable, MemoryError) as missing:
         LOGGER.warning("%s", missing)
-        return build(plain)
+        return build(kinds[-1])
 
 
 def prepare_sender(
@@ -73,10 +73,9 @@ def prepare_sender(
     gauge: memoryview[float],
 ) -> Run:
     """``backward``: where reports come, and what takes them; ``gauge``: packets sent, and N of the last one."""
-    headers = frames.headers_for(HEADER_BYTES + plan.stream.symbol_bytes)
-    sender: BatchSender = fastest(
-        lambda kind: build_sender(plan, key=key, kind=partial(kind, headers=headers)), CompiledSender, BatchSender
-    )
+    headers = frames.template.headers_for(HEADER_BYTES + plan.stream.symbol_bytes)
+    kinds = (CompiledSender, BatchSender) if plan.stream.labels == "stratified" else (BatchSender,)
+    sender: Any = fastest(lambda kind: build_sender(plan, key=key, kind=partial(kind, headers=headers)), kinds)
     log, loss_reports, rows = SentLog(), LossReportRecorder(), Messages(sender.rows)
     reports, reported = backward
     sender.on_judgement = loss_reports.record_decision
@@ -111,7 +110,7 @@ def prepare_receiver(
     plan: StreamPlan, key: bytes, frames: Frames, stream: socket.socket, peer: str, gauge: memoryview[float]
 ) -> Run:
     """``stream``: where packets of ``peer`` come; ``gauge``: packets that came."""
-    receiver: BatchReceiver = fastest(lambda kind: build_receiver(plan, key, kind), CompiledReceiver, BatchReceiver)
+    receiver: Any = fastest(lambda kind: build_receiver(plan, key, kind), (CompiledReceiver, BatchReceiver))
     log, content, arrivals = ReceivedLog(), ContentCheck(plan), RowArrivals(stream, receiver, peer)
 
     warm_up(frames, RETURN_LABELS, HEADER_BYTES)
@@ -121,7 +120,7 @@ def prepare_receiver(
         while (now := time.monotonic() - start_s) < plan.duration_s:
             select.select((stream,), (), (), max(0.0, min(receiver.next_deadline_s() - now, 0.02)))
             now = time.monotonic() - start_s
-            count = arrivals.waiting(start_s)
+            count = arrivals.fill(start_s)
             content.take(receiver.receive_many(count))
             log.add_rows(receiver.log[: receiver.logged])
             gauge[0] = len(log)
@@ -149,18 +148,18 @@ class Arrivals:
 
     def __init__(self, sock: socket.socket, largest: int, peer: str | None = None) -> None:
         # One byte more than the longest: what is longer still must not pass for one of that length.
-        self._datagrams = DatagramReceiver(sock, most=self.most, largest=largest + 1, timestamps=True, peer=peer)
+        self._datagrams: Any = DatagramReceiver(sock, most=self.most, largest=largest + 1, timestamps=True, peer=peer)
         self.worst_lag_s = 0.0
 
     @property
     def foreign(self) -> int:
         """Datagrams that others sent."""
-        return self._datagrams.foreign
+        return int(self._datagrams.foreign)
 
     @property
     def labels(self) -> list[int]:
         """Under which the last ones that ``waiting`` gave were sent."""
-        return self._datagrams.source_ports()
+        return list(self._datagrams.source_ports())
 
     def waiting(self, start_s: float) -> list[tuple[float, bytes]]:
         """(seconds since ``start_s`` of the monotonic clock, datagram) of some that wait, in order; none: empty."""
@@ -175,26 +174,19 @@ class Arrivals:
         return list(zip(times, got, strict=True))
 
 
-class RowArrivals:
-    """``Arrivals`` into a receiver's rows."""
+class RowArrivals(Arrivals):
+    """The same into a receiver's rows."""
 
     def __init__(self, sock: socket.socket, receiver: BatchReceiver, peer: str) -> None:
-        self._datagrams, self._receiver = RowReceiver(sock, receiver.rows, peer), receiver
-        self.worst_lag_s = 0.0
+        self._datagrams, self._receiver, self.worst_lag_s = RowReceiver(sock, receiver, peer), receiver, 0.0
 
-    @property
-    def foreign(self) -> int:
-        """Datagrams that others sent."""
-        return self._datagrams.foreign
-
-    def waiting(self, start_s: float) -> int:
-        """How many were taken."""
+    def fill(self, start_s: float) -> int:
+        """How many wait and are there now."""
         count = self._datagrams.receive()
         if count:
             apart_s = clocks_apart_s() + start_s
             now, times = time.monotonic() - start_s, self._receiver.times[:count]
-            np.minimum(now, self._datagrams.times[:count] - apart_s, out=times)
-            self._receiver.lengths[:count] = self._datagrams.lengths[:count]
+            np.minimum(now, times - apart_s, out=times)
             self.worst_lag_s = max(self.worst_lag_s, now - float(times.min()))
         return count
 

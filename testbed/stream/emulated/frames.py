@@ -22,19 +22,17 @@ from testbed.openflow.shortest_paths import Step
 class LabelledFrames:
     """Frames out of the cable where the way of their label begins, to the IP node that takes them there.
 
-    ``senders``: (first label, sender) in ascending order; the next one's first label ends a range.
+    ``senders``: (first label, sender) in ascending order; the next one's first label ends a range. ``template``: of the
+    first cable's frames.
     """
 
     def __init__(self, senders: Sequence[tuple[int, FrameSender]]) -> None:
         self._starts, self._senders = [start for start, _ in senders], [sender for _, sender in senders]
+        self.template = self._senders[0].template
 
     def send(self, label: int, payload: bytes) -> None:
         """See ``FrameSender.send``."""
         self._senders[bisect.bisect_right(self._starts, label) - 1].send(label, payload)
-
-    def headers_for(self, payload_bytes: int) -> bytes:
-        """See ``FrameSender.headers_for``; of the first cable."""
-        return self._senders[0].headers_for(payload_bytes)
 
     def send_rows(self, frames: Messages, labels: NDArray[np.float64]) -> None:
         """See ``FrameSender.send_rows``; each datagram in the frame of its own cable."""

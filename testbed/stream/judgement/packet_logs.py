@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from fec import MalformedPacket
-from fec.protocol.wire import decode_header
 from fec.redundancy.labels import RandomLabels, label_table
 from testbed.stream.measurements import (
     BlockOutcomes,
@@ -104,14 +102,6 @@ class ReceivedLog(RowLog):
 
     def add(self, time_s: float, block: int, symbol: int) -> None:
         self.add_row(time_s, block, symbol)
-
-    def add_datagram(self, time_s: float, data: bytes) -> None:
-        """A packet as it came; one whose header does not hold is left out (the receiver counts it)."""
-        try:
-            header = decode_header(data)
-        except MalformedPacket:
-            return
-        self.add_row(time_s, header.source_block_number, header.encoding_symbol_id)
 
     def packets(self) -> ReceivedPackets:
         return ReceivedPackets(**self.arrays())

@@ -6,6 +6,8 @@ import errno
 import socket
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -162,16 +164,17 @@ def test_the_peers_datagrams_come_into_rows_with_their_lengths_and_times() -> No
         own.bind(("127.0.0.1", 0))
         peer.bind(("127.0.0.2", 0))
         other.bind(("127.0.0.3", 0))
-        rows = np.zeros((6, 10), np.uint8)
-        receiver = RowReceiver(own, rows, "127.0.0.2")
+        rows, lengths, times = np.zeros((6, 10), np.uint8), np.zeros(6, np.int64), np.zeros(6)
+        batch: Any = SimpleNamespace(rows=rows, lengths=lengths, times=times)
+        receiver = RowReceiver(own, batch, "127.0.0.2")
         assert receiver.receive() == 0
         for _ in range(2):  # the second time with lengths that the kernel has shortened
             before = time.time()
             for number, sock in enumerate((other, peer, other, peer, peer)):
                 sock.sendto(bytes([number] * (3 * number + 1)), own.getsockname())
             assert receiver.receive() == 3
-            assert [rows[k, : receiver.lengths[k]].tolist() for k in range(3)] == [[1] * 4, [3] * 10, [4] * 10]
-            assert np.all(np.diff([before - 1e-3, *receiver.times[:3], time.time() + 1e-3]) >= 0)
+            assert [rows[k, : lengths[k]].tolist() for k in range(3)] == [[1] * 4, [3] * 10, [4] * 10]
+            assert np.all(np.diff([before - 1e-3, *times[:3], time.time() + 1e-3]) >= 0)
         assert receiver.foreign == 4
         for _ in range(8):
             peer.sendto(b"x", own.getsockname())

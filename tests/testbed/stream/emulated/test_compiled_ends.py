@@ -22,7 +22,7 @@ def test_a_machine_without_compiled_code_is_told_so_in_one_line_and_goes_on(capl
         return kind  # type: ignore[return-value]
 
     with caplog.at_level(logging.WARNING):
-        assert fastest(build, "compiled", "plain") == "plain"  # type: ignore[comparison-overlap]
+        assert fastest(build, ("compiled", "plain")) == "plain"
     assert [record.getMessage().partition(":")[0] for record in caplog.records] == ["packets are received one by one"]
 
 
@@ -38,7 +38,7 @@ def test_a_batch_is_logged_as_its_packets_one_after_another() -> None:
 
 def test_each_row_leaves_by_the_cable_of_its_label() -> None:
     class Cable:
-        refused = 0
+        template, refused = None, 0
 
         def __init__(self) -> None:
             self.sent: list[tuple[int, bytes]] = []
