@@ -13,7 +13,7 @@ import numpy as np
 from fec.code.checked import octets, plain, whole
 from fec.engines import Symbols, best_engine, load_engine
 from fec.engines.galois_field import ORDER
-from fec.errors import FecError, NotDecodable
+from fec.errors import EngineUnavailable, FecError, NotDecodable
 
 BytesLike: TypeAlias = bytes | bytearray | memoryview
 MAX_BLOCK = ORDER
@@ -57,8 +57,10 @@ class ReedSolomonCode:
 
     @property
     def engine_at_addresses(self) -> Any:
-        """The engine, where it takes symbols where they lie, without a copy; else None."""
-        return self._engine if hasattr(self._engine, "apply_at") else None
+        """The engine, which takes symbols where they lie, without a copy. EngineUnavailable where it does not."""
+        if hasattr(self._engine, "apply_at"):
+            return self._engine
+        raise EngineUnavailable("packets are handled one by one: no ISA-L on this machine")
 
     def encode(self, packets: Sequence[BytesLike], count: int) -> list[bytes]:
         """The block's symbols 0 .. count - 1: the M packets themselves (equal lengths), then count - M parity symbols.

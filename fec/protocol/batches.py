@@ -1,7 +1,7 @@
 """Both ends of a stream with their packets in the rows of an array, a batch at a time: here one by one, and compiled in
 ``fec.protocol.compiled``."""
 
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -10,8 +10,6 @@ from fec.protocol.receiver import StreamReceiver
 from fec.protocol.receiver_types import Event, ReceiverParameters
 from fec.protocol.sender import SenderParameters, StreamSender
 from fec.protocol.wire import HEADER_BYTES
-from fec.redundancy.block_size_control import BlockSizeControl
-from fec.redundancy.labels import LabelOrder
 
 MOST = 512
 """Packets of a batch."""
@@ -23,27 +21,16 @@ class BatchSender(StreamSender):
     """``fill`` makes packets in ``rows``, each behind as many bytes of its row as ``headers`` has (of a UDP datagram's
     frame, that get its label); ``log`` has due time, block, symbol, label and N of each."""
 
-    def __init__(
-        self,
-        parameters: SenderParameters,
-        code: ReedSolomonCode,
-        labels: LabelOrder,
-        control: BlockSizeControl,
-        source: Callable[[int], bytes],
-        path_of_label: bytes | None = None,
-        *,
-        headers: bytes = b"",
-    ) -> None:
-        super().__init__(parameters, code, labels, control, source, path_of_label)
+    def __init__(self, parameters: SenderParameters, *arguments: Any, headers: bytes = bytes(LABEL_BEFORE)) -> None:
+        super().__init__(parameters, *arguments)
         row = np.frombuffer(headers + bytes(HEADER_BYTES + parameters.symbol_bytes), np.uint8)
         self.rows, self.log, self._front = np.tile(row, (MOST, 1)), np.zeros((MOST, 5)), len(headers)
 
-    def fill(self, now_s: float, limit: int = MOST) -> int:
-        """Make at most ``limit`` packets due by now, in the order of their due times; how many."""
-        packets = self.packets_due(now_s, min(limit, MOST))
+    def fill(self, now_s: float) -> int:
+        """Make packets due by now, in the order of their due times, as many as are sent at once; how many."""
+        packets = self.packets_due(now_s)
         for row, log, (due_s, label, data, *numbers) in zip(self.rows, self.log, packets, strict=False):
-            if self._front:
-                row[self._front - LABEL_BEFORE], row[self._front - LABEL_BEFORE + 1] = divmod(label, 256)
+            row[self._front - LABEL_BEFORE], row[self._front - LABEL_BEFORE + 1] = divmod(label, 256)
             row[self._front :] = np.frombuffer(data, np.uint8)
             log[:] = due_s, *numbers[:2], label, numbers[2]
         return len(packets)

@@ -5,8 +5,7 @@ A path is 1 to 255; 0 stands for packets whose path is not numbered. Numbers rep
 """
 
 from collections.abc import Iterable
-
-import numpy as np
+from typing import Any
 
 from fec.errors import FecError
 from fec.protocol.loss_report import MAX_LOST, MAX_PATH, MAX_PATHS
@@ -32,17 +31,30 @@ class PathNumbers:
     def __init__(self, path_of_label: bytes) -> None:
         if len(path_of_label) != LABELS:
             raise FecError(f"paths of {len(path_of_label)} labels; give one for each of the {LABELS}")
-        self._path_of = path_of_label
+        self.path_of = path_of_label
         self._sent = [0] * (MAX_PATH + 1)
 
     def next(self, label: int) -> tuple[int, int]:
         """(path, number on it modulo 2^16) of a packet that leaves now."""
-        path = self._path_of[label]
+        path = self.path_of[label]
         if not path:
             return 0, 0
         number = self._sent[path]
         self._sent[path] = number + 1
         return path, number % _NUMBERS
+
+
+def count(own: Any, number: int) -> None:
+    """A packet of that number came on a path, of which ``own`` has the first and the highest number and how many
+    came."""
+    if not own[ARRIVED]:
+        own[FIRST] = own[HIGHEST] = number
+    own[ARRIVED] += 1
+    ahead = (number - own[HIGHEST]) % _NUMBERS
+    if ahead < _NUMBERS // 2:
+        own[HIGHEST] += ahead
+    else:
+        own[FIRST] = min(own[FIRST], own[HIGHEST] + ahead - _NUMBERS)
 
 
 class PathArrivals:
@@ -60,26 +72,17 @@ class PathArrivals:
     """
 
     def __init__(self) -> None:
-        self.table = np.zeros((MAX_PATH + 1, 3), np.int64)
+        self.table: Any = [[0, 0, 0] for _ in range(MAX_PATH + 1)]
         self._turn = 0
 
     def add(self, path: int, number: int) -> None:
         """A packet that came, by the two fields of its header; path 0 is left out."""
-        if not path:
-            return
-        first, highest, came = self.table[path].tolist()
-        if not came:
-            first = highest = number
-        ahead = (number - highest) % _NUMBERS
-        if ahead < _NUMBERS // 2:
-            highest += ahead
-        else:
-            first = min(first, highest + ahead - _NUMBERS)
-        self.table[path] = first, highest, came + 1
+        if path:
+            count(self.table[path], number)
 
     def entries(self, most: int = MAX_PATHS) -> tuple[Entry, ...]:
         """For the next report: every path, or ``most`` of them by turns, in the order of their numbers."""
-        paths = np.flatnonzero(self.table[:, ARRIVED]).tolist()
+        paths = [path for path, own in enumerate(self.table) if own[ARRIVED]]
         if len(paths) > most:
             turned = paths[self._turn % len(paths) :] + paths[: self._turn % len(paths)]
             self._turn = (self._turn + most) % len(paths)
@@ -87,12 +90,12 @@ class PathArrivals:
         return tuple((path, *self._counted(path)) for path in paths)
 
     def _counted(self, path: int) -> tuple[int, int]:
-        first, highest, came = self.table[path].tolist()
+        first, highest, came = map(int, self.table[path])
         return min(MAX_LOST, max(0, highest - first + 1 - came)), came & _WORD
 
 
 class PathReports:
-    """At the sender: what reports noted of each path, summed over receivers that were started again.
+    """At the sender: what reports told of each path, summed over receivers that were started again.
 
     >>> reports = PathReports()
     >>> for lost, came in ((1, 9), (2, 18), (0, 5)):  # a receiver of its own from the third report on

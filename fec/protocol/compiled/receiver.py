@@ -4,64 +4,25 @@ Both work on the same tables, so that any packet out of the ordinary is received
 """
 
 import functools
-from collections import Counter
 from collections.abc import Iterator, MutableMapping
 from itertools import repeat
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fec.code.reed_solomon import ReedSolomonCode
-from fec.errors import EngineUnavailable
+from fec.jit import bound
 from fec.protocol.batches import MOST, BatchReceiver
 from fec.protocol.compiled import receiver_steps as steps
-from fec.protocol.compiled.receiver_steps import PLACES, SLOTS
-from fec.protocol.compiled.tables import Tabled, field
+from fec.protocol.compiled.receiver_steps import COUNTED, PLACES, SLOTS
+from fec.protocol.compiled.tables import Tabled, fields
 from fec.protocol.compiled.words import HEADER
-from fec.protocol.loss_report import MAX_BLOCKS
-from fec.protocol.path_counts import PathArrivals
+from fec.protocol.loss_report import MAX_BLOCKS, MAX_PATH
 from fec.protocol.probation import Schedule
 from fec.protocol.receiver_types import BlockComplete, Event, OpenBlock, ReceiverParameters, SourceDelivered
 
-_COUNTED = ("duplicate", "reordered", "unused_parity", "unused_sources", "decoded_blocks")
 _FAR = 1 << 62
 _new_tuple = tuple.__new__
-
-
-def _fields(*names: str) -> Any:
-    return [field(steps.RECEIVER, name) for name in names]
-
-
-class _Schedule(Tabled, Schedule):
-    """Kept in the receiver's table."""
-
-    period_us, _odd = field(steps.RECEIVER, "period_us", optional=True), field(steps.RECEIVER, "odd")
-
-    def __init__(self, table: NDArray[Any]) -> None:
-        self.keep_in(table)
-        table["confirmed"] = 0
-        super().__init__()
-
-    @property
-    def _first(self) -> tuple[int, int] | None:  # type: ignore[override]
-        return self._pair("first") if self.table["confirmed"][0] else None
-
-    @_first.setter
-    def _first(self, value: tuple[int, int] | None) -> None:
-        self.table["confirmed"] = value is not None
-        self.table["first_block"], self.table["first_us"] = value or (0, 0)
-
-    @property
-    def _last(self) -> tuple[int, int]:  # type: ignore[override]
-        return self._pair("last")
-
-    @_last.setter
-    def _last(self, value: tuple[int, int]) -> None:
-        self.table["last_block"], self.table["last_us"] = value
-
-    def _pair(self, which: str) -> tuple[int, int]:
-        return self.table[f"{which}_block"].item(), self.table[f"{which}_us"].item()
 
 
 class _Symbols(dict[int, bytes]):
@@ -98,13 +59,12 @@ def _give_back(tables: steps.ReceiverTables, block: Any) -> None:
 class _Block(Tabled):
     """An ``OpenBlock`` in the tables."""
 
-    number, start_us, size, complete = (field(steps.BLOCK, name) for name in ("number", "start_us", "size", "complete"))
+    number, start_us, size, complete = fields(steps.BLOCK, "number", "start_us", "size", "complete")
 
     def __init__(self, tables: steps.ReceiverTables, number: int, spoilt: dict[int, int]) -> None:
         slot = number % SLOTS
         self.keep_in(tables.blocks[slot : slot + 1])
-        self._bits, self._spoilt = tables.bits[slot], spoilt
-        self._tables = tables
+        self._tables, self._bits, self._spoilt = tables, tables.bits[slot], spoilt
 
     @functools.cached_property
     def symbols(self) -> _Symbols:
@@ -129,87 +89,76 @@ class _Block(Tabled):
         self.table["spoilt"] = value != 0
 
 
-class _OpenBlocks(MutableMapping[int, Any]):
+class _OpenBlocks(Tabled, MutableMapping[int, Any]):
     """The open blocks of the tables, which follow each other and are closed from the oldest on."""
 
+    _oldest, _stop, _free = fields(steps.RECEIVER, "oldest", "stop", "free")
+
     def __init__(self, tables: steps.ReceiverTables) -> None:
-        self._tables, self._own = tables, tables.receiver
-        self._spoilt: dict[int, int] = {}
-        self._own["oldest"] = self._own["stop"] = 0
-        tables.free[:], self._own["free"] = np.arange(PLACES), PLACES
+        self.keep_in(tables.receiver)
+        self._tables, self._spoilt = tables, dict[int, int]()
+        self._oldest = self._stop = 0
+        tables.free[:], self._free = np.arange(PLACES), PLACES
 
     def __len__(self) -> int:
-        return int(self._own["stop"][0] - self._own["oldest"][0])
+        return int(self._stop - self._oldest)
 
     def __iter__(self) -> Iterator[int]:
-        return iter(range(int(self._own["oldest"][0]), int(self._own["stop"][0])))
+        return iter(range(self._oldest, self._stop))
 
     def __getitem__(self, number: int) -> _Block:
-        if not self._own["oldest"][0] <= number < self._own["stop"][0]:
+        if not self._oldest <= number < self._stop:
             raise KeyError(number)
         return _Block(self._tables, number, self._spoilt)
 
     def __setitem__(self, number: int, block: OpenBlock) -> None:
-        if not len(self):
-            self._own["oldest"] = number
-        self._own["stop"] = number + 1
+        self._oldest, self._stop = self._oldest if len(self) else number, number + 1
         self._tables.blocks[number % SLOTS] = (number, block.start_us, block.size, 0, 0, 0, 0, -1)
         self._tables.bits[number % SLOTS] = 0
 
     def __delitem__(self, number: int) -> None:
-        self._own["oldest"] = number + 1
+        self._oldest = number + 1
         _give_back(self._tables, self._tables.blocks[number % SLOTS])
         self._spoilt.pop(number, None)
 
 
 class CompiledReceiver(Tabled, BatchReceiver):
-    """EngineUnavailable where nothing was compiled ahead for this machine, or there is no memory for its tables."""
+    """EngineUnavailable where nothing was compiled ahead for this machine, and without ISA-L. Its tables take memory
+    for 8193 blocks, as far as they are used."""
 
-    _known, _newest, _highest, _session = _fields("known", "newest_us", "highest", "session")
-    _newest_at_s, _alive_s, _window_s = _fields("newest_at_s", "alive_s", "window_s")
-    _offset_s, _least_s, _usual_s, _closing_s = _fields("offset_s", "least_s", "usual_s", "closing_s")
-    worst_reordering_s, _accepted, logged = _fields("worst_reordering_s", "accepted", "logged")
+    _known, _newest, _highest, _session = fields(steps.RECEIVER, "known", "newest_us", "highest", "session")
+    _newest_at_s, _alive_s, _window_s = fields(steps.RECEIVER, "newest_at_s", "alive_s", "window_s")
+    _offset_s, _least_s, _usual_s, _closing_s = fields(steps.RECEIVER, "offset_s", "least_s", "usual_s", "closing_s")
+    worst_reordering_s, _accepted, logged = fields(steps.RECEIVER, "worst_reordering_s", "accepted", "logged")
 
     def __init__(self, parameters: ReceiverParameters, code: ReedSolomonCode) -> None:
-        if (engine := code.engine_at_addresses) is None:
-            raise EngineUnavailable("packets are received one by one: no ISA-L here")
         super().__init__(parameters, code)
-        fixed: dict[str, float] = {"m": self._m, "half": self._half, "symbol_bytes": parameters.symbol_bytes}
-        fixed |= {"flags": self._reader._flags, "stream_id": parameters.stream_id}
-        fixed |= {"playback_s": parameters.playback_s, "quicker_s": self._quicker_s, "latest_s": self._latest_s}
-        fixed |= {"rows_at": self.rows.ctypes.data, "crc_at": engine.crc_at}
-        for name, value in fixed.items():
-            self.table[name] = value
+        self.write(m=self._m, half=self._half, symbol_bytes=parameters.symbol_bytes, stream_id=parameters.stream_id)
+        self.write(playback_s=parameters.playback_s, quicker_s=self._quicker_s, latest_s=self._latest_s)
+        self.write(flags=self._reader._flags, rows_at=self.rows.ctypes.data, crc_at=code.engine_at_addresses.crc_at)
 
     def _lay_out(self, parameters: ReceiverParameters) -> None:
         super()._lay_out(parameters)
         m, length = parameters.source_packets, parameters.symbol_bytes
-        try:
-            bodies = np.empty((PLACES, m, length), np.uint8)
-        except MemoryError:
-            raise EngineUnavailable("packets are received one by one: no memory for the tables of many") from None
         self._tables = t = steps.ReceiverTables(
             receiver=np.zeros(1, steps.RECEIVER),
             blocks=np.zeros(SLOTS, steps.BLOCK),
             bits=np.zeros((SLOTS, 4), np.int64),
             symbols=np.zeros((PLACES, m), np.uint8),
             free=np.arange(PLACES),
-            bodies=bodies,
-            paths=PathArrivals().table,
+            bodies=np.empty((PLACES, m, length), np.uint8),
+            paths=np.zeros((MAX_PATH + 1, 3), np.int64),
+            schedule=np.zeros(6),
             rows=self.rows,
             lengths=self.lengths,
             times=self.times,
             good=np.zeros(MOST, np.uint8),
-            noted=np.zeros((2 * MOST, 3), np.int64),
-            event_times_s=np.zeros(2 * MOST),
+            noted=np.zeros((2 * MOST, 4), np.int64),
             log=self.log,
         )
         self.keep_in(t.receiver)
-        take = steps.TAKE.bound(t) if hasattr(steps.TAKE, "bound") else None
-        if take is None:
-            raise EngineUnavailable("packets are received one by one: nothing is compiled ahead for this machine")
-        self._take = take
-        self._new_schedule = lambda: _Schedule(self.table)  # type: ignore[method-assign,assignment]
+        self._take = bound(steps.TAKE, t)
+        self._new_schedule = lambda: Schedule(t.schedule)  # type: ignore[method-assign,assignment]
 
     @property
     def _newest_us(self) -> int | None:  # type: ignore[override]
@@ -225,33 +174,16 @@ class CompiledReceiver(Tabled, BatchReceiver):
         self._blocks = _OpenBlocks(self._tables)  # type: ignore[assignment]
         self._tables.paths[:] = 0
         self._reporter.paths.table = self._tables.paths
-        self.table["touched"], self.table["alarm_s"] = _FAR, -np.inf
-        self.table["urgent"] = self.table["in_time"] = 0
-
-    @property
-    def counters(self) -> Counter[str]:
-        self._settle()
-        return super().counters
-
-    @property
-    def received(self) -> int:
-        self._settle()
-        return super().received
+        self.write(touched=_FAR, alarm_s=-np.inf, in_time=0)
 
     def receive(self, data: bytes, now_s: float) -> list[Event]:
-        self._settle()
         self._note_symbols()
-        events = super().receive(data, now_s)
-        self.table["urgent"] = self._reporter.urgent
-        return events
+        return super().receive(data, now_s)
 
     def reports_due(self, now_s: float) -> list[bytes]:
-        self._settle()
         if self._reporter.due(now_s):
             self._note_symbols()
-        reports = super().reports_due(now_s)
-        self.table["urgent"] = self._reporter.urgent
-        return reports
+        return super().reports_due(now_s)
 
     def receive_many(self, count: int) -> list[Event]:
         events: list[Event] = []
@@ -259,29 +191,27 @@ class CompiledReceiver(Tabled, BatchReceiver):
         own["next"], own["count"], own["logged"] = 0, count, 0
         if self.parameters.key is not None:
             self._check_seals(count)
-        while True:
-            own["noted"] = 0
+        stopped = True
+        while stopped:
+            own["noted"], own["urgent"] = 0, self._reporter.urgent
             stopped = self._take()
             self._tell(data, events)
-            if not stopped:
-                break
+            self._settle()
             place = own["next"].item()
             if stopped == steps.DECODABLE:
-                number = own["decodable"].item()
-                self._settle()
-                self._delivery.complete(self._blocks[number], self.times[place - 1].item(), events)
-                continue
-            own["next"] = place + 1
-            self._receive_row(place, events)
-        self._settle()
+                block = self._blocks[own["decodable"].item()]
+                self._delivery.complete(block, self.times[place - 1].item(), events)
+            elif stopped:
+                own["next"] = place + 1
+                self._receive_row(place, events)
         return events
 
     def _tell(self, data: bytes, events: list[Event]) -> None:
         """The events of the packets that were taken, in order."""
         noted = int(self.table["noted"][0])
-        what, starts, stops = self._tables.noted[:noted].transpose().tolist()
+        what, starts, stops, packets = self._tables.noted[:noted].transpose().tolist()
         payloads = [data[start:stop] for start, stop in zip(starts, stops, strict=True)]
-        at_s = self._tables.event_times_s[:noted].tolist()
+        at_s = self.times[packets].tolist()
         found: list[Event] = list(map(_new_tuple, repeat(SourceDelivered), zip(what, payloads, at_s, repeat(False))))
         for k in np.flatnonzero(self._tables.noted[:noted, 1] < 0).tolist():
             found[k] = BlockComplete(what[k], stops[k], 0, at_s[k])
@@ -295,7 +225,7 @@ class CompiledReceiver(Tabled, BatchReceiver):
     def _settle(self) -> None:
         """Have what was counted in the table where ``StreamReceiver`` looks for it."""
         own = self.table
-        for name in _COUNTED:
+        for name in COUNTED:
             if own[name][0]:
                 self._counts[name] += own[name].item()
                 own[name] = 0
@@ -311,11 +241,8 @@ class CompiledReceiver(Tabled, BatchReceiver):
 
     def _note_symbols(self) -> None:
         """For the next report, the symbols of blocks since the last one."""
-        highest, recent, tables = self._highest, self._recent, self._tables
+        highest, tables = self._highest, self._tables
         for number in range(max(self.table["touched"].item(), highest - MAX_BLOCKS + 1), highest + 1):
             if tables.blocks[number % SLOTS]["number"] == number:
-                bits = int.from_bytes(tables.bits[number % SLOTS].tobytes(), "little")
-                recent[number] = recent.get(number, 0) | bits
-        for old in [number for number in recent if number <= highest - MAX_BLOCKS]:
-            del recent[old]
+                self._reporter.note(number, int.from_bytes(tables.bits[number % SLOTS].tobytes(), "little"), highest)
         self.table["touched"] = _FAR

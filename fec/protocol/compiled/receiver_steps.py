@@ -10,42 +10,32 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fec.jit import compiled_entry
-from fec.protocol.compiled.sender_steps import FIRST_BYTE
-from fec.protocol.compiled.words import CRC_BITS, HEADER, SEAL, call, get, put, teach
-from fec.protocol.path_counts import ARRIVED, FIRST, HIGHEST
-from fec.protocol.probation import EARLY_PERIODS, ODD, RATE_SLACK, STEP
+from fec.protocol.compiled.words import CRC_BITS, DATA, HEADER, PARITY, SEAL, call, get, put, teach
+from fec.protocol.framing import BLOCK_NUMBERS, MAX_SYMBOL_ID
+from fec.protocol.loss_reporting import STAMPS
+from fec.protocol.path_counts import count
+from fec.protocol.probation import PERIOD_US, STEP, earliest_us, half_arrived
+from fec.protocol.receiver import CLOCK_WINDOW_S, FARTHEST_AHEAD, S_PER_US
 
 OTHER, DECODABLE = 1, 2
 """Why ``take`` stops early: before a packet for Python; behind the one with which a block can be decoded."""
-SLOTS = 1 << 14
+SLOTS = 4 * FARTHEST_AHEAD
 """Of blocks: 4096 may be opened at once beside 8192 that are open."""
-PLACES = 8193
+PLACES = 2 * FARTHEST_AHEAD + 1
 """For symbols: of blocks that are open and not complete."""
-_OPEN, _CLOCK_WINDOW_S, _BLOCK_NUMBERS, _STAMPS, _S_PER_US = 8192, 30.0, 1 << 24, 1 << 32, 1e-6
-
 _TIMES = ("newest_at_s", "alive_s", "window_s", "offset_s", "least_s", "usual_s", "closing_s", "worst_reordering_s")
-_FIXED = ("playback_s", "quicker_s", "latest_s")
-_NUMBERS = ("known", "newest_us", "highest", "session", "oldest", "stop", "touched", "in_time", "urgent", "decodable")
-_COUNTS = (
-    "accepted",
-    "duplicate",
-    "reordered",
-    "unused_parity",
-    "unused_sources",
-    "decoded_blocks",
-    "delivered",
-    "waiting",
-    "free",
-)
-_SCHEDULE = ("confirmed", "first_block", "first_us", "last_block", "last_us", "odd")
-_SHAPE = ("m", "half", "symbol_bytes", "flags", "stream_id", "rows_at", "crc_at")
+_FIXED_TIMES = ("playback_s", "quicker_s", "latest_s")
+COUNTED = ("duplicate", "reordered", "unused_parity", "unused_sources", "decoded_blocks")
+_BLOCKS = ("highest", "oldest", "stop", "touched", "in_time", "urgent", "decodable", "free", "accepted", "delivered")
+_PACKETS = ("known", "newest_us", "session", "waiting", "next", "count", "noted", "logged")
+_FIXED = ("m", "half", "symbol_bytes", "flags", "stream_id", "rows_at", "crc_at")
 RECEIVER = np.dtype(
-    [(name, "f8") for name in (*_TIMES, *_FIXED, "alarm_s", "period_us")]
-    + [(name, "i8") for name in (*_NUMBERS, *_COUNTS, *_SCHEDULE, *_SHAPE, "next", "count", "noted", "logged")]
+    [(name, "f8") for name in (*_TIMES, *_FIXED_TIMES, "alarm_s")]
+    + [(name, "i8") for name in (*COUNTED, *_BLOCKS, *_PACKETS, *_FIXED)]
 )
 """``known``: a time stamp is known, ``newest_us``; open are the blocks from ``oldest`` up to ``stop``; ``touched``: the
 lowest block with a symbol that no report knows of; ``alarm_s``: when a block could not be repaired, or minus infinity;
-``period_us``: NaN where it is not known; ``next``: packet of ``count``; ``noted``, ``logged``: rows of what was."""
+``next``: packet of ``count``; ``noted``, ``logged``: rows of what was."""
 _BLOCK = ("number", "start_us", "size", "arrived", "top", "complete", "spoilt", "place")
 BLOCK = np.dtype([(name, "i8") for name in _BLOCK])
 """``top``: one more than the highest symbol that came; ``place``: of its symbols, -1 where it has none."""
@@ -54,9 +44,9 @@ BLOCK = np.dtype([(name, "i8") for name in _BLOCK])
 class ReceiverTables(NamedTuple):
     """``bits``: of each block's symbols; ``symbols``: which they are at a place, in the order in which they came, and
     ``bodies`` what they are, until their block is complete; ``free``: places, those given back last in the end;
-    ``good``: a packet's seal of a key holds; ``noted``: source packet and where
-    its payload lies in all rows, or a block that is complete, -1 and how many came of it; ``log``: time, block as the
-    packet has it, symbol."""
+    ``good``: a packet's seal of a key holds; ``noted``: source packet and where its payload lies in all rows, or a
+    block that is complete, -1 and how many came of it, and by which packet; ``log``: time, block as the packet has it,
+    symbol."""
 
     receiver: NDArray[Any]
     blocks: NDArray[Any]
@@ -65,12 +55,12 @@ class ReceiverTables(NamedTuple):
     bodies: NDArray[np.uint8]
     free: NDArray[np.int64]
     paths: NDArray[np.int64]
+    schedule: NDArray[np.float64]
     rows: NDArray[np.uint8]
     lengths: NDArray[np.int64]
     times: NDArray[np.float64]
     good: NDArray[np.uint8]
     noted: NDArray[np.int64]
-    event_times_s: NDArray[np.float64]
     log: NDArray[np.float64]
 
 
@@ -86,7 +76,9 @@ def is_sealed(t: ReceiverTables, k: int) -> Any:
     if t.lengths[k] != stop or row[1] != r.flags or get(row, 2, 2) != r.stream_id or get(row, 12, 2) != r.m:
         return False
     symbol, seal = row[7], get(row, SEAL, 4)
-    if row[0] != FIRST_BYTE + 1 + (symbol >= r.m) or symbol > 254 or row[14] < r.m or get(row, 18, 2) != r.symbol_bytes:
+    if symbol > MAX_SYMBOL_ID or row[14] < r.m or get(row, 18, 2) != r.symbol_bytes:
+        return False
+    if row[0] != (PARITY if symbol >= r.m else DATA):
         return False
     if r.flags:
         return t.good[k] != 0
@@ -101,7 +93,7 @@ def plan_closing(t: ReceiverTables) -> None:
     r = t.receiver[0]
     r.closing_s = np.inf
     if r.oldest < r.stop:
-        r.closing_s = t.blocks[r.oldest & (SLOTS - 1)].start_us * _S_PER_US + r.offset_s + r.playback_s
+        r.closing_s = t.blocks[r.oldest & (SLOTS - 1)].start_us * S_PER_US + r.offset_s + r.playback_s
 
 
 def began(t: ReceiverTables, number: int, sent_us: int) -> None:
@@ -111,33 +103,6 @@ def began(t: ReceiverTables, number: int, sent_us: int) -> None:
         t.blocks[number & (SLOTS - 1)].start_us = sent_us
         number -= 1
     plan_closing(t)
-
-
-def earliest_us(t: ReceiverTables, number: int) -> Any:
-    """``Schedule.earliest_us``."""
-    r = t.receiver[0]
-    if not r.confirmed or np.isnan(r.period_us):
-        return -np.inf
-    ahead, blocks, period_us = number - r.last_block, r.last_block - r.first_block, r.period_us
-    if ahead > 0:
-        period_us = period_us * blocks / (blocks + 1)
-    return r.last_us + period_us * (ahead - abs(ahead) * RATE_SLACK - EARLY_PERIODS)
-
-
-def half_arrived(t: ReceiverTables, number: int, sent_us: int) -> None:
-    """``Schedule.half_arrived``."""
-    r = t.receiver[0]
-    if not r.confirmed:
-        r.confirmed, r.first_block, r.first_us, r.last_block, r.last_us = 1, number, sent_us, number, sent_us
-    elif number > r.last_block:
-        strange = False
-        if not np.isnan(r.period_us):
-            usual_us = r.last_us + r.period_us * (number - r.last_block)
-            strange = abs(sent_us - usual_us) > usual_us - earliest_us(t, number)
-        r.odd = r.odd + 1 if strange else 0
-        if not 0 < r.odd < ODD:
-            r.last_block, r.last_us = number, sent_us
-            r.period_us = max(0.0, (sent_us - r.first_us) / (number - r.first_block))
 
 
 def close_complete(t: ReceiverTables, now_s: float) -> bool:
@@ -154,13 +119,9 @@ def close_complete(t: ReceiverTables, now_s: float) -> bool:
 def may_begin(t: ReceiverTables, number: int, sent_us: int, now_s: float) -> Any:
     """Whether a block that is not open is the next one, and begins as usual."""
     r = t.receiver[0]
-    usual = number == r.highest + 1 == r.stop and r.oldest < r.stop < r.oldest + _OPEN
-    return (
-        usual
-        and now_s >= r.newest_at_s - r.quicker_s
-        and not np.isnan(r.period_us)
-        and sent_us >= earliest_us(t, number)
-    )
+    is_next = number == r.highest + 1 == r.stop and r.oldest < r.stop < r.oldest + 2 * FARTHEST_AHEAD
+    usual = now_s >= r.newest_at_s - r.quicker_s and t.schedule[PERIOD_US] >= 0
+    return is_next and usual and sent_us >= earliest_us(t.schedule, number)
 
 
 def begin(t: ReceiverTables, number: int, sent_us: int, now_s: float) -> None:
@@ -182,9 +143,9 @@ def keep_time(t: ReceiverTables, sent_us: int, transit_s: float, now_s: float) -
         r.newest_us, r.newest_at_s, r.alive_s = sent_us, now_s, now_s
     else:
         r.reordered += 1
-        r.worst_reordering_s = max(r.worst_reordering_s, (r.newest_us - sent_us) * _S_PER_US)
+        r.worst_reordering_s = max(r.worst_reordering_s, (r.newest_us - sent_us) * S_PER_US)
     r.least_s = min(r.least_s, transit_s)
-    if not 0 <= now_s - r.window_s < _CLOCK_WINDOW_S:
+    if not 0 <= now_s - r.window_s < CLOCK_WINDOW_S:
         r.offset_s, r.least_s, r.window_s = r.least_s, transit_s, now_s
         plan_closing(t)
 
@@ -192,15 +153,14 @@ def keep_time(t: ReceiverTables, sent_us: int, transit_s: float, now_s: float) -
 def tell(t: ReceiverTables, what: int, start: int, stop: int, k: int) -> None:
     """What happened, for Python to hand on."""
     row = t.noted[t.receiver[0].noted]
-    row[0], row[1], row[2] = what, start, stop
-    t.event_times_s[t.receiver[0].noted] = t.times[k]
+    row[0], row[1], row[2], row[3] = what, start, stop, k
     t.receiver[0].noted += 1
 
 
 def use(t: ReceiverTables, k: int, number: int, symbol: Any, sent_us: int) -> bool:
     """``StreamReceiver._use``: a symbol that an open block did not have. Whether the block has to be decoded now."""
     r, b, slot, now_s = t.receiver[0], t.blocks[number & (SLOTS - 1)], number & (SLOTS - 1), t.times[k]
-    if sent_us < b.start_us and sent_us >= earliest_us(t, number):
+    if sent_us < b.start_us and sent_us >= earliest_us(t.schedule, number):
         began(t, number, sent_us)
     if b.complete:
         r.unused_parity += symbol >= r.m
@@ -219,9 +179,9 @@ def use(t: ReceiverTables, k: int, number: int, symbol: Any, sent_us: int) -> bo
         at = k * t.rows.shape[1] + HEADER + 2
         tell(t, number * r.m + symbol, at, at + get(row, HEADER, 2), k)
         if b.arrived == r.half:
-            half_arrived(t, number, sent_us)
+            half_arrived(t.schedule, number, sent_us)
             step_s = r.quicker_s * STEP
-            r.usual_s += step_s if now_s - sent_us * _S_PER_US > r.usual_s else -step_s
+            r.usual_s += step_s if now_s - sent_us * S_PER_US > r.usual_s else -step_s
     if b.arrived >= r.m:
         r.in_time = 1
         for source in range(r.m):
@@ -238,19 +198,6 @@ def use(t: ReceiverTables, k: int, number: int, symbol: Any, sent_us: int) -> bo
     return False
 
 
-def count_path(t: ReceiverTables, path: int, number: int) -> None:
-    """``PathArrivals.add``."""
-    own = t.paths[path]
-    if not own[ARRIVED]:
-        own[FIRST] = own[HIGHEST] = number
-    own[ARRIVED] += 1
-    ahead = (number - own[HIGHEST]) & 0xFFFF
-    if ahead < 32768:
-        own[HIGHEST] += ahead
-    else:
-        own[FIRST] = min(own[FIRST], own[HIGHEST] + ahead - 65536)
-
-
 def take(t: ReceiverTables) -> int:
     """Receive packets from ``next`` on. 0 where all are received, else why Python has to act."""
     r = t.receiver[0]
@@ -258,9 +205,9 @@ def take(t: ReceiverTables) -> int:
         k, row, now_s = r.next, t.rows[r.next], t.times[r.next]
         if not close_complete(t, now_s) or not r.known or not is_sealed(t, k) or get(row, 8, 4) != r.session:
             return OTHER
-        number, symbol = near(get(row, 4, 3), r.highest, _BLOCK_NUMBERS), np.int64(row[7])
-        sent_us = near(get(row, 20, 4), r.newest_us, _STAMPS)
-        transit_s = now_s - sent_us * _S_PER_US
+        number, symbol = near(get(row, 4, 3), r.highest, BLOCK_NUMBERS), np.int64(row[7])
+        sent_us = near(get(row, 20, 4), r.newest_us, STAMPS)
+        transit_s = now_s - sent_us * S_PER_US
         if not 0 <= transit_s - r.offset_s <= r.latest_s or (symbol < r.m and get(row, HEADER, 2) + 2 > r.symbol_bytes):
             return OTHER
         if not r.oldest <= number < r.stop:
@@ -284,7 +231,7 @@ def take(t: ReceiverTables) -> int:
         b.top, b.size, r.touched = max(b.top, symbol + 1), max(b.size, np.int64(row[14])), min(r.touched, number)
         decodable = use(t, k, number, symbol, sent_us)
         if row[15]:
-            count_path(t, row[15], get(row, 16, 2))
+            count(t.paths[row[15]], get(row, 16, 2))
         if decodable:
             return DECODABLE
     return 0
@@ -294,7 +241,7 @@ TAKE = compiled_entry(
     take,
     teach=teach,
     taught=(call,),
-    inline=(is_sealed, get, put, near, close_complete, keep_time, tell, use, count_path),
+    inline=(is_sealed, get, put, near, close_complete, keep_time, tell, use, count),
     error_model="numpy",
     _nrt=False,
 )

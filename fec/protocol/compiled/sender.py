@@ -4,107 +4,88 @@ Python begins blocks, fetches payloads and reads reports; in between ``fill`` ma
 """
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.errors import EngineUnavailable
+from fec.jit import bound
 from fec.protocol.batches import MOST, BatchSender
 from fec.protocol.compiled import sender_steps as steps
-from fec.protocol.compiled.tables import Tabled, field, place
-from fec.protocol.compiled.words import HEADER, SEAL
+from fec.protocol.compiled.tables import Tabled, fields
+from fec.protocol.compiled.words import SEAL
 from fec.protocol.path_deadlines import SentBlock
 from fec.protocol.sender import OutgoingPacket, SenderParameters
-from fec.protocol.wire import protect
-from fec.redundancy.block_size_control import MAX_BLOCK, BlockSizeControl
-from fec.redundancy.labels import LabelOrder
+from fec.protocol.wire import HEADER, HEADER_BYTES, protect
+from fec.redundancy.block_size_control import MAX_BLOCK
+from fec.redundancy.labels import LABELS
 
 _MOST_BYTES, _MOST_BLOCKS = 1 << 25, 8192
-_POINTER_BYTES = 8
-_BLOCK, _SYMBOL, _READY, _LAID = (place(steps.SENDER, name) for name in ("block", "symbol", "ready", "laid"))
-_NOW, _DUE, _LIMIT, _MADE = (place(steps.SENDER, name) for name in ("now_s", "due_s", "limit", "made"))
 
 
 class CompiledSender(Tabled, BatchSender):
     """EngineUnavailable where nothing was compiled ahead for this machine, without ISA-L, and for random labels."""
 
-    _ended, _parity_sent, _late_sent = (field(steps.SENDER, n) for n in ("ended", "parity_sent", "late_sent"))
+    _ended, _parity_sent, _late_sent = fields(steps.SENDER, "ended", "parity_sent", "late_sent")
+    _block, _symbol, _ready, _laid = fields(steps.SENDER, "block", "symbol", "ready", "laid")
+    _now_s, _due_s, _limit, _made = fields(steps.SENDER, "now_s", "due_s", "limit", "made")
 
     def __init__(
-        self,
-        parameters: SenderParameters,
-        code: ReedSolomonCode,
-        labels: LabelOrder,
-        control: BlockSizeControl,
-        source: Callable[[int], bytes],
-        path_of_label: bytes | None = None,
-        *,
-        headers: bytes = b"",
+        self, parameters: SenderParameters, code: ReedSolomonCode, labels: Any, *arguments: Any, **headers: bytes
     ) -> None:
         self.keep_in(np.zeros(1, steps.SENDER))
-        super().__init__(parameters, code, labels, control, source, path_of_label, headers=headers)
-        table = getattr(labels, "table", None)
+        super().__init__(parameters, code, labels, *arguments, **headers)
         engine = code.engine_at_addresses
-        if table is None or engine is None:
-            raise EngineUnavailable("packets are made one by one: no ISA-L here, or labels drawn at random")
+        if not hasattr(labels, "table"):
+            raise EngineUnavailable("packets are handled one by one: their labels are drawn at random")
         length, m = parameters.symbol_bytes, self._m
         blocks = min(int(parameters.playback_s / (m * self._interval)) + 3, _MOST_BLOCKS - 1)
         slots = 1 << blocks.bit_length()
-        places = 1 << max(11, min(slots * control.largest, _MOST_BYTES // length).bit_length())
-        flags, stream, session = self._identity
+        places = 1 << max(11, min(slots * self.control.largest, _MOST_BYTES // length).bit_length())
         self._engine, self._prepared = engine, dict[int, Any]()
-        fixed = {"interval_s": self._interval, "playback_s": parameters.playback_s, "m": m, "symbol_bytes": length}
-        fixed |= {"front": len(headers), "flags": flags, "stream_id": stream, "session": session}
-        for name, value in fixed.items():
-            self.table[name] = value
+        flags, stream, session = self._identity
+        common = HEADER.pack(0, flags, stream, 0, session, m, 0, 0, 0, length, 0, 0)
+        self.rows[:, self._front : self._front + HEADER_BYTES] = list(common)
         self._tables = t = steps.SenderTables(
             sender=self.table,
             runs=np.zeros((2, steps.RUNS), steps.RUN),
             ends=np.zeros((2, 2), np.int64),
             blocks=np.full(slots, -1, np.int64).repeat(steps.BLOCK.itemsize // 8).view(steps.BLOCK),
             bodies=np.full((places, length), 0, np.uint8),  # written, so that no page is missing in mid-stream
-            labels=np.array(table, np.uint16),
-            paths=np.frombuffer(bytearray(path_of_label or b""), np.uint8),
+            labels=np.array(labels.table, np.uint16),
+            paths=np.frombuffer(bytearray(self._numbers.path_of if self._numbers else LABELS), np.uint8),
             numbers=np.zeros(256, np.int64),
             multipliers=np.zeros(256, np.int64),
             rows=self.rows,
             log=self.log,
         )
-        self._symbols = memoryview(t.bodies.reshape(-1))  # type: ignore[arg-type]
-        pointers = t.bodies.ctypes.data + np.arange(places, dtype=np.uint64) * np.uint64(length)
-        self._pointers = pointers
-        self.table["rows_at"], self.table["pointers_at"] = self.rows.ctypes.data, pointers.ctypes.data
-        self.table["crc_at"], self.table["multiply_at"] = engine.crc_at, engine.multiply_at
+        self._symbols: Any = memoryview(t.bodies.reshape(-1))  # type: ignore[arg-type]
+        self._pointers = t.bodies.ctypes.data + np.arange(places, dtype=np.uint64) * np.uint64(length)
+        self.write(interval_s=self._interval, playback_s=parameters.playback_s, m=m, symbol_bytes=length)
+        self.write(front=self._front, flags=flags, crc_at=engine.crc_at, multiply_at=engine.multiply_at)
+        self.write(rows_at=self.rows.ctypes.data, pointers_at=self._pointers.ctypes.data)
         self._mask, self._places = slots - 1, places
-        self._row_of = [0] * slots
-        fill = steps.FILL.bound(t) if hasattr(steps.FILL, "bound") else None
-        if fill is None:
-            raise EngineUnavailable("packets are made one by one: nothing is compiled ahead for this machine")
-        self._fill = fill
+        self._fill = bound(steps.FILL, t)
 
     @property
     def _next_source(self) -> int:  # type: ignore[override]
-        return int(self.words[_BLOCK] * self._m + self.words[_SYMBOL])
+        return int(self._block * self._m + self._symbol)
 
     @_next_source.setter
     def _next_source(self, value: int) -> None:
-        self.words[_BLOCK], self.words[_SYMBOL] = divmod(value, self._m)
-
-    def finish_source(self) -> None:
-        self._ended = 1
+        self._block, self._symbol = divmod(value, self._m)
 
     def next_due_s(self) -> float:
-        self.reals[_NOW], self.words[_LIMIT], self.words[_MADE] = -math.inf, 1, 0
+        self._now_s, self._limit, self._made = -math.inf, 1, 0
         self._fill()
-        return float(self.reals[_DUE])
+        return float(self._due_s)
 
     def fill(self, now_s: float, limit: int = MOST) -> int:
-        self.reals[_NOW], self.words[_LIMIT], self.words[_MADE] = now_s, min(limit, MOST), 0
+        self._now_s, self._limit, self._made = now_s, min(limit, MOST), 0
         while self._fill():
             self._take_sources(now_s)
-        made = int(self.words[_MADE])
+        made = int(self._made)
         if made:
             packets = self.log[:made, :4].copy()
             packets[:, 0] = now_s
@@ -114,23 +95,21 @@ class CompiledSender(Tabled, BatchSender):
         return made
 
     def packets_due(self, now_s: float, limit: int = MOST) -> list[OutgoingPacket]:
-        out: list[OutgoingPacket] = []
-        while len(out) < limit and (made := self.fill(now_s, limit - len(out))):
-            for (due_s, *whole), row in zip(self.log[:made].tolist(), self.rows[:, self._front :], strict=False):
-                block, symbol, label, size = map(int, whole)
-                out.append(OutgoingPacket(due_s, label, row.tobytes(), block, symbol, size))
-        return out
+        made = zip(self.log[: self.fill(now_s, limit)].tolist(), self.rows[:, self._front :], strict=False)
+        return [
+            OutgoingPacket(due_s, int(label), row.tobytes(), int(block), int(symbol), int(size))
+            for (due_s, block, symbol, label, size), row in made
+        ]
 
     def _take_sources(self, now_s: float) -> None:
         """The source packets of one block that are due."""
-        number, symbol = self.words[_BLOCK], self.words[_SYMBOL]
+        number, symbol = self._block, self._symbol
         m, length = self._m, self._symbol_bytes
         first, slot = number * m + symbol, number & self._mask
         if symbol == 0:
             block = self._begin_block(number, first * self._interval)
             place = block.first_label % len(self._tables.labels)
-            self._row_of[slot] = row = self._room(m)
-            self._tables.blocks[slot] = (number, place, block.size, 0, row, block.started_s)
+            self._tables.blocks[slot] = (number, place, block.size, 0, self._room(m), block.started_s)
             self._prepare_parity(block.size)
         count = max(1, min(m - symbol, int(now_s / self._interval) + 1 - first))
         payloads, prefix = list(map(self._source, range(first, first + count))), self._full_prefix
@@ -138,16 +117,20 @@ class CompiledSender(Tabled, BatchSender):
             symbols = prefix + prefix.join(payloads)
         else:
             symbols = b"".join([protect(payload, length) for payload in payloads])
-        at = (self._row_of[slot] % self._places + symbol) * length
+        at = (self._place_of(number) + symbol) * length
         self._symbols[at : at + count * length] = symbols
-        self.words[_READY] = symbol + count
+        self._ready = symbol + count
+
+    def _place_of(self, number: int) -> int:
+        """Where the first symbol of a block lies."""
+        return int(self._tables.blocks[number & self._mask]["row"]) % self._places
 
     def _room(self, count: int) -> int:
         """Where so many symbols may lie in a row."""
-        row = int(self.words[_LAID])
+        row = int(self._laid)
         if row % self._places + count > self._places:
             row += -row % self._places
-        self.words[_LAID] = row + count
+        self._laid = row + count
         return row
 
     def _prepare_parity(self, size: int) -> None:
@@ -157,11 +140,11 @@ class CompiledSender(Tabled, BatchSender):
 
     def _seal_rows(self, made: int) -> None:
         for row in self.rows[:made, self._front :]:
-            row[SEAL:HEADER] = list(self._seal(row[:HEADER].tobytes(), row[HEADER:].tobytes()))
+            row[SEAL:HEADER_BYTES] = list(self._seal(row[:HEADER_BYTES].tobytes(), row[HEADER_BYTES:].tobytes()))
 
     def _send_late_parity(self, block: SentBlock, arrived: int, now_s: float) -> None:
         row = self._tables.blocks[block.number & self._mask]
-        if row["number"] == block.number and self.words[_LAID] - row["row"] <= self._places - MAX_BLOCK:
+        if row["number"] == block.number and self._laid - row["row"] <= self._places - MAX_BLOCK:
             block.sent = int(row["sent"])
             super()._send_late_parity(block, arrived, now_s)
             row["size"] = block.size
@@ -169,8 +152,7 @@ class CompiledSender(Tabled, BatchSender):
 
     def _queue_late_parity(self, block: SentBlock, first: int, stop: int, now_s: float) -> None:
         row, step, start = self._room(stop - first), self._late_step_s, now_s
-        sources, parity = self._row_of[block.number & self._mask] % self._places, row % self._places
-        at = [int(self.table["pointers_at"][0]) + place * _POINTER_BYTES for place in (sources, parity)]
+        at = [self._pointers[place:].ctypes.data for place in (self._place_of(block.number), row % self._places)]
         self._engine.apply_at(self._code.parity_tables(first, stop), self.parameters.symbol_bytes, *at)
         runs, ends = self._tables.runs[steps.LATE], self._tables.ends[steps.LATE]
         if ends[0] < ends[1]:

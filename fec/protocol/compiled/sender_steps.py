@@ -6,22 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fec.jit import compiled_entry
-from fec.protocol.compiled.words import CRC_BITS, HEADER, SEAL, call, put, teach
+from fec.protocol.batches import LABEL_BEFORE
+from fec.protocol.compiled.words import CRC_BITS, DATA, HEADER, PARITY, SEAL, call, put, teach
 
 SOURCE, ON_TIME, LATE = -1, 0, 1
 """What a packet is: the second and the third are lanes of parity, each in the order in which it was queued."""
 RUNS = 8192
 """Queued in a lane at most."""
-FIRST_BYTE = 0x30
-
+_COUNTS = ("limit", "made", "block", "symbol", "ready", "laid", "ended", "parity_sent", "late_sent")
+_FIXED = ("m", "symbol_bytes", "front", "flags", "rows_at", "pointers_at", "crc_at", "multiply_at")
 SENDER = np.dtype(
     [(name, "f8") for name in ("now_s", "due_s", "interval_s", "playback_s")]
-    + [
-        (name, "i8")
-        for name in ("limit", "made", "block", "symbol", "ready", "laid", "ended", "parity_sent", "late_sent")
-    ]
-    + [(name, "i8") for name in ("m", "symbol_bytes", "front", "flags", "stream_id", "session")]
-    + [(name, "i8") for name in ("rows_at", "pointers_at", "crc_at", "multiply_at")]
+    + [(name, "i8") for name in (*_COUNTS, *_FIXED)]
 )
 """``block``, ``symbol``: of the next source packet; ``ready``: source symbols of its block that are there;
 ``laid``: symbols ever written into ``bodies``, round and round; ``front``: bytes of a row in front of the packet;
@@ -39,7 +35,8 @@ symbol's, counted as ``laid``."""
 class SenderTables(NamedTuple):
     """``runs``: of both lanes, ``ends``: how many of a lane are over and how many were queued; ``paths``: of each
     label, ``numbers``: the next one on each path; ``multipliers``: where ISA-L's tables for all parity of a block of
-    each size are; ``rows``: a packet each, ``log``: its due time, block, symbol, label and N."""
+    each size are; ``rows``: a packet each, with what all headers have in common; ``log``: its due time, block, symbol,
+    label and N."""
 
     sender: NDArray[Any]
     runs: NDArray[Any]
@@ -106,24 +103,16 @@ def write(t: SenderTables, number: int, symbol: int, place: int, label: int) -> 
     s, frame = t.sender[0], t.rows[t.sender[0].made]
     row = frame[s.front :]
     body, block = t.bodies[place & (len(t.bodies) - 1)], t.blocks[number & (len(t.blocks) - 1)]
-    path, on_path = np.int64(0), np.int64(0)
-    if s.front:
-        put(frame, s.front - 8, 2, label)
-    if len(t.paths):
-        path = t.paths[label]
-        if path:
-            on_path = t.numbers[path]
-            t.numbers[path] = on_path + 1
-    row[0] = FIRST_BYTE + 1 + (symbol >= s.m)
-    row[1] = s.flags
-    put(row, 2, 2, s.stream_id)
+    path, on_path = t.paths[label], np.int64(0)
+    if path:
+        on_path = t.numbers[path]
+        t.numbers[path] = on_path + 1
+    put(frame, s.front - LABEL_BEFORE, 2, label)
+    row[0] = PARITY if symbol >= s.m else DATA
     put(row, 4, 4, number << 8 | symbol)
-    put(row, 8, 4, s.session)
-    put(row, 12, 2, s.m)
     row[14] = block.size
     row[15] = path
     put(row, 16, 2, on_path)
-    put(row, 18, 2, s.symbol_bytes)
     put(row, 20, 4, np.int64(s.now_s * 1e6))
     put(row, SEAL, 4, 0)
     for j in range(s.symbol_bytes):

@@ -1,7 +1,6 @@
 """Attributes that are kept in a table of one record, whose fields are words of 64 bits: compiled steps read and write
 them, too."""
 
-import math
 from operator import attrgetter
 from typing import Any
 
@@ -17,22 +16,17 @@ class Tabled:
         self.words: Any = memoryview(table.view(np.int64))  # type: ignore[arg-type]
         self.reals: Any = memoryview(table.view(np.float64))  # type: ignore[arg-type]
 
-
-def field(record: np.dtype[Any], name: str, *, optional: bool = False) -> Any:
-    """An attribute that is that field; ``optional``: a number that may be None, which the table has as NaN."""
-    at, view = place(record, name), attrgetter("reals" if record[name].kind == "f" else "words")
-
-    def read(owner: Tabled) -> Any:
-        value = view(owner)[at]
-        return None if optional and math.isnan(value) else value
-
-    def write(owner: Tabled, value: Any) -> None:
-        view(owner)[at] = math.nan if value is None else value
-
-    return property(read, write)
+    def write(self, **values: float) -> None:
+        """Set the fields of these names."""
+        for name, value in values.items():
+            self.table[name] = value
 
 
-def place(record: np.dtype[Any], name: str) -> int:
-    """Which field of a record has that name."""
-    assert record.names is not None
-    return record.names.index(name)
+def fields(record: np.dtype[Any], *names: str) -> list[Any]:
+    """Attributes that are these fields."""
+    return [_field(record, name) for name in names]
+
+
+def _field(record: np.dtype[Any], name: str) -> Any:
+    at, view = (record.names or ()).index(name), attrgetter("reals" if record[name].kind == "f" else "words")
+    return property(lambda owner: view(owner)[at], lambda owner, value: view(owner).__setitem__(at, value))

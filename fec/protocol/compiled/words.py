@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fec.protocol.packet_reader import FIRST_BYTES
+from fec.protocol.wire import CRC_OFFSET, HEADER_BYTES
+
 if TYPE_CHECKING:
     from llvmlite.ir import IRBuilder, Value
     from numba.core.base import BaseContext
     from numba.core.typing.templates import Signature
 
-HEADER, SEAL = 28, 24
+HEADER, SEAL = HEADER_BYTES, CRC_OFFSET
 """Bytes of a packet's header; where its seal is."""
+PARITY, DATA = FIRST_BYTES
 CRC_BITS = 0xFFFFFFFF
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from fec.errors import EngineUnavailable
+from fec.jit import CompiledEntry
 from testbed.commands.network.compile_ahead import TASKS
 
 
@@ -16,5 +17,5 @@ def _compiled() -> Iterator[None]:
         try:
             TASKS["packets of streams"]()
         except EngineUnavailable:
-            patched.setenv("TESTBED_KERNELS", "numba")
+            patched.setattr(CompiledEntry, "missed", staticmethod(lambda *_: None))
         yield

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from fec import jit
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.errors import EngineUnavailable
+from fec.jit import CompiledEntry
 from fec.protocol.batches import MOST
 from fec.protocol.compiled.sender import CompiledSender
 from fec.protocol.receiver import StreamReceiver
@@ -135,7 +136,7 @@ def test_it_says_so_where_it_cannot_be(case: str, monkeypatch: pytest.MonkeyPatc
     labels = RandomLabels(1) if case == "random labels" else StratifiedLabels()
     if case == "no kernels":
         monkeypatch.setattr(jit, "kernels", lambda: None)
-        monkeypatch.delenv("TESTBED_KERNELS", raising=False)
+        monkeypatch.setattr(CompiledEntry, "missed", None)
     with pytest.raises(EngineUnavailable, match="one by one"):
         CompiledSender(
             SenderParameters(source_packets=2, symbol_bytes=9, rate_pps=100), code, labels, fixed_block_size(3), content
