@@ -158,7 +158,7 @@ class CompiledReceiver(Tabled, BatchReceiver):
         )
         self.keep_in(t.receiver)
         self._take = bound(steps.TAKE, t)
-        self._new_schedule = lambda: Schedule(t.schedule)  # type: ignore[method-assign,assignment]
+        self._new_schedule = functools.partial(Schedule, t.schedule)  # type: ignore[assignment]
 
     @property
     def _newest_us(self) -> int | None:  # type: ignore[override]

@@ -188,7 +188,7 @@ class RowArrivals(Arrivals):
             now, times = time.monotonic() - start_s, self._receiver.times[:count]
             np.minimum(now, times - apart_s, out=times)
             self.worst_lag_s = max(self.worst_lag_s, now - float(times.min()))
-        return count
+        return int(count)
 
 
 def clocks_apart_s() -> float:
