@@ -22,14 +22,8 @@ from fec.protocol.wire import HEADER_BYTES
 from testbed.emulation.machine.shared_counters import shared_numbers
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.model.wiring import WiredHost
-from testbed.stream.emulated.endpoints import (
-    Arrivals,
-    EndpointProcess,
-    datagram_socket,
-    discard_until,
-    warm_labels,
-    warm_up,
-)
+from testbed.stream.emulated.endpoints import EndpointProcess, datagram_socket
+from testbed.stream.emulated.ends import Arrivals, discard_until, warm_labels, warm_up
 from testbed.stream.emulated.frames import Frames, frames_of
 from testbed.stream.judgement.packet_logs import RowLog
 from testbed.tunnel.emulated.tun_device import TunDevice, open_tun, packets_unread, read_packet, write_packet
