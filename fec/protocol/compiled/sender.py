@@ -22,6 +22,8 @@ from fec.redundancy.block_size_control import MAX_BLOCK
 from fec.redundancy.labels import LABELS
 
 _MOST_BYTES, _MOST_BLOCKS = 1 << 25, 8192
+_ROOM = 2 * MAX_BLOCK
+"""For the most parity of a block, in a row: what is left at the end of the table is passed over."""
 
 
 class CompiledSender(Tabled, BatchSender):
@@ -42,7 +44,7 @@ class CompiledSender(Tabled, BatchSender):
         length, m = parameters.symbol_bytes, self._m
         blocks = min(int(parameters.playback_s / (m * self._interval)) + 3, _MOST_BLOCKS - 1)
         slots = 1 << blocks.bit_length()
-        places = 1 << max(11, min(slots * self.control.largest, _MOST_BYTES // length).bit_length())
+        places = 1 << max(11, min(slots * self.control.largest + _ROOM, _MOST_BYTES // length).bit_length())
         self._engine, self._prepared = engine, dict[int, Any]()
         flags, stream, session = self._identity
         common = HEADER.pack(0, flags, stream, 0, session, m, 0, 0, 0, length, 0, 0)
@@ -144,7 +146,7 @@ class CompiledSender(Tabled, BatchSender):
 
     def _send_late_parity(self, block: SentBlock, arrived: int, now_s: float) -> None:
         row = self._tables.blocks[block.number & self._mask]
-        if row["number"] == block.number and self._laid - row["row"] <= self._places - MAX_BLOCK:
+        if row["number"] == block.number and self._laid - row["row"] <= self._places - _ROOM:
             block.sent = int(row["sent"])
             super()._send_late_parity(block, arrived, now_s)
             row["size"] = block.size

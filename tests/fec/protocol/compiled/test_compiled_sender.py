@@ -15,12 +15,14 @@ from fec.code.reed_solomon import ReedSolomonCode
 from fec.errors import EngineUnavailable
 from fec.jit import CompiledEntry
 from fec.protocol.batches import MOST
+from fec.protocol.compiled import sender as sender_module
 from fec.protocol.compiled.sender import CompiledSender
 from fec.protocol.receiver import StreamReceiver
 from fec.protocol.receiver_types import ReceiverParameters
 from fec.protocol.sender import SenderParameters, StreamSender
+from fec.protocol.wire import HEADER_BYTES, protect
 from fec.redundancy.adaptation import AdaptationParameters, BlockSizeController
-from fec.redundancy.block_size_control import BlockSizeControl, fixed_block_size
+from fec.redundancy.block_size_control import MAX_BLOCK, BlockSizeControl, PlannedBlockSize, fixed_block_size
 from fec.redundancy.labels import LABELS, RandomLabels, SlottedLabels, StratifiedLabels
 from tests.helpers.delay_loop import payload
 
@@ -128,6 +130,25 @@ def test_the_rows_are_frames_with_the_label_in_their_udp_header() -> None:
         assert frame[:34] + frame[36:42] == headers[:34] + headers[36:]
         assert int.from_bytes(frame[34:36], "big") == label == StratifiedLabels().label(int(symbol))
         assert (due_s, block, size) == ({0: 0.0, 1: 0.01, 2: 0.02}[symbol], 0, 3)
+
+
+def test_late_parity_is_never_laid_where_its_own_sources_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where memory is short for all blocks of the playback time."""
+    monkeypatch.setattr(sender_module, "_MOST_BYTES", 1)
+    m, code = 20, ReedSolomonCode(20)
+    parameters = SenderParameters(source_packets=m, symbol_bytes=24, rate_pps=20_000.0, late_parity_pps=1e7, session=1)
+    control = PlannedBlockSize(lambda begins_s: 22 if begins_s < 0.0799 else MAX_BLOCK, late_parity=True)
+    sender = CompiledSender(parameters, code, StratifiedLabels(), control, payload)
+    made = [packet for k in range(81) for packet in sender.packets_due(0.001 * k)]
+    assert max(packet.block for packet in made) == 80
+    for block in list(sender._blocks.values())[:-2]:
+        sender._send_late_parity(block, m - 1, 0.08)
+    late = [packet for _ in range(4) for packet in sender.packets_due(0.0802, 512) if packet.symbol >= 22]
+    for block in sorted({packet.block for packet in late}):
+        right = code.encode([protect(payload(m * block + i), 24) for i in range(m)], MAX_BLOCK)
+        own = [packet for packet in late if packet.block == block]
+        assert len(own) == MAX_BLOCK - 22 and all(p.data[HEADER_BYTES:] == right[p.symbol] for p in own)
+    assert len(late) > 4 * MAX_BLOCK
 
 
 @pytest.mark.parametrize("case", ["no kernels", "no engine", "random labels"])
