@@ -106,10 +106,11 @@ def began(t: ReceiverTables, number: int, sent_us: int) -> None:
 
 
 def close_complete(t: ReceiverTables, now_s: float) -> bool:
-    """Close the blocks that are over; False where one is not complete."""
+    """Close the blocks that are over; False where one is for Python: not complete, or spoilt."""
     r = t.receiver[0]
     while r.closing_s <= now_s:
-        if not t.blocks[r.oldest & (SLOTS - 1)].complete:
+        b = t.blocks[r.oldest & (SLOTS - 1)]
+        if not b.complete or b.spoilt:
             return False
         r.oldest += 1
         plan_closing(t)

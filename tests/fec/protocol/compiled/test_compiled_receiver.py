@@ -21,6 +21,7 @@ from fec.protocol.receiver_types import Event, ReceiverParameters
 from fec.protocol.sender import SenderParameters, StreamSender
 from fec.redundancy.block_size_control import PlannedBlockSize
 from fec.redundancy.labels import LABELS, StratifiedLabels
+from tests.helpers.delay_loop import crc_of
 
 PATHS = bytes([1]) * 20_000 + bytes([2]) * 20_000 + bytes(LABELS - 40_000)
 Datagram = tuple[float, bytes]
@@ -140,6 +141,34 @@ def test_ordinary_packets_never_leave_the_compiled_steps(monkeypatch: pytest.Mon
         now = 0.01 * k
         hand_in(receiver, [(now, packet.data) for packet in sender.packets_due(now)])
     assert receiver.counters["accepted"] > 2000 and len(other) < 60  # until the time of a block is known
+
+
+def test_of_blocks_that_a_forged_symbol_spoilt_nothing_is_kept() -> None:
+    m, length = 2, 12
+    sender = StreamSender(
+        SenderParameters(source_packets=m, symbol_bytes=length, rate_pps=1000.0, session=1),
+        ReedSolomonCode(m),
+        StratifiedLabels(),
+        PlannedBlockSize(lambda _: 3),
+        lambda i: b"payload",
+    )
+    told = ReceiverParameters(source_packets=m, symbol_bytes=length, playback_s=0.02)
+    receiver, plain = CompiledReceiver(told, ReedSolomonCode(m)), StreamReceiver(told, ReedSolomonCode(m))
+    for k in range(400):
+        now, packets = 0.001 * k, []
+        for packet in sender.packets_due(now):
+            data = packet.data
+            if packet.block % 10 == 5 and packet.symbol:  # the second source packet is lost, and the parity is another
+                if packet.symbol == 1:
+                    continue
+                data = bytearray(data[:-length] + bytes([255] * length))
+                data[24:28] = bytes(4)
+                data[24:28] = crc_of(data)
+            packets.append((now, bytes(data)))
+        events = [event for at, data in packets for event in plain.receive(data, at)]
+        assert same(hand_in(receiver, packets)) == same(events)
+    assert receiver.counters == plain.counters and receiver.counters["unreadable"] > 10
+    assert len(receiver._blocks._spoilt) <= 2  # type: ignore[attr-defined]
 
 
 def test_it_says_so_where_it_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
