@@ -7,6 +7,7 @@ sendmmsg and recvmmsg of the C library, as 64-bit Linux lays them out.
 
 import ctypes
 import errno
+import math
 import os
 import socket
 import struct
@@ -118,7 +119,7 @@ class DatagramReceiver:
     ``timestamps``: have the kernel stamp each datagram as it arrives (CLOCK_REALTIME), so that a receiver that was kept
     waiting still knows when; ``peer``: an IPv4 address, what others send is counted in ``foreign`` and thrown away. (A
     socket that is connected takes datagrams of one port only, and their source port is their label.) Without loss of
-    order.
+    order. ``until_s``: all that came earlier was taken: the time of the last one where more may wait, else infinity.
     """
 
     def __init__(
@@ -134,14 +135,14 @@ class DatagramReceiver:
         self._control_bytes = socket.CMSG_SPACE(_TIMESPEC.size) if timestamps else 0
         self._stamps: list[bytes] = []
         self._ports: list[int] = []
-        self.foreign = 0
+        self.foreign, self.until_s = 0, math.inf
         if timestamps:
             sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
 
     def receive(self) -> list[bytes]:
         """At most ``most`` waiting datagrams, in order of arrival; empty where none waits, or none of the peer's."""
         found: list[bytes] = []
-        self._stamps, self._ports = [], []
+        self._stamps, self._ports, self.until_s = [], [], math.inf
         for _ in range(self._most):
             try:
                 data, control, _, source = self._sock.recvmsg(self._largest, self._control_bytes, socket.MSG_DONTWAIT)
@@ -154,6 +155,9 @@ class DatagramReceiver:
                 self._ports.append(source[1])
             found.append(data)
             self._stamps += [stamp for _, _, stamp in control]
+        else:
+            if self._control_bytes:
+                self.until_s = _seconds(control[0][2])
         return found
 
     def arrival_times_s(self, count: int) -> list[float]:
@@ -161,16 +165,23 @@ class DatagramReceiver:
 
         Only with ``timestamps``. Take time.clock_gettime(CLOCK_REALTIME) - time.monotonic() for the other clock.
         """
-        return [seconds + nanoseconds * 1e-9 for seconds, nanoseconds in map(_TIMESPEC.unpack, self._stamps[:count])]
+        return list(map(_seconds, self._stamps[:count]))
 
     def source_ports(self) -> list[int]:
         """Of the datagrams of the last ``receive``; only with ``peer``."""
         return self._ports
 
 
+def _seconds(stamp: bytes) -> float:
+    seconds, nanoseconds = _TIMESPEC.unpack(stamp)
+    return float(seconds + nanoseconds * 1e-9)
+
+
 class RowReceiver:
     """``DatagramReceiver`` with the kernel's time stamps into a batch, with their lengths and times (of
     CLOCK_REALTIME). ``peer``: whose alone are taken."""
+
+    until_s = math.inf
 
     def __init__(self, sock: socket.socket, batch: BatchReceiver, peer: str) -> None:
         rows = batch.rows
@@ -189,6 +200,7 @@ class RowReceiver:
         count = self._messages.receive(self._sock)
         batch.lengths[:count] = table["length"][:count]
         batch.times[:count] = self._control[:count, 2] + self._control[:count, 3] * 1e-9
+        self.until_s = batch.times[-1].item() if count == len(batch.times) else math.inf
         own = np.flatnonzero(self._names[:count, 1] == self._peer)
         if len(own) < count:
             self.foreign += count - len(own)

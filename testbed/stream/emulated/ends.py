@@ -124,8 +124,7 @@ def prepare_receiver(
             content.take(receiver.receive_many(count))
             log.add_rows(receiver.log[: receiver.logged])
             gauge[0] = len(log)
-            if count == len(receiver.rows):
-                now = float(receiver.times[-1])  # more may wait that came in time: their blocks are not closed yet
+            now = min(now, arrivals.until_s(start_s))  # more may wait that came in time: their blocks stay open
             content.take(receiver.advance(now))
             for report in receiver.reports_due(now):
                 for label in RETURN_LABELS:
@@ -160,6 +159,10 @@ class Arrivals:
     def labels(self) -> list[int]:
         """Under which the last ones that ``waiting`` gave were sent."""
         return list(self._datagrams.source_ports())
+
+    def until_s(self, start_s: float) -> float:
+        """All that came earlier was taken, since ``start_s``; infinity where nothing may wait."""
+        return float(self._datagrams.until_s - clocks_apart_s() - start_s)
 
     def waiting(self, start_s: float) -> list[tuple[float, bytes]]:
         """(seconds since ``start_s`` of the monotonic clock, datagram) of some that wait, in order; none: empty."""

@@ -182,3 +182,27 @@ def test_the_peers_datagrams_come_into_rows_with_their_lengths_and_times() -> No
         own.close()
         with pytest.raises(OSError):
             receiver.receive()
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_where_more_may_wait_all_that_came_before_the_last_one_was_taken(rows: bool) -> None:
+    """Foreign datagrams fill a batch, too."""
+    kinds = (socket.AF_INET, socket.SOCK_DGRAM)
+    with socket.socket(*kinds) as peer, socket.socket(*kinds) as other, socket.socket(*kinds) as own:
+        own.bind(("127.0.0.1", 0))
+        peer.bind(("127.0.0.2", 0))
+        other.bind(("127.0.0.3", 0))
+        batch: Any = SimpleNamespace(rows=np.zeros((4, 10), np.uint8), lengths=np.zeros(4, np.int64), times=np.zeros(4))
+        plain = DatagramReceiver(own, most=4, timestamps=True, peer="127.0.0.2")
+        receiver = RowReceiver(own, batch, "127.0.0.2") if rows else plain
+        for sock in (peer, other, other, other, peer):
+            sock.sendto(b"x", own.getsockname())
+        between = time.time()
+        time.sleep(0.01)
+        for sock in (other, other, other, peer):
+            sock.sendto(b"x", own.getsockname())
+        count = int if rows else len
+        assert count(receiver.receive()) == 1 and between - 1 < receiver.until_s <= between  # type: ignore[arg-type]
+        assert count(receiver.receive()) == 1 and between < receiver.until_s <= time.time()  # type: ignore[arg-type]
+        assert count(receiver.receive()) == 1 and receiver.until_s == np.inf  # type: ignore[arg-type]
+        assert count(receiver.receive()) == 0 and receiver.until_s == np.inf  # type: ignore[arg-type]
