@@ -9,16 +9,18 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from fec.adapters.raw_sockets import DatagramReceiver, Messages, RowReceiver, socket_drops, waiting_datagrams
+from fec.code.reed_solomon import ReedSolomonCode
 from fec.errors import EngineUnavailable
 from fec.protocol.batches import BatchReceiver, BatchSender
 from fec.protocol.compiled.receiver import CompiledReceiver
 from fec.protocol.compiled.sender import CompiledSender
+from fec.protocol.receiver_types import ReceiverParameters
 from fec.protocol.wire import HEADER_BYTES
 from testbed.model.label_split import LabelSplit
 from testbed.openflow.rules import label_prefixes
@@ -60,8 +62,20 @@ def fastest(build: Callable[[Any], Any], kinds: Sequence[Any]) -> Any:
     try:
         return build(kinds[0])
     except (EngineUnavailable, MemoryError) as missing:
-        LOGGER.warning("%s", missing)
+        _say(str(missing))
         return build(kinds[-1])
+
+
+@cache
+def _say(missing: str) -> None:
+    LOGGER.warning("%s", missing)
+
+
+@cache
+def say_what_is_missing() -> None:
+    """Before ends are forked, so that not each of them says it."""
+    small = ReceiverParameters(source_packets=2, symbol_bytes=9)
+    fastest(lambda kind: kind(small, ReedSolomonCode(2)), (CompiledReceiver, BatchReceiver))
 
 
 def prepare_sender(
