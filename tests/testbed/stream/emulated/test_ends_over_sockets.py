@@ -128,11 +128,11 @@ def test_a_receiver_kept_waiting_closes_no_block_before_the_packets_that_came_in
     """Foreign datagrams fill the batch in between."""
     if without:
         take_away(without, monkeypatch, tmp_path)
-    plan = plan_of(block_size=7, playback_s=0.1, source_packets=5)
+    plan = plan_of(block_size=7, playback_s=0.5, source_packets=5)
     source, sink, other = datagrams(opened, SOURCE), datagrams(opened, SINK), datagrams(opened, OTHER)
     monkeypatch.setattr(ends, "warm_up", lambda *_: None)
     receive = prepare_receiver(
-        replace(plan, duration_s=0.7), KEY, frames_to(opened, sink, source), sink, SOURCE, cast(Any, [0.0])
+        replace(plan, duration_s=1.2), KEY, frames_to(opened, sink, source), sink, SOURCE, cast(Any, [0.0])
     )
     packets = build_sender(plan, key=KEY).packets_due(0.0022)
     assert [packet.symbol for packet in packets] == list(range(5))
@@ -142,7 +142,7 @@ def test_a_receiver_kept_waiting_closes_no_block_before_the_packets_that_came_in
         other.sendto(b"x", sink.getsockname())
     for packet in packets[1:]:
         source.sendto(packet.data, sink.getsockname())
-    time.sleep(0.4)
+    time.sleep(0.8)
     result = cast(ReceiverResult, receive(start_s))
     assert result.counters["foreign"] == MOST - 1 and result.socket_drops == 0
     assert result.counters["decoded_blocks"] == 1 and "undecodable_blocks" not in result.counters
