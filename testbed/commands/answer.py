@@ -43,7 +43,7 @@ class Answer:
 
     def given(self, args: argparse.Namespace) -> int:
         """Print it as the command line asks for it, drawn and kept where it asks so; the exit code."""
-        from testbed.model.json_values import with_aliases  # what says --help does without
+        from testbed.model.json_values import json_pieces, with_aliases  # what says --help does without
 
         document, parts = with_aliases(self.document, self.former), None
         stores = bool(self.title) and getattr(args, "results", None) is not None
@@ -58,7 +58,8 @@ class Answer:
             document["results"] = str(place)
             parts += place_lines(place)
         if args.json:
-            print(json.dumps(document))
+            sys.stdout.writelines(json_pieces(document))
+            print()
         elif parts is not None:
             show_parts(parts, as_csv=getattr(args, "csv", False))
         return self.exit_code

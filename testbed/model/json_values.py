@@ -7,11 +7,13 @@ annotations alone: an object with a key for each field, fractions as text, tuple
 and numbers that are not finite are refused, so that what is read and written again has the same bytes.
 """
 
+import itertools
+import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
@@ -27,6 +29,7 @@ from topologies.text.json_types import Json, JsonObject
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 T = TypeVar("T")
+_ENTRIES_A_PIECE = 4096
 
 
 def read_json(path: str | Path, where: str = "", *, hint: str = "name a JSON file") -> object:
@@ -92,6 +95,39 @@ def json_ready(value: object, *, without: type | tuple[type, ...] = ()) -> objec
     if hasattr(value, "tolist"):  # numpy scalars and arrays, without importing numpy
         return json_ready(value.tolist(), without=without)
     return str(value)
+
+
+@dataclass(frozen=True)
+class LazyList:
+    """A list at the top of a document that is too long to be held: ``made`` gives its entries as often as it is
+    written."""
+
+    made: Callable[[], Iterable[object]]
+
+
+def json_pieces(document: JsonObject) -> Iterator[str]:
+    """The text of ``json.dumps``, of which no more is held than some thousand entries of a list.
+
+    >>> "".join(json_pieces({"a": [1, [2]], "b": LazyList(lambda: range(3)), "c": None}))
+    '{"a": [1, [2]], "b": [0, 1, 2], "c": null}'
+    """
+    first = "{"
+    for name, value in document.items():
+        yield f"{first}{json.dumps(name)}: "
+        first = ", "
+        if isinstance(value, (LazyList, list, tuple)):
+            yield from _pieces_of_list(value.made() if isinstance(value, LazyList) else value)
+        else:
+            yield json.dumps(value)
+    yield "{}" if first == "{" else "}"
+
+
+def _pieces_of_list(values: Iterable[object]) -> Iterator[str]:
+    entries, first = iter(values), "["
+    while some := list(itertools.islice(entries, _ENTRIES_A_PIECE)):
+        yield first + json.dumps(some)[1:-1]
+        first = ", "
+    yield "[]" if first == "[" else "]"
 
 
 def from_json(kind: type[T], document: object, where: str, given: Mapping[type, object] | None = None) -> T:
@@ -217,6 +253,8 @@ def with_aliases(document: Json, aliases: Mapping[str, str]) -> JsonObject:
     >>> with_aliases({"faults": [{"cut": 1}], "verdict": {"cut": 2}}, {"cut": "cut_links"})
     {'faults': [{'cut': 1, 'cut_links': 1}], 'verdict': {'cut': 2}}
     """
+    if not aliases:
+        return dict(document)
     found: JsonObject = {}
     for key, value in document.items():
         found[key] = value if key in ("verdict", "plan") else _aliased(value, aliases)

@@ -2,7 +2,7 @@
 is found."""
 
 import argparse
-import json
+import itertools
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -11,7 +11,7 @@ from pathlib import Path
 from testbed.commands.answer import Answer
 from testbed.commands.arguments import add_answer_options, add_options, adder
 from testbed.errors import CapabilityError, InputError
-from testbed.model.json_values import read_json
+from testbed.model.json_values import LazyList, json_pieces, read_json
 from testbed.model.options import kinds
 from testbed.model.options.option import ROUTED, RUN, SENT, Only
 from testbed.model.schedule import Schedule
@@ -29,6 +29,7 @@ from topologies.text.json_types import Json, JsonObject
 MAX_CARRIED = 200_000
 MAX_DRAWN = 20_000
 MOST_FRAMES = 12
+_AT_ONCE = 4096
 """Of a schedule, on a terminal."""
 
 
@@ -68,7 +69,7 @@ def _figures(traffic: Traffic, schedule: Schedule, network: str | None, title: s
     if len(traffic) > MAX_DRAWN:
         raise InputError(f"--plot: {len(traffic)} transfers exceed the limit of {MAX_DRAWN}; draw a smaller network")
     found = None if network is None else load_network(network)
-    return {"frames": draw_schedule(_transfers(traffic), schedule.frames, found, title=title)}
+    return {"frames": draw_schedule(list(_transfers(traffic)), schedule.frames, found, title=title)}
 
 
 def _extra_facts(document: Json) -> Iterator[tuple[str, str]]:
@@ -183,8 +184,11 @@ def run(args: argparse.Namespace) -> Answer:
         extras |= _write(args.output, traffic, schedule)
     if args.unequal is None and (args.routing is not None or args.parts is not None):
         extras |= _bounded(args, traffic, schedule)
-    whole = args.json or args.results is not None  # the document of a million transfers is large
-    document = schedule_document(traffic, schedule) if whole else {}
+    document: JsonObject = {}
+    if args.json or args.results is not None:  # the document of a million transfers is large
+        document = schedule_document(traffic, schedule)
+        if args.results is not None:
+            document["transfers"] = list(_transfers(traffic))
     title = f"{args.network or args.traffic or args.check}: {len(traffic)} transfers in {schedule.length} time frames, "
     title += _proved(schedule)
     drawn = partial(_figures, traffic, schedule, None if args.unequal else args.network, title)
@@ -224,10 +228,10 @@ def traffic_of_options(
 
 
 def schedule_document(traffic: Traffic, schedule: Schedule) -> JsonObject:
-    """The object of ``testbed schedule --json``."""
+    """The object of ``testbed schedule --json``, whose transfers are named as they are written."""
     return {
         "method": schedule.method,
-        "transfers": _transfers(traffic),
+        "transfers": LazyList(lambda: _transfers(traffic)),
         "frames": schedule.frames,
         "length": schedule.length,
         "bottleneck_load": schedule.bottleneck_load,
@@ -240,8 +244,13 @@ def schedule_document(traffic: Traffic, schedule: Schedule) -> JsonObject:
     }
 
 
-def _transfers(traffic: Traffic) -> list[tuple[str, ...]]:
-    return [tuple(traffic.links[link] for link in path) for path in traffic.paths()]
+def _transfers(traffic: Traffic) -> Iterator[tuple[str, ...]]:
+    """Names of each one's links, some thousand at a time: millions of them are never held together."""
+    for first in range(0, len(traffic), _AT_ONCE):
+        at = traffic.offsets[first : first + _AT_ONCE + 1].tolist()
+        flat = traffic.indices[at[0] : at[-1]].tolist()
+        for a, b in itertools.pairwise(at):
+            yield tuple(traffic.links[link] for link in flat[a - at[0] : b - at[0]])
 
 
 def _checked(args: argparse.Namespace) -> tuple[Traffic, Schedule]:
@@ -321,7 +330,8 @@ def _write(path: Path, traffic: Traffic, schedule: Schedule) -> Json:
 
     added: Json = {}
     if (written := find_format(SCHEDULE_FORMATS, str(path))) is None:
-        content = json.dumps({"transfers": _transfers(traffic), "frames": schedule.frames}).encode()
+        document = schedule_document(traffic, schedule)
+        content = "".join(json_pieces({key: document[key] for key in ("transfers", "frames")})).encode()
     else:
         content, added = written(traffic, schedule)
     write_atomically(path, content)

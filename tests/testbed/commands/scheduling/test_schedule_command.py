@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 
 from testbed.cli import main
+from testbed.commands.scheduling.schedule import schedule_document
+from testbed.model.json_values import LazyList, json_pieces
+from testbed.model.traffic import Traffic
+from testbed.scheduling.methods import schedule_by_name
 
 
 def test_json_has_the_keys_that_others_rely_on(capsys: pytest.CaptureFixture[str]) -> None:
@@ -19,6 +23,19 @@ def test_json_has_the_keys_that_others_rely_on(capsys: pytest.CaptureFixture[str
     assert document["length"] == document["bottleneck_load"] == len(document["frames"])
     assert len(document["transfers"]) == 25 and document["transfers"][0] == ["t0->s1", "s1->r0"]
     assert document["seconds"] > 0
+
+
+def test_a_document_of_many_transfers_is_never_held_whole() -> None:
+    """Every link of 8,000 transfers is named, but none before its turn to be written."""
+    links = [[f"t{i}", f"m{i % 7}", *(["x"] if i % 5 else [])] for i in range(8000)]
+    traffic = Traffic.from_transfers(links)
+    schedule = schedule_by_name(traffic, "liquid")
+    document = schedule_document(traffic, schedule)
+    assert isinstance(document["transfers"], LazyList) and list(map(list, document["transfers"].made())) == links
+    pieces = list(json_pieces(document))
+    assert json.loads("".join(pieces))["transfers"] == links and max(map(len, pieces)) < sum(map(len, pieces)) / 2
+    whole = {**document, "transfers": links}
+    assert "".join(pieces) == json.dumps(whole) and "".join(json_pieces({})) == json.dumps({})
 
 
 def test_a_schedule_written_to_a_file_passes_its_own_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
