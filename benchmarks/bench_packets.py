@@ -1,7 +1,8 @@
-"""Packets a second through the stream's ends, one core: state machines alone, and with real sockets over a veth pair.
+"""Packets a second through the stream's ends, one core, beside what the kernel's own sendmmsg and recvmmsg take.
 
-The socket rows run in a network namespace of their own (as root, or with user namespaces); without one they are left
-out.
+Both ends are whole: parity and late parity, block sizes that change, numbers of paths, loss reports and the logs of an
+emulated run. The medians are of rounds in which all rows take turns. The rows with sockets run over a veth pair in a
+network namespace of their own (as root, or with user namespaces); without one there are none.
 """
 
 from __future__ import annotations
@@ -10,158 +11,236 @@ import argparse
 import gc
 import os
 import socket
+import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 
-from fec.adapters.raw_sockets import DatagramReceiver, FrameSender
+import numpy as np
+
+from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, Messages, RowReceiver
 from fec.adapters.scapy_layer import FrameTemplate
 from fec.code.reed_solomon import ReedSolomonCode
+from fec.protocol.batches import MOST, BatchReceiver
+from fec.protocol.compiled.receiver import CompiledReceiver
+from fec.protocol.compiled.sender import CompiledSender
 from fec.protocol.receiver import StreamReceiver
-from fec.protocol.receiver_types import ReceiverParameters
-from fec.protocol.sender import OutgoingPacket, SenderParameters, StreamSender
-from fec.protocol.wire import STREAM_UDP_PORT
-from fec.redundancy.block_size_control import fixed_block_size
-from fec.redundancy.labels import StratifiedLabels
+from fec.protocol.receiver_types import ReceiverParameters, SourceDelivered
+from fec.protocol.sender import SenderParameters, StreamSender
+from fec.protocol.wire import HEADER_BYTES, STREAM_UDP_PORT
+from fec.redundancy.block_size_control import PlannedBlockSize
+from fec.redundancy.labels import LABELS, StratifiedLabels
+from testbed.stream.judgement.packet_logs import ReceivedLog, SentLog
 
-M, N = 20, 22
+M, RATE_PPS, TICK_S = 20, 1e6, 400e-6
+REPORT_PACKETS, PLAYBACK_S = 2_000, 0.04
 INSIDE = "TESTBED_BENCH_NAMESPACE"
 MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
 SO_RCVBUFFORCE = 33
+PATHS = bytes([1]) * 20_000 + bytes([2]) * 20_000 + bytes([3]) * (LABELS - 40_000)
+Plain, Compiled = StreamSender, CompiledSender
 
 
-def build_sender(symbol_bytes: int) -> StreamSender:
-    payloads = [bytes([i]) * (symbol_bytes - 2) for i in range(251)]
-    parameters = SenderParameters(source_packets=M, symbol_bytes=symbol_bytes, rate_pps=1e6)
-    return StreamSender(
-        parameters, ReedSolomonCode(M), StratifiedLabels(), fixed_block_size(N), lambda i: payloads[i % 251]
-    )
+class Stream:
+    """A stream of a million source packets a second in virtual time: what its sender is told, and when, and what its
+    receiver gets. Every end that runs it does the same."""
+
+    def __init__(self, symbol_bytes: int, packets: int, loss: float) -> None:
+        self.symbol_bytes, self.packets = symbol_bytes, packets
+        self.payloads = [bytes([i]) * (symbol_bytes - 2) for i in range(251)]
+        self.told = ReceiverParameters(
+            source_packets=M, symbol_bytes=symbol_bytes, report_packets=REPORT_PACKETS, report_interval_s=10.0
+        )
+        self.reports: list[tuple[float, bytes]] = []
+        self.arrivals: list[tuple[int, bytes]] = []
+        sender, receiver, chance = self.sender(Plain), self.receiver(StreamReceiver), np.random.default_rng(1)
+        now, made = 0.0, 0
+        while made < packets:
+            now += TICK_S
+            batch = sender.packets_due(now, MOST)
+            made += len(batch)
+            for packet in batch:
+                if chance.random() >= loss:
+                    self.arrivals.append((packet.label, packet.data))
+                    receiver.receive(packet.data, now)
+            for report in receiver.reports_due(now):
+                self.reports.append((now, report))
+                sender.receive(report, now)
+        self.ended_s, self.counters = now, {**sender.counters, **receiver.counters}
+
+    def sender(self, kind: type[StreamSender], **more: bytes) -> StreamSender:
+        parameters = SenderParameters(
+            source_packets=M,
+            symbol_bytes=self.symbol_bytes,
+            rate_pps=RATE_PPS,
+            playback_s=PLAYBACK_S,
+            session=1,
+            delay_of_label=[1e-4] * LABELS,
+        )
+        control = PlannedBlockSize(
+            lambda begins_s: M + 2 + int(begins_s * 1000) % 3, M + 8, late_parity=True, loss=0.05
+        )
+        payloads = self.payloads
+        source = lambda i: payloads[i % 251]  # noqa: E731 - as cheap as a payload can be
+        return kind(parameters, ReedSolomonCode(M), StratifiedLabels(), control, source, PATHS, **more)  # type: ignore[call-arg]
+
+    def receiver(self, kind: type[StreamReceiver]) -> StreamReceiver:
+        return kind(self.told, ReedSolomonCode(M))
 
 
-def batches(symbol_bytes: int, packets: int) -> Iterator[list[OutgoingPacket]]:
-    """A stream of 1.1 million packets/s in virtual time, 64 packets at a time."""
-    sender, now, made = build_sender(symbol_bytes), 0.0, 0
-    while made < packets:
-        batch = sender.packets_due(now, limit=64)
-        made += len(batch)
-        now += 50e-6
-        if batch:
-            yield batch
+Work = Callable[[], int]
+"""Says how many packets it handled."""
+Prepare = Callable[[], Work]
 
 
-Rates = tuple[float, float]
-"""Packets a second by the clock, and of this process's time on a processor (another load on the machine hardly
-shows)."""
-
-
-def best(measure: Callable[[], Rates], repeats: int) -> Rates:
-    by_clock, by_processor = zip(*(measure() for _ in range(repeats)), strict=True)
-    return max(by_clock), max(by_processor)
-
-
-def rate(work: Callable[[], int]) -> Rates:
-    """Of work that says how many packets it handled."""
+def rate(prepare: Prepare) -> float:
+    """Packets a second of this process's time on a processor: another load on the machine shows less than by the
+    clock."""
     gc.collect()
-    clock, processor = time.perf_counter(), time.process_time()
+    work = prepare()
+    began = time.process_time()
     count = work()
-    return count / (time.perf_counter() - clock), count / (time.process_time() - processor)
-
-
-def state_machines(symbol_bytes: int, packets: int, repeats: int) -> Iterator[tuple[str, Rates]]:
-    def send() -> Rates:
-        return rate(lambda: sum(map(len, batches(symbol_bytes, packets))))
-
-    yield "sender: source, code, label, header, CRC (no socket)", best(send, repeats)
-    made = list(batches(symbol_bytes, packets))
-    for share, text in ((0.0, "no loss"), (0.05, "5 % lost, decoded")):
-        kept = [[p.data for p in batch if p.label >= share * 65536] for batch in made]
-
-        def receive(kept: list[list[bytes]] = kept) -> Rates:
-            parameters = ReceiverParameters(source_packets=M, symbol_bytes=symbol_bytes)
-            receiver = StreamReceiver(parameters, ReedSolomonCode(M))
-
-            def take() -> int:
-                for k, batch in enumerate(kept):
-                    for data in batch:
-                        receiver.receive(data, k * 50e-6)
-                    receiver.reports_due(k * 50e-6)
-                return sum(map(len, kept))
-
-            return rate(take)
-
-        yield f"receiver: CRC, blocks, events, reports; {text} (no socket)", best(receive, repeats)
+    return count / (time.process_time() - began)
 
 
 class Wire:
     """Frames leave one end of a veth pair; a UDP socket waits at the other. Sending includes the way into that socket,
     which the kernel walks within the sender's call; the socket is emptied between the rounds."""
 
-    def __init__(self, symbol_bytes: int, packets: int) -> None:
+    def __init__(self, stream: Stream) -> None:
         template = FrameTemplate(src_mac=MACS[0], dst_mac=MACS[1], src_ip=ADDRESSES[0], dst_ip=ADDRESSES[1])
         raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         raw.bind(("bench0", 0))
-        self.stream = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.stream.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 256 << 20)
-        self.stream.bind((ADDRESSES[1], STREAM_UDP_PORT))
-        self.frames, self.datagrams = FrameSender(raw, template), DatagramReceiver(self.stream, most=128)
-        self.symbol_bytes, self.packets = symbol_bytes, packets
-        self.made = list(batches(symbol_bytes, packets))
+        self.arriving = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.arriving.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 256 << 20)
+        self.arriving.bind((ADDRESSES[1], STREAM_UDP_PORT))
+        self.stream, self.frames, self.began_s = stream, FrameSender(raw, template), 0.0
+        self.datagrams = DatagramReceiver(self.arriving, most=MOST, timestamps=True, peer=ADDRESSES[0])
+        self.ready = Messages(np.zeros((MOST, template.header_bytes + HEADER_BYTES + stream.symbol_bytes), np.uint8))
+        self.ready.rows[:, : template.header_bytes] = list(template.headers_for(HEADER_BYTES + stream.symbol_bytes))
+        self.rows = RowReceiver(self.arriving, BatchReceiver(stream.told, ReedSolomonCode(M)), ADDRESSES[0])
 
-    def one_by_one(self) -> int:
-        for batch in self.made:
-            for packet in batch:
-                self.frames.send(packet.label, packet.data)
-        return self.packets
+    def kernel_sends(self) -> Work:
+        labels, sent = np.array([label for label, _ in self.stream.arrivals[:MOST]]), 0
+        place = FrameTemplate.label_offset
+        self.ready.rows[:, place], self.ready.rows[:, place + 1] = labels >> 8, labels & 255
 
-    def whole_sender(self) -> int:
-        for batch in batches(self.symbol_bytes, self.packets):
-            for packet in batch:
-                self.frames.send(packet.label, packet.data)
-        return self.packets
+        def work() -> int:
+            nonlocal sent
+            while sent < self.stream.packets:
+                self.frames.send_rows(self.ready, labels)
+                sent += MOST
+            return sent
 
-    def drain_one_by_one(self) -> int:
-        buffer, count = bytearray(2048), 0
-        while True:
-            try:
-                self.stream.recv_into(buffer, 0, socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                return count
-            count += 1
+        return work
 
-    def drain_many(self) -> int:
+    def sends(self) -> Work:
+        stream, log, now, made = self.stream, SentLog(), 0.0, 0
+        headers = self.frames.template.headers_for(HEADER_BYTES + stream.symbol_bytes)
+        sender, reports = stream.sender(Compiled, headers=headers), list(reversed(stream.reports))
+        assert isinstance(sender, CompiledSender)
+        frames = Messages(sender.rows)
+
+        def work() -> int:
+            nonlocal now, made
+            while made < stream.packets:
+                now += TICK_S
+                if count := sender.fill(now):
+                    self.frames.send_rows(frames, sender.log[:count, 3])
+                    log.add_batch(now, now, sender.log[:count])
+                    made += count
+                while reports and reports[-1][0] <= now:
+                    sender.receive(reports.pop()[1], now)
+            assert sender.counters["late_parity"] == stream.counters["late_parity"], "another stream than the plain one"
+            return made
+
+        return work
+
+    def sends_one_by_one(self) -> Work:
+        stream, log, now, made = self.stream, SentLog(), 0.0, 0
+        sender, reports = stream.sender(Plain), list(reversed(stream.reports))
+
+        def work() -> int:
+            nonlocal now, made
+            while made < stream.packets:
+                now += TICK_S
+                for packet in sender.packets_due(now, MOST):
+                    self.frames.send(packet.label, packet.data)
+                    log.add(now, packet.due_s, packet.block, packet.symbol, packet.label, packet.block_size)
+                    made += 1
+                while reports and reports[-1][0] <= now:
+                    sender.receive(reports.pop()[1], now)
+            return made
+
+        return work
+
+    def kernel_receives(self) -> Work:
         count = 0
-        while got := self.datagrams.receive():
-            count += len(got)
-        return count
 
-    def drain_into_receiver(self) -> int:
-        parameters = ReceiverParameters(source_packets=M, symbol_bytes=self.symbol_bytes, playback_s=1000.0)
-        receiver, count = StreamReceiver(parameters, ReedSolomonCode(M)), 0
-        while got := self.datagrams.receive():
-            for data in got:
-                receiver.receive(data, 0.0)
-            count += len(got)
-        return count
+        def work() -> int:
+            nonlocal count
+            while got := self.rows.receive():
+                count += got
+            return count
 
-    def sending(self, work: Callable[[], int]) -> Rates:
-        self.drain_many()
-        return rate(work)
+        return work
 
-    def receiving(self, drain: Callable[[], int]) -> Rates:
-        self.drain_many()
-        self.one_by_one()
-        return rate(drain)
+    def library_receives(self) -> Work:
+        count = 0
 
+        def work() -> int:
+            nonlocal count
+            while got := self.datagrams.receive():
+                count += len(got)
+            return count
 
-def sockets(symbol_bytes: int, packets: int, repeats: int) -> Iterator[tuple[str, Rates]]:
-    wire = Wire(symbol_bytes, packets)
-    yield "send ready packets: label patched, one a call", best(lambda: wire.sending(wire.one_by_one), repeats)
-    yield "send: the whole sender", best(lambda: wire.sending(wire.whole_sender), repeats)
-    yield "receive: recv_into, one a call", best(lambda: wire.receiving(wire.drain_one_by_one), repeats)
-    yield "receive: recvmsg, a bytes object each", best(lambda: wire.receiving(wire.drain_many), repeats)
-    yield "receive: recvmsg and the whole receiver", best(lambda: wire.receiving(wire.drain_into_receiver), repeats)
+        return work
+
+    def receives(self) -> Work:
+        receiver, log, count, delivered = self.stream.receiver(CompiledReceiver), ReceivedLog(), 0, 0
+        assert isinstance(receiver, CompiledReceiver)
+        arriving, began_s = RowReceiver(self.arriving, receiver, ADDRESSES[0]), self.began_s
+
+        def work() -> int:
+            nonlocal count, delivered
+            while got := arriving.receive():
+                receiver.times[:got] -= began_s
+                delivered += len(receiver.receive_many(got))
+                log.add_rows(receiver.log[: receiver.logged])
+                receiver.reports_due(receiver.times[got - 1])
+                count += got
+            assert len(log) == count == receiver.received and delivered > 0.9 * count
+            return count
+
+        return work
+
+    def receives_one_by_one(self) -> Work:
+        receiver, log, count, began_s = self.stream.receiver(StreamReceiver), ReceivedLog(), 0, self.began_s
+
+        def work() -> int:
+            nonlocal count
+            while got := self.datagrams.receive():
+                for data, at in zip(got, self.datagrams.arrival_times_s(len(got)), strict=True):
+                    sum(isinstance(event, SourceDelivered) for event in receiver.receive(data, at - began_s))
+                    log.add(at - began_s, int.from_bytes(data[4:7], "big"), data[7])
+                receiver.reports_due(at - began_s)
+                count += len(got)
+            return count
+
+        return work
+
+    def after_draining(self, prepare: Prepare) -> float:
+        self.kernel_receives()()
+        return rate(prepare)
+
+    def after_filling(self, prepare: Prepare) -> float:
+        self.kernel_receives()()
+        self.began_s = time.time()
+        for label, data in self.stream.arrivals:
+            self.frames.send(label, data)
+        return rate(prepare)
 
 
 def enter_namespace() -> None:
@@ -175,7 +254,7 @@ def enter_namespace() -> None:
 
 def lay_wire() -> None:
     for line in (
-        f"link add bench0 address {MACS[0]} type veth peer name bench1 address {MACS[1]}",
+        f"link add bench0 address {MACS[0]} mtu 9000 type veth peer name bench1 address {MACS[1]} mtu 9000",
         f"addr add {ADDRESSES[1]}/24 dev bench1",
         "link set bench0 up",
         "link set bench1 up",
@@ -185,32 +264,44 @@ def lay_wire() -> None:
     time.sleep(0.2)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--symbol-bytes", type=int, default=256)
-    parser.add_argument("--packets", type=int, default=40_000)
+    parser.add_argument("--packets", type=int, default=100_000)
     parser.add_argument("--repeats", type=int, default=5)
-    options = parser.parse_args()
+    parser.add_argument("--loss", type=float, nargs="+", default=[0.0, 0.02])
+    options = parser.parse_args(arguments)
     enter_namespace()
-    gc.disable()  # as the ends of a session do
-    print(
-        f"symbols of {options.symbol_bytes} bytes, M = {M}, N = {N}; thousands of packets a second, best of "
-        f"{options.repeats};"
-    )
-    print(f"one process of an otherwise idle machine is meant, the load before was {os.getloadavg()[0]:.1f}")
-    print(f"{'':<66}{'by clock':>10}{'of processor time':>20}")
-    size = (options.symbol_bytes, options.packets, options.repeats)
-    tell(state_machines(*size))
     if not os.environ.get(INSIDE):
-        print("no network namespace here: rows with sockets left out")
+        print("no network namespace here: nothing can be measured")
         return
+    gc.disable()  # as the ends of a session do
     lay_wire()
-    tell(sockets(*size))
+    print(
+        f"symbols of {options.symbol_bytes} bytes, M = {M}, {options.packets} packets; thousands of packets a second "
+        f"of processor time, medians of {options.repeats} rounds;\nload before: {os.getloadavg()[0]:.1f}"
+    )
+    for loss in options.loss:
+        tell(Stream(options.symbol_bytes, options.packets, loss), loss, options.repeats)
 
 
-def tell(rows: Iterator[tuple[str, Rates]]) -> None:
-    for name, (by_clock, by_processor) in rows:
-        print(f"{name:<66}{by_clock / 1e3:>10.0f}{by_processor / 1e3:>20.0f}", flush=True)
+def tell(stream: Stream, loss: float, repeats: int) -> None:
+    wire = Wire(stream)
+    rows: list[tuple[str, Callable[[Prepare], float], Prepare]] = [
+        ("the kernel's sendmmsg, 512 ready frames a call", wire.after_draining, wire.kernel_sends),
+        ("whole sender, compiled", wire.after_draining, wire.sends),
+        ("whole sender, plain", wire.after_draining, wire.sends_one_by_one),
+        ("the kernel's recvmmsg, 512 a call, stamped", wire.after_filling, wire.kernel_receives),
+        ("the standard library's recvmsg, stamped", wire.after_filling, wire.library_receives),
+        ("whole receiver, compiled", wire.after_filling, wire.receives),
+        ("whole receiver, plain", wire.after_filling, wire.receives_one_by_one),
+    ]
+    rounds = [[measure(prepare) for _, measure, prepare in rows] for _ in range(repeats)]
+    told = {name: stream.counters.get(name, 0) for name in ("late_parity", "reports", "recovered")}
+    print(f"\n{loss:.0%} lost; " + ", ".join(f"{count} {name}" for name, count in told.items()))
+    for k, (name, _, _) in enumerate(rows):
+        of_kernel = statistics.median(one[k] / one[3 * (k >= 3)] for one in rounds)
+        print(f"{name:<50}{statistics.median(one[k] for one in rounds) / 1e3:>8.0f}{of_kernel:>8.2f} of the kernel's")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ from typing import Any, cast, get_type_hints
 
 import numpy as np
 
+from fec.errors import EngineUnavailable
+
 LOGGER = logging.getLogger(__name__)
 """Says at level INFO when a function begins to be compiled (``compiling NAME``); what is read from the cache is not
 compiled. Nobody hears it who does not listen."""
@@ -127,6 +129,27 @@ _registered: set[Callable[..., Any]] = set()
 def compiled_entry(entry: Callable[..., Any], **options: Any) -> Any:
     """A ``CompiledEntry``; the plain function where ``NUMBA_DISABLE_JIT`` is set."""
     return entry if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0" else CompiledEntry(entry, **options)
+
+
+def bound(entry: Any, *arguments: Any) -> Callable[[], Any]:
+    """A call of a compiled entry, which returns a whole number, with these arguments for good, arrays where they lie: a
+    microsecond. EngineUnavailable where it was not compiled ahead: who asks is in no state to wait for numba, which
+    compiles for those alone that are told of it (``missed``)."""
+    if isinstance(entry, CompiledEntry):
+        kinds, words = list[Any](), [0] * RESULT_WORDS
+        _flatten(arguments, kinds, words)
+        if (function := getattr(kernels(), entry.symbol(kinds), None)) is not None:
+            given = (ctypes.c_int64 * len(words))(*words)
+            place = ctypes.c_void_p(ctypes.addressof(given))
+
+            def call(held: Any = arguments) -> Any:
+                function(place)
+                return given[0]
+
+            return call
+        if CompiledEntry.missed:
+            return functools.partial(entry, *arguments)
+    raise EngineUnavailable("packets are handled one by one: nothing is compiled ahead for this machine")
 
 
 def _flatten(value: Any, kinds: list[Any], words: list[int]) -> None:

@@ -28,7 +28,8 @@ class _Tables:
 
 
 class IsalEngine:
-    """A call costs one foreign call and the addresses of the rows."""
+    """A call costs one foreign call and the addresses of the rows. ``multiply_at``, ``crc_at``: where the library's
+    functions are, for compiled code."""
 
     name = "isal"
 
@@ -39,13 +40,19 @@ class IsalEngine:
         self._multiply.restype = None
         library.ec_init_tables.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
         library.ec_init_tables.restype = None
+        self.multiply_at, self.crc_at = (
+            ctypes.cast(function, ctypes.c_void_p).value for function in (self._multiply, library.crc32_gzip_refl)
+        )
 
     def prepare(self, known: tuple[int, ...], required: tuple[int, ...]) -> _Tables:
         return _Tables(self._library, interpolation_rows(known, required))
 
     def apply(self, prepared: _Tables, source: Symbols, out: Symbols) -> None:
-        rows_in, rows_out = _row_addresses(source), _row_addresses(out)
-        self._multiply(source.shape[1], prepared.known, prepared.required, prepared.address, rows_in, rows_out)
+        self.apply_at(prepared, source.shape[1], _row_addresses(source), _row_addresses(out))
+
+    def apply_at(self, prepared: _Tables, length: int, rows_in: bytes | int, rows_out: bytes | int) -> None:
+        """The same for rows anywhere; each argument is, or says where there is, a C array of pointers to them."""
+        self._multiply(length, prepared.known, prepared.required, prepared.address, rows_in, rows_out)
 
 
 def _row_addresses(symbols: Symbols) -> bytes:
@@ -64,6 +71,6 @@ def build_engine() -> IsalEngine:
             library = ctypes.CDLL(name)
         except OSError:
             continue
-        if hasattr(library, "ec_encode_data") and hasattr(library, "ec_init_tables"):
+        if all(hasattr(library, name) for name in ("ec_encode_data", "ec_init_tables", "crc32_gzip_refl")):
             return IsalEngine(library)
     raise EngineUnavailable("engine 'isal': no libisal.so.2 on this machine; install it (Debian, Ubuntu: libisal2)")

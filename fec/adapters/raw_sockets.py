@@ -1,15 +1,25 @@
 """Sockets of the stream's ends: labelled frames out of a raw socket, datagrams in. Sockets come opened.
 
 A UDP socket has one source port, so labelled packets leave as whole Ethernet frames: Scapy designs the headers once for
-each length, the data path writes the label into them.
+each length, the data path writes the label into them. Compiled ends send and receive rows of an array, many a call, by
+sendmmsg and recvmmsg of the C library, as 64-bit Linux lays them out.
 """
 
+import ctypes
 import errno
+import math
+import os
 import socket
 import struct
+import sys
 from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fec.adapters.scapy_layer import FrameTemplate
+from fec.protocol.batches import BatchReceiver
 
 REFUSALS = (errno.ENOBUFS, errno.ENETDOWN)
 """A packet socket's answers where the interface drops the frame or is down."""
@@ -18,6 +28,46 @@ _LABEL = struct.Struct(">H")
 _SO_MEMINFO, _DROPS_INDEX = 55, 8
 _SO_TIMESTAMPNS = 35
 _TIMESPEC = struct.Struct("@ll")
+_WORDS = ("iov", "iov_count", "control", "control_bytes", "flags")
+_MESSAGE = np.dtype([("name", "u8"), ("name_bytes", "u4"), *((name, "u8") for name in _WORDS), ("length", "u4")], True)
+"""struct mmsghdr."""
+_NAME_BYTES, _CONTROL_BYTES = 16, 32
+"""struct sockaddr_in; a time stamp's control message."""
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.sendmmsg.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_uint, ctypes.c_int)
+_libc.recvmmsg.argtypes = (*_libc.sendmmsg.argtypes, ctypes.c_void_p)
+
+
+class Messages:
+    """Each row of an array as a message."""
+
+    def __init__(self, rows: NDArray[np.uint8]) -> None:
+        self.rows, self._parts = rows, np.empty((len(rows), 2), np.uint64)
+        self._parts[:, 0], self._parts[:, 1] = addresses_of(rows), rows.shape[1]
+        self.table = np.zeros(len(rows), _MESSAGE)
+        self.table["iov"], self.table["iov_count"] = addresses_of(self._parts), 1
+        self._at = self.table.ctypes.data
+
+    def send(self, sock: socket.socket, first: int, stop: int) -> int:
+        """Rows first .. stop - 1; how many went, before one that did not: OSError where that is the first."""
+        return self._called(_libc.sendmmsg(sock.fileno(), self._at + first * _MESSAGE.itemsize, stop - first, 0))
+
+    def receive(self, sock: socket.socket) -> int:
+        """Fill the first rows with what waits; how many."""
+        try:
+            return self._called(_libc.recvmmsg(sock.fileno(), self._at, len(self.rows), socket.MSG_DONTWAIT, None))
+        except (BlockingIOError, InterruptedError):
+            return 0
+
+    def _called(self, count: int) -> int:
+        if count < 0:
+            raise OSError(number := ctypes.get_errno(), os.strerror(number))
+        return count
+
+
+def addresses_of(rows: NDArray[Any]) -> NDArray[np.uint64]:
+    """Where each row lies."""
+    return rows.ctypes.data + np.arange(len(rows), dtype=np.uint64) * np.uint64(rows.strides[0])
 
 
 class FrameSender:
@@ -29,7 +79,7 @@ class FrameSender:
     """
 
     def __init__(self, sock: socket.socket, template: FrameTemplate) -> None:
-        self._sock, self._template = sock, template
+        self._sock, self.template = sock, template
         self.refused = 0
         self._headers: dict[int, bytearray] = {}
 
@@ -37,14 +87,29 @@ class FrameSender:
         """One datagram; blocks while the socket's own buffer is full."""
         headers = self._headers.get(len(payload))
         if headers is None:
-            headers = self._headers[len(payload)] = bytearray(self._template.headers_for(len(payload)))
-        _LABEL.pack_into(headers, self._template.label_offset, label)
+            headers = self._headers[len(payload)] = bytearray(self.template.headers_for(len(payload)))
+        _LABEL.pack_into(headers, self.template.label_offset, label)
         try:
             self._sock.sendmsg((headers, payload))
         except OSError as error:
-            if error.errno not in REFUSALS:
-                raise
-            self.refused += 1
+            self._refuse(error)
+
+    def _refuse(self, error: OSError) -> None:
+        if error.errno not in REFUSALS:
+            raise error
+        self.refused += 1
+
+    def send_rows(self, frames: Messages, labels: NDArray[Any]) -> None:
+        """The first rows, which are whole frames, one of each of these labels."""
+        done = 0
+        while done < len(labels):
+            try:
+                done += frames.send(self._sock, done, len(labels))
+            except InterruptedError:
+                continue
+            except OSError as error:
+                self._refuse(error)
+                done += 1
 
 
 class DatagramReceiver:
@@ -54,7 +119,7 @@ class DatagramReceiver:
     ``timestamps``: have the kernel stamp each datagram as it arrives (CLOCK_REALTIME), so that a receiver that was kept
     waiting still knows when; ``peer``: an IPv4 address, what others send is counted in ``foreign`` and thrown away. (A
     socket that is connected takes datagrams of one port only, and their source port is their label.) Without loss of
-    order.
+    order. ``until_s``: all that came earlier was taken: the time of the last one where more may wait, else infinity.
     """
 
     def __init__(
@@ -70,14 +135,14 @@ class DatagramReceiver:
         self._control_bytes = socket.CMSG_SPACE(_TIMESPEC.size) if timestamps else 0
         self._stamps: list[bytes] = []
         self._ports: list[int] = []
-        self.foreign = 0
+        self.foreign, self.until_s = 0, math.inf
         if timestamps:
             sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
 
     def receive(self) -> list[bytes]:
         """At most ``most`` waiting datagrams, in order of arrival; empty where none waits, or none of the peer's."""
         found: list[bytes] = []
-        self._stamps, self._ports = [], []
+        self._stamps, self._ports, self.until_s = [], [], math.inf
         for _ in range(self._most):
             try:
                 data, control, _, source = self._sock.recvmsg(self._largest, self._control_bytes, socket.MSG_DONTWAIT)
@@ -90,6 +155,9 @@ class DatagramReceiver:
                 self._ports.append(source[1])
             found.append(data)
             self._stamps += [stamp for _, _, stamp in control]
+        else:
+            if self._control_bytes:
+                self.until_s = _seconds(control[0][2])
         return found
 
     def arrival_times_s(self, count: int) -> list[float]:
@@ -97,11 +165,48 @@ class DatagramReceiver:
 
         Only with ``timestamps``. Take time.clock_gettime(CLOCK_REALTIME) - time.monotonic() for the other clock.
         """
-        return [seconds + nanoseconds * 1e-9 for seconds, nanoseconds in map(_TIMESPEC.unpack, self._stamps[:count])]
+        return list(map(_seconds, self._stamps[:count]))
 
     def source_ports(self) -> list[int]:
         """Of the datagrams of the last ``receive``; only with ``peer``."""
         return self._ports
+
+
+def _seconds(stamp: bytes) -> float:
+    seconds, nanoseconds = _TIMESPEC.unpack(stamp)
+    return float(seconds + nanoseconds * 1e-9)
+
+
+class RowReceiver:
+    """``DatagramReceiver`` with the kernel's time stamps into a batch, with their lengths and times (of
+    CLOCK_REALTIME). ``peer``: whose alone are taken."""
+
+    until_s = math.inf
+
+    def __init__(self, sock: socket.socket, batch: BatchReceiver, peer: str) -> None:
+        rows = batch.rows
+        self._sock, self._messages, self._batch, self.foreign = sock, Messages(rows), batch, 0
+        self._peer = int.from_bytes(socket.inet_aton(peer), sys.byteorder)
+        self._names = np.zeros((len(rows), _NAME_BYTES // 4), np.uint32)
+        self._control = np.zeros((len(rows), _CONTROL_BYTES // 8), np.int64)
+        table = self._messages.table
+        table["name"], table["control"] = addresses_of(self._names), addresses_of(self._control)
+        sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+
+    def receive(self) -> int:
+        """Take what waits, as many as there are rows; how many are the peer's."""
+        table, batch = self._messages.table, self._batch
+        table["name_bytes"], table["control_bytes"] = _NAME_BYTES, _CONTROL_BYTES
+        count = self._messages.receive(self._sock)
+        batch.lengths[:count] = table["length"][:count]
+        batch.times[:count] = self._control[:count, 2] + self._control[:count, 3] * 1e-9
+        self.until_s = batch.times[-1].item() if count == len(batch.times) else math.inf
+        own = np.flatnonzero(self._names[:count, 1] == self._peer)
+        if len(own) < count:
+            self.foreign += count - len(own)
+            for held in (batch.rows, batch.lengths, batch.times):
+                held[: len(own)] = held[own]
+        return len(own)
 
 
 def waiting_datagrams(sock: socket.socket, most: int = 256) -> Iterator[bytes]:

@@ -5,7 +5,7 @@ A path is 1 to 255; 0 stands for packets whose path is not numbered. Numbers rep
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import Any
 
 from fec.errors import FecError
 from fec.protocol.loss_report import MAX_LOST, MAX_PATH, MAX_PATHS
@@ -15,6 +15,7 @@ _NUMBERS = 1 << 16
 _WORD = (1 << 32) - 1
 Entry = tuple[int, int, int]
 """(path, lost, came) as a loss report lists it."""
+FIRST, HIGHEST, ARRIVED = 0, 1, 2
 
 
 class PathNumbers:
@@ -30,12 +31,12 @@ class PathNumbers:
     def __init__(self, path_of_label: bytes) -> None:
         if len(path_of_label) != LABELS:
             raise FecError(f"paths of {len(path_of_label)} labels; give one for each of the {LABELS}")
-        self._path_of = path_of_label
+        self.path_of = path_of_label
         self._sent = [0] * (MAX_PATH + 1)
 
     def next(self, label: int) -> tuple[int, int]:
         """(path, number on it modulo 2^16) of a packet that leaves now."""
-        path = self._path_of[label]
+        path = self.path_of[label]
         if not path:
             return 0, 0
         number = self._sent[path]
@@ -43,18 +44,25 @@ class PathNumbers:
         return path, number % _NUMBERS
 
 
-@dataclass(slots=True)
-class _Arrivals:
-    first: int
-    highest: int
-    came: int
+def count(own: Any, number: int) -> None:
+    """A packet of that number came on a path, of which ``own`` has the first and the highest number and how many
+    came."""
+    if not own[ARRIVED]:
+        own[FIRST] = own[HIGHEST] = number
+    own[ARRIVED] += 1
+    ahead = (number - own[HIGHEST]) % _NUMBERS
+    if ahead < _NUMBERS // 2:
+        own[HIGHEST] += ahead
+    else:
+        own[FIRST] = min(own[FIRST], own[HIGHEST] + ahead - _NUMBERS)
 
 
 class PathArrivals:
     """At the receiver: packets that came on each path and the numbers missing between them.
 
     Missing are the numbers from the lowest to the highest that came; a silent path, or one that loses more than 32,767
-    packets on end, cannot be notified by numbers alone. Hand in no duplicates.
+    packets on end, cannot be notified by numbers alone. Hand in no duplicates. ``table``: of each path its first and
+    its highest number and how many packets came.
 
     >>> arrivals = PathArrivals()
     >>> for number in (0, 1, 4):
@@ -64,27 +72,17 @@ class PathArrivals:
     """
 
     def __init__(self) -> None:
-        self._paths: dict[int, _Arrivals] = {}
+        self.table: Any = [[0, 0, 0] for _ in range(MAX_PATH + 1)]
         self._turn = 0
 
     def add(self, path: int, number: int) -> None:
         """A packet that came, by the two fields of its header; path 0 is left out."""
-        if not path:
-            return
-        own = self._paths.get(path)
-        if own is None:
-            self._paths[path] = _Arrivals(number, number, 1)
-            return
-        own.came += 1
-        ahead = (number - own.highest) % _NUMBERS
-        if ahead < _NUMBERS // 2:
-            own.highest += ahead
-        else:
-            own.first = min(own.first, own.highest + ahead - _NUMBERS)
+        if path:
+            count(self.table[path], number)
 
     def entries(self, most: int = MAX_PATHS) -> tuple[Entry, ...]:
         """For the next report: every path, or ``most`` of them by turns, in the order of their numbers."""
-        paths = sorted(self._paths)
+        paths = [path for path, own in enumerate(self.table) if own[ARRIVED]]
         if len(paths) > most:
             turned = paths[self._turn % len(paths) :] + paths[: self._turn % len(paths)]
             self._turn = (self._turn + most) % len(paths)
@@ -92,8 +90,8 @@ class PathArrivals:
         return tuple((path, *self._counted(path)) for path in paths)
 
     def _counted(self, path: int) -> tuple[int, int]:
-        own = self._paths[path]
-        return min(MAX_LOST, max(0, own.highest - own.first + 1 - own.came)), own.came & _WORD
+        first, highest, came = map(int, self.table[path])
+        return min(MAX_LOST, max(0, highest - first + 1 - came)), came & _WORD
 
 
 class PathReports:

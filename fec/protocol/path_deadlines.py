@@ -134,6 +134,14 @@ class PathDeadlines:
     def add(self, *packet: float) -> None:
         """A packet that leaves now: time, block, symbol, label."""
         self._new.extend(packet)
+        self._bound()
+
+    def add_many(self, packets: Packets) -> None:
+        """The same for many."""
+        self._new.frombytes(packets.tobytes())
+        self._bound()
+
+    def _bound(self) -> None:
         if len(self._new) > 4 * _MAX_WAITING:
             self._sort_in()
 
@@ -141,7 +149,7 @@ class PathDeadlines:
         packets = np.array(self._new).reshape(-1, 4)
         del self._new[:]
         delays = self._delay_of[packets[:, _LABEL].astype(np.int64)]
-        for delay_s in dict.fromkeys(delays.tolist()):
+        for delay_s in dict.fromkeys(delays[:1].tolist() if (delays == delays[:1]).all() else delays.tolist()):
             path = self._paths.setdefault(delay_s, _Path(delay_s))
             path.waiting = np.concatenate((path.waiting, packets[delays == delay_s]))[-_MAX_WAITING:]
 

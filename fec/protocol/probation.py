@@ -7,6 +7,7 @@ long as it goes on; it is left only when it has been silent for a while.
 """
 
 import math
+from typing import Any
 
 AGREEING = 8
 """Packets by which those that agree must outnumber other strays before another sequence is followed."""
@@ -34,14 +35,47 @@ LATE_BLOCKS = 8
 """That came whole but too late, on end, before the play-out clock is set again."""
 _LATER = 1 / 8
 """Of the playback time, by which all that came late must have been later than usual: late parity is not."""
-_EARLY_PERIODS, _RATE_SLACK, _ODD = 2.5, 0.1, 3
+EARLY_PERIODS, RATE_SLACK, ODD = 2.5, 0.1, 3
+"""Of a schedule: blocks' time that a packet may be early by, a share of the way there more, and how many packets on end
+that are out of time are believed."""
+
+
+FIRST_BLOCK, FIRST_US, LAST_BLOCK, LAST_US, PERIOD_US, ODD_ONES = range(6)
+"""Of a schedule's ``state``: the first and the last block of which half had come, and when; -1 where there is none, and
+where no period is known; how many on end were out of time."""
+_NOTHING = (-1.0, 0.0, 0.0, 0.0, -1.0, 0.0)
+
+
+def half_arrived(state: Any, block: int, stamp_us: int) -> None:
+    """See ``Schedule``; compiled code has a state of its own."""
+    if state[FIRST_BLOCK] < 0:
+        state[FIRST_BLOCK], state[FIRST_US], state[LAST_BLOCK], state[LAST_US] = block, stamp_us, block, stamp_us
+    elif block > state[LAST_BLOCK]:
+        odd = False
+        if state[PERIOD_US] >= 0:
+            usual_us = state[LAST_US] + state[PERIOD_US] * (block - state[LAST_BLOCK])
+            odd = abs(stamp_us - usual_us) > usual_us - earliest_us(state, block)
+        state[ODD_ONES] = state[ODD_ONES] + 1 if odd else 0
+        if not 0 < state[ODD_ONES] < ODD:
+            state[LAST_BLOCK], state[LAST_US] = block, stamp_us
+            state[PERIOD_US] = max(0.0, (stamp_us - state[FIRST_US]) / (block - state[FIRST_BLOCK]))
+
+
+def earliest_us(state: Any, block: int) -> float:
+    """See ``Schedule``."""
+    if state[PERIOD_US] < 0:
+        return -math.inf
+    ahead, blocks, period_us = block - state[LAST_BLOCK], state[LAST_BLOCK] - state[FIRST_BLOCK], state[PERIOD_US]
+    if ahead > 0:
+        period_us = period_us * blocks / (blocks + 1)
+    return float(state[LAST_US] + period_us * (ahead - abs(ahead) * RATE_SLACK - EARLY_PERIODS))
 
 
 class Schedule:
     """When blocks are sent, by the time stamps of the packets with which half the source packets of each had come.
 
     A sender sends nothing before its time, and the network does not change stamps: what is stamped too early for its
-    block is forged or of another sequence.
+    block is forged or of another sequence. ``state``: where it is kept, by default a list of its own.
 
     >>> schedule = Schedule()
     >>> schedule.earliest_us(7)
@@ -52,35 +86,25 @@ class Schedule:
     982727
     """
 
-    def __init__(self) -> None:
-        self._first: tuple[int, int] | None = None
-        self._last = (0, 0)
-        self._odd = 0
-        self.period_us: float | None = None
+    def __init__(self, state: Any = None) -> None:
+        self._state = [0.0] * len(_NOTHING) if state is None else state
+        self._state[:] = _NOTHING
 
     @property
     def confirmed(self) -> bool:
         """Half a block has come: more than a stray packet."""
-        return self._first is not None
+        return bool(self._state[FIRST_BLOCK] >= 0)
+
+    @property
+    def period_us(self) -> float | None:
+        """None where it is not known."""
+        period_us = float(self._state[PERIOD_US])
+        return None if period_us < 0 else period_us
 
     def half_arrived(self, block: int, stamp_us: int) -> None:
         """Half the symbols of a block that it takes are there; the last of them was sent then. One that is out of time
         is not believed, but the third of them in a row is."""
-        if self._first is None:
-            self._first = self._last = (block, stamp_us)
-        elif block > self._last[0]:
-            self._odd = self._odd + 1 if self.period_us is not None and self._is_odd(block, stamp_us) else 0
-            if 0 < self._odd < _ODD:
-                return
-            number, began_us = self._first
-            self._last = (block, stamp_us)
-            self.period_us = max(0.0, (stamp_us - began_us) / (block - number))
-
-    def _is_odd(self, block: int, stamp_us: int) -> bool:
-        early_us = self.earliest_us(block)
-        number, at_us = self._last
-        usual_us = at_us + (self.period_us or 0.0) * (block - number)
-        return abs(stamp_us - usual_us) > usual_us - early_us
+        half_arrived(self._state, block, stamp_us)
 
     def earliest_us(self, block: int) -> float:
         """No packet of the block is stamped earlier: two and a half blocks' time of slack, and a tenth of the time from
@@ -89,12 +113,7 @@ class Schedule:
         The time of a block is known to one block's time over all blocks so far: ahead counts the shortest that it can
         be.
         """
-        if self.period_us is None or self._first is None:
-            return -math.inf
-        number, at_us = self._last
-        ahead, blocks = block - number, number - self._first[0]
-        period_us = self.period_us * blocks / (blocks + 1) if ahead > 0 else self.period_us
-        return at_us + period_us * (ahead - abs(ahead) * _RATE_SLACK - _EARLY_PERIODS)
+        return earliest_us(self._state, block)
 
     def may_begin(self, block: int, highest: int, stamp_us: int) -> bool:
         """Whether a block later than all before, of which ``highest`` is the last (-1: none), can have begun by

@@ -39,9 +39,9 @@ from fec.protocol.receiver_types import (  # noqa: F401 - all that a receiver re
 
 FARTHEST_AHEAD = 4096
 """Blocks that one packet may be ahead of all before it, even where there was time for more; then several must agree."""
-_CLOCK_WINDOW_S = 30.0
+CLOCK_WINDOW_S = 30.0
 """The clocks' difference is the smallest of this and the last such window: clocks drift, and a path may grow longer."""
-_HALF_STAMPS, _S_PER_US = STAMPS // 2, 1e-6
+_HALF_STAMPS, S_PER_US = STAMPS // 2, 1e-6
 
 
 class StreamReceiver:
@@ -132,7 +132,7 @@ class StreamReceiver:
         session, number, symbol, size, stamp, body, path, path_sequence = fields
         newest, block = self._newest_us, self._blocks.get(number)
         sent_us = stamp if newest is None else newest + (stamp - newest + _HALF_STAMPS) % STAMPS - _HALF_STAMPS
-        transit_s = now_s - sent_us * _S_PER_US
+        transit_s = now_s - sent_us * S_PER_US
         if block is None or session != self._session or not 0 <= transit_s - self._offset_s <= self._latest_s:
             placed = self._placed(Packet(*fields), data, now_s, events)
             if placed is None:
@@ -146,13 +146,13 @@ class StreamReceiver:
                 self._alive_s = now_s
         else:
             self._counts["reordered"] += 1
-            self.worst_reordering_s = max(self.worst_reordering_s, (newest - sent_us) * _S_PER_US)
+            self.worst_reordering_s = max(self.worst_reordering_s, (newest - sent_us) * S_PER_US)
         if transit_s < self._least_s:
             self._least_s = transit_s
         if transit_s < self._offset_s:
             self._offset_s = transit_s
             self._plan_closing()
-        elif not 0 <= now_s - self._window_s < _CLOCK_WINDOW_S:
+        elif not 0 <= now_s - self._window_s < CLOCK_WINDOW_S:
             self._offset_s, self._least_s, self._window_s = self._least_s, transit_s, now_s
             self._plan_closing()
         if block is None:
@@ -186,7 +186,7 @@ class StreamReceiver:
         if highest >= 0:
             number = highest + signed(number - highest, BLOCK_NUMBERS)
         sent_us = packet.stamp_us if newest is None else newest + signed(packet.stamp_us - newest, STAMPS)
-        transit_s = now_s - sent_us * _S_PER_US
+        transit_s = now_s - sent_us * S_PER_US
         late_s = transit_s - self._offset_s
         if now_s < self._newest_at_s - self._quicker_s:
             self._set_clock(late_s, now_s)  # this end's own was set back
@@ -266,7 +266,7 @@ class StreamReceiver:
             if arrived == self._half:  # of parity it tells nothing: that may be late
                 self._schedule.half_arrived(block.number, sent_us)
                 step_s = self._quicker_s * STEP
-                self._usual_s += step_s if now_s - sent_us * _S_PER_US > self._usual_s else -step_s
+                self._usual_s += step_s if now_s - sent_us * S_PER_US > self._usual_s else -step_s
         if arrived >= m:
             self._late_blocks.in_time()
             self._delivery.complete(block, now_s, events)
@@ -344,7 +344,7 @@ class StreamReceiver:
         if block is None:
             self._closing_s = math.inf
         else:
-            self._closing_s = block.start_us * _S_PER_US + self._offset_s + self.parameters.playback_s
+            self._closing_s = block.start_us * S_PER_US + self._offset_s + self.parameters.playback_s
 
     def _open_until(self, number: int, sent_us: int, now_s: float) -> list[Event]:
         """A block later than all before: it and those skipped (all their packets lost, or late) await their
@@ -380,13 +380,14 @@ class StreamReceiver:
         self._plan_closing()
 
     def _close(self, block: OpenBlock, now_s: float, events: list[Event]) -> None:
+        symbols = block.symbols
         del self._blocks[block.number]
         self._plan_closing()
         if block.complete:
             return
-        parity = sum(symbol >= self._m for symbol in block.symbols)
-        missing = self._m - (len(block.symbols) - parity)
+        parity = sum(symbol >= self._m for symbol in symbols)
+        missing = self._m - (len(symbols) - parity)
         self._counts["undecodable_blocks"] += 1
         self._counts["unused_parity"] += parity
         self._counts["lost_sources"] += missing
-        events.append(BlockUndecodable(block.number, len(block.symbols), missing, now_s))
+        events.append(BlockUndecodable(block.number, len(symbols), missing, now_s))

@@ -7,7 +7,7 @@ No clock, socket or thread: the caller asks what is due, sends it, and hands rep
 import itertools
 import math
 import secrets
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -48,6 +48,7 @@ holds."""
 _AGREEING, _REPEAT_S = 3, 1.0
 """Reports numbered again, and the time without others, after which their numbers are followed."""
 _pack = HEADER.pack
+_new_tuple = tuple.__new__  # a named tuple's own constructor takes twice the time, for every packet
 _DATA, _PARITY = VERSION << 4 | PacketType.DATA, VERSION << 4 | PacketType.PARITY
 
 
@@ -319,8 +320,7 @@ class StreamSender:
         front = _pack(kind, marks, stream, ids, session, k, size, path, number, len(body), stamp, 0)
         trailer = self._seal(front, body) if flags else crc32(body, crc32(front)).to_bytes(4, "big")
         data = b"".join((front[:CRC_OFFSET], trailer, body))
-        # tuple.__new__, because a named tuple's own constructor takes twice the time and this runs for every packet
-        return tuple.__new__(OutgoingPacket, (due_s, label, data, block.number, symbol, size))
+        return _new_tuple(OutgoingPacket, (due_s, label, data, block.number, symbol, size))
 
     def _process_report(self, report: LossReport, highest: int, now_s: float) -> None:
         """Judge what was due before a packet that arrived, adapt N, and help blocks that can still be
@@ -334,9 +334,9 @@ class StreamSender:
         known = self._deadlines.known(came, newest_s, now_s)
         known = known[known[:, 1] >= oldest]  # of what is older the report tells nothing
         lost = ~came.has(known)
-        sent_s, numbers, _, labels = known.transpose().tolist()
-        reports = list(map(PacketReport._make, zip(map(int, labels), lost.tolist(), sent_s, strict=True)))
-        for number, count in Counter(numbers).items():
+        rows = zip(known[:, 3].astype(np.int64).tolist(), lost.tolist(), known[:, 0].tolist(), strict=True)
+        reports = list(map(_new_tuple, itertools.repeat(PacketReport), rows))
+        for number, count in zip(*(a.tolist() for a in np.unique(known[:, 1], return_counts=True)), strict=True):
             if (block := self._blocks.get(int(number))) is not None:
                 block.judged += count
         for number, symbol in known[lost, 1:3].astype(np.int64).tolist():

@@ -61,7 +61,11 @@ def label_sequence(plan: StreamPlan) -> LabelOrder:
 
 
 def build_sender(
-    plan: StreamPlan, foreseen: Callable[[float], int] | None = None, *, key: bytes | None = None
+    plan: StreamPlan,
+    foreseen: Callable[[float], int] | None = None,
+    *,
+    key: bytes | None = None,
+    kind: Callable[..., StreamSender] = StreamSender,
 ) -> StreamSender:
     """A sender whose content, labels and policy follow from the plan alone; ``foreseen``: N by the time a block begins.
     ``key``: seals packets and reports, and gives the sender a session of its own; without one (in the simulator) both
@@ -72,7 +76,7 @@ def build_sender(
     code = ReedSolomonCode(source_packets=stream.source_packets)
     content = payload_source(plan.seed, stream.symbol_bytes)
     paths = path_of_label(plan.forward) if is_numbered(plan) else None
-    return StreamSender(parameters, code, label_sequence(plan), control, content, paths)
+    return kind(parameters, code, label_sequence(plan), control, content, paths)
 
 
 def sender_parameters(plan: StreamPlan, key: bytes | None, *, adaptive: bool) -> SenderParameters:
@@ -147,8 +151,10 @@ def receiver_parameters(plan: StreamPlan, key: bytes | None = None) -> ReceiverP
     return ReceiverParameters(**{name: getattr(plan.stream, name) for name in names}, key=key)
 
 
-def build_receiver(plan: StreamPlan, key: bytes | None = None) -> StreamReceiver:
-    return StreamReceiver(receiver_parameters(plan, key), ReedSolomonCode(source_packets=plan.stream.source_packets))
+def build_receiver(
+    plan: StreamPlan, key: bytes | None = None, kind: Callable[..., StreamReceiver] = StreamReceiver
+) -> StreamReceiver:
+    return kind(receiver_parameters(plan, key), ReedSolomonCode(source_packets=plan.stream.source_packets))
 
 
 class ContentCheck:

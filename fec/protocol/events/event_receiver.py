@@ -12,7 +12,7 @@ from fec.errors import FecError
 from fec.protocol.events.event_sender import FRAMING, NUMBERS
 from fec.protocol.framing import MAX_SYMBOL_ID, SHORT_FLAG, signed
 from fec.protocol.packet_reader import FIRST_BYTES, Fields, PacketReader
-from fec.protocol.probation import EARLY_BLOCKS, Schedule
+from fec.protocol.probation import EARLY_BLOCKS, LAST_US, PERIOD_US, Schedule
 from fec.protocol.receiver import StreamReceiver
 from fec.protocol.receiver_types import Event, OpenBlock, ReceiverParameters, SourceDelivered, StreamRestarted
 from fec.protocol.wire import HEADER, HEADER_BYTES
@@ -117,11 +117,11 @@ class _AnyPace(Schedule):
     """Blocks that come when packets come: known is only that they do not come at any rate."""
 
     def half_arrived(self, block: int, stamp_us: int) -> None:
-        if self._first is None or block > self._last[0]:
-            self._first, self._last = self._first or (block, stamp_us), (block, stamp_us)
+        super().half_arrived(block, stamp_us)
+        self._state[PERIOD_US] = -1
 
     def may_begin(self, block: int, highest: int, stamp_us: int) -> bool:
-        since_us = stamp_us - self._last[1] if self.confirmed else 0
+        since_us = stamp_us - self._state[LAST_US] if self.confirmed else 0
         return highest < 0 or block <= highest + EARLY_BLOCKS + max(0, since_us) // _LEAST_BLOCK_US
 
     def silent_s(self, source_packets: int) -> float:

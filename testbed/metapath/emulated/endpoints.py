@@ -22,15 +22,8 @@ from testbed.metapath.plan import MetapathPlan, ReceivedDatagrams, SentDatagrams
 from testbed.metapath.source import MetapathSource, SourceEvent
 from testbed.metapath.wire import Acknowledger, decode_packet, decode_report, encode_packet
 from testbed.model.wiring import Wiring
-from testbed.stream.emulated.endpoints import (
-    Arrivals,
-    EndpointProcess,
-    Run,
-    discard_until,
-    endpoint,
-    sending_tick_s,
-    warm_up,
-)
+from testbed.stream.emulated.endpoints import EndpointProcess, endpoint, sending_tick_s
+from testbed.stream.emulated.ends import Arrivals, Run, discard_until, warm_up
 from testbed.stream.emulated.frames import Frames
 from topologies import JsonObject
 

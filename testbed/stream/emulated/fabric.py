@@ -36,14 +36,13 @@ from testbed.stream.emulated.endpoints import (
     KEY_BYTES,
     RECEIVER,
     SENDER,
-    ReceiverResult,
-    SenderResult,
     ask_end,
     check_end,
     network_facts,
     open_end,
     read_ends,
 )
+from testbed.stream.emulated.ends import ReceiverResult, SenderResult
 from testbed.stream.emulated.mobile_routes import MobileRoutes
 from testbed.stream.emulated.watching import watch_run
 from testbed.stream.endpoints import strangers

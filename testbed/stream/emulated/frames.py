@@ -6,7 +6,10 @@ import socket
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from fec.adapters.raw_sockets import FrameSender
+import numpy as np
+from numpy.typing import NDArray
+
+from fec.adapters.raw_sockets import FrameSender, Messages
 from fec.adapters.scapy_layer import FrameTemplate
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.network.emulated_network import EmulatedNetwork
@@ -19,15 +22,22 @@ from testbed.openflow.shortest_paths import Step
 class LabelledFrames:
     """Frames out of the cable where the way of their label begins, to the IP node that takes them there.
 
-    ``senders``: (first label, sender) in ascending order; the next one's first label ends a range.
+    ``senders``: (first label, sender) in ascending order; the next one's first label ends a range. ``template``: of the
+    first cable's frames.
     """
 
     def __init__(self, senders: Sequence[tuple[int, FrameSender]]) -> None:
         self._starts, self._senders = [start for start, _ in senders], [sender for _, sender in senders]
+        self.template = self._senders[0].template
 
     def send(self, label: int, payload: bytes) -> None:
         """See ``FrameSender.send``."""
         self._senders[bisect.bisect_right(self._starts, label) - 1].send(label, payload)
+
+    def send_rows(self, frames: Messages, labels: NDArray[np.float64]) -> None:
+        """See ``FrameSender.send_rows``; each datagram in the frame of its own cable."""
+        for row, label in zip(frames.rows, labels.astype(int).tolist(), strict=False):
+            self.send(label, row[FrameTemplate.header_bytes :].tobytes())
 
     @property
     def refused(self) -> int:

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from fec import MalformedPacket
-from fec.protocol.wire import decode_header
 from fec.redundancy.labels import RandomLabels, label_table
 from testbed.stream.measurements import (
     BlockOutcomes,
@@ -38,6 +36,10 @@ class RowLog:
     def add_row(self, *row: float) -> None:
         self.values.extend(row)
 
+    def add_rows(self, rows: Any) -> None:
+        """An array of float64, a row each."""
+        self.values.frombytes(rows.tobytes())
+
     def arrays(self) -> dict[str, Any]:
         """The columns by name."""
         table = np.array(self.values).reshape(-1, len(self._columns)).transpose()
@@ -55,6 +57,13 @@ class SentLog(RowLog):
     def add(self, time_s: float, due_s: float, block: int, symbol: int, label: int, block_size: int) -> None:
         self.add_row(time_s, block, symbol, label, block_size)
         self.worst_lag_s = max(self.worst_lag_s, time_s - due_s)
+
+    def add_batch(self, began_s: float, ended_s: float, packets: Any) -> None:
+        """Packets that left one after another between those times: rows as a ``CompiledSender`` logs them."""
+        rows = packets.copy()
+        rows[:, 0] = np.linspace(began_s, ended_s, len(rows) + 1)[1:]
+        self.worst_lag_s = max(self.worst_lag_s, float((rows[:, 0] - packets[:, 0]).max()))
+        self.add_rows(rows)
 
     def packets(self) -> SentPackets:
         return SentPackets(**self.arrays())
@@ -93,14 +102,6 @@ class ReceivedLog(RowLog):
 
     def add(self, time_s: float, block: int, symbol: int) -> None:
         self.add_row(time_s, block, symbol)
-
-    def add_datagram(self, time_s: float, data: bytes) -> None:
-        """A packet as it came; one whose header does not hold is left out (the receiver counts it)."""
-        try:
-            header = decode_header(data)
-        except MalformedPacket:
-            return
-        self.add_row(time_s, header.source_block_number, header.encoding_symbol_id)
 
     def packets(self) -> ReceivedPackets:
         return ReceivedPackets(**self.arrays())

@@ -22,14 +22,8 @@ from fec.protocol.wire import HEADER_BYTES
 from testbed.emulation.machine.shared_counters import shared_numbers
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.model.wiring import WiredHost
-from testbed.stream.emulated.endpoints import (
-    Arrivals,
-    EndpointProcess,
-    datagram_socket,
-    discard_until,
-    warm_labels,
-    warm_up,
-)
+from testbed.stream.emulated.endpoints import EndpointProcess, datagram_socket
+from testbed.stream.emulated.ends import Arrivals, discard_until, warm_labels, warm_up
 from testbed.stream.emulated.frames import Frames, frames_of
 from testbed.stream.judgement.packet_logs import RowLog
 from testbed.tunnel.emulated.tun_device import TunDevice, open_tun, packets_unread, read_packet, write_packet
@@ -118,14 +112,15 @@ class _End:
         while not self._gauge[0]:
             now = time.monotonic() - start_s
             due = min(self._sender.next_due_s(), self._receiver.next_deadline_s(), now + _IDLE_S)
+            until_s = math.inf
             for descriptor, _ in poll.poll(max(0, math.ceil((due - now) * 1e3))):
                 if descriptor == self._tun:
                     self._take_offered(start_s)
                 else:
-                    self._take_arrived(start_s)
+                    until_s = self._take_arrived(start_s)
             now = time.monotonic() - start_s
             self._send(self._sender.due(now))
-            self._hand_on(self._receiver.advance(now))
+            self._hand_on(self._receiver.advance(min(now, until_s)))
             for report in self._receiver.reports_due(now):
                 for label in next(self._reports_under):
                     self._frames.send(label, report)
@@ -148,12 +143,14 @@ class _End:
             self._gauge[1] += 1
             self._gauge[2] += len(packet)
 
-    def _take_arrived(self, start_s: float) -> None:
+    def _take_arrived(self, start_s: float) -> float:
+        """See ``Arrivals.until_s``."""
         for at, data in self._arrivals.waiting(start_s):
             if data and data[0] & 15 == PacketType.REPORT:
                 self._sender.receive(data, at)
             else:
                 self._hand_on(self._receiver.receive(data, at))
+        return self._arrivals.until_s(start_s)
 
     def _send(self, packets: Iterable[OutgoingPacket]) -> None:
         for packet in packets:

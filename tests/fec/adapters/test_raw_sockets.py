@@ -6,10 +6,13 @@ import errno
 import socket
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
-from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, socket_drops
+from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, Messages, RowReceiver, socket_drops
 from fec.adapters.scapy_layer import FrameTemplate
 from fec.protocol.sender import OutgoingPacket
 
@@ -131,3 +134,75 @@ def test_only_the_peers_datagrams_are_taken_and_keep_their_times() -> None:
         other.sendto(b"x", own.getsockname())
         assert receiver.receive() == [] and receiver.foreign == 3
         assert receiver.arrival_times_s(0) == []
+
+
+def test_rows_leave_whole_and_in_order_and_those_refused_are_counted(
+    pair: tuple[socket.socket, socket.socket], template: FrameTemplate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender, receiver = FrameSender(pair[0], template), DatagramReceiver(pair[1], most=64)
+    rows = np.arange(5 * 50, dtype=np.uint8).reshape(5, 50)
+    sender.send_rows(Messages(rows), np.zeros(4))
+    assert receiver.receive() == [row.tobytes() for row in rows[:4]]
+
+    send, answers = Messages.send, iter([errno.EINTR, errno.ENOBUFS, 0, errno.ENXIO])
+
+    def refusing(messages: Messages, sock: socket.socket, first: int, stop: int) -> int:
+        if number := next(answers):
+            raise OSError(number, "refused")
+        return send(messages, sock, first, first + 2)
+
+    monkeypatch.setattr(Messages, "send", refusing)
+    with pytest.raises(OSError, match="refused") as told:
+        sender.send_rows(Messages(rows), np.zeros(5))
+    assert told.value.errno == errno.ENXIO and sender.refused == 1
+    assert receiver.receive() == [row.tobytes() for row in rows[1:3]]
+
+
+def test_the_peers_datagrams_come_into_rows_with_their_lengths_and_times() -> None:
+    kinds = (socket.AF_INET, socket.SOCK_DGRAM)
+    with socket.socket(*kinds) as peer, socket.socket(*kinds) as other, socket.socket(*kinds) as own:
+        own.bind(("127.0.0.1", 0))
+        peer.bind(("127.0.0.2", 0))
+        other.bind(("127.0.0.3", 0))
+        rows, lengths, times = np.zeros((6, 10), np.uint8), np.zeros(6, np.int64), np.zeros(6)
+        batch: Any = SimpleNamespace(rows=rows, lengths=lengths, times=times)
+        receiver = RowReceiver(own, batch, "127.0.0.2")
+        assert receiver.receive() == 0
+        for _ in range(2):  # the second time with lengths that the kernel has shortened
+            before = time.time()
+            for number, sock in enumerate((other, peer, other, peer, peer)):
+                sock.sendto(bytes([number] * (3 * number + 1)), own.getsockname())
+            assert receiver.receive() == 3
+            assert [rows[k, : lengths[k]].tolist() for k in range(3)] == [[1] * 4, [3] * 10, [4] * 10]
+            assert np.all(np.diff([before - 1e-3, *times[:3], time.time() + 1e-3]) >= 0)
+        assert receiver.foreign == 4
+        for _ in range(8):
+            peer.sendto(b"x", own.getsockname())
+        assert [receiver.receive() for _ in range(3)] == [6, 2, 0]
+        own.close()
+        with pytest.raises(OSError):
+            receiver.receive()
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_where_more_may_wait_all_that_came_before_the_last_one_was_taken(rows: bool) -> None:
+    """Foreign datagrams fill a batch, too."""
+    kinds = (socket.AF_INET, socket.SOCK_DGRAM)
+    with socket.socket(*kinds) as peer, socket.socket(*kinds) as other, socket.socket(*kinds) as own:
+        own.bind(("127.0.0.1", 0))
+        peer.bind(("127.0.0.2", 0))
+        other.bind(("127.0.0.3", 0))
+        batch: Any = SimpleNamespace(rows=np.zeros((4, 10), np.uint8), lengths=np.zeros(4, np.int64), times=np.zeros(4))
+        plain = DatagramReceiver(own, most=4, timestamps=True, peer="127.0.0.2")
+        receiver = RowReceiver(own, batch, "127.0.0.2") if rows else plain
+        for sock in (peer, other, other, other, peer):
+            sock.sendto(b"x", own.getsockname())
+        between = time.time()
+        time.sleep(0.01)
+        for sock in (other, other, other, peer):
+            sock.sendto(b"x", own.getsockname())
+        count = int if rows else len
+        assert count(receiver.receive()) == 1 and between - 1 < receiver.until_s <= between  # type: ignore[arg-type]
+        assert count(receiver.receive()) == 1 and between < receiver.until_s <= time.time()  # type: ignore[arg-type]
+        assert count(receiver.receive()) == 1 and receiver.until_s == np.inf  # type: ignore[arg-type]
+        assert count(receiver.receive()) == 0 and receiver.until_s == np.inf  # type: ignore[arg-type]

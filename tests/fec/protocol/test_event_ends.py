@@ -3,6 +3,7 @@ of it where the code allows."""
 
 from __future__ import annotations
 
+import math
 import random
 from collections import defaultdict
 
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 
 from fec.code.variable_lengths import VariableLengthCode
 from fec.errors import FecError
-from fec.protocol.events.event_receiver import Delivered, EventReceiver
+from fec.protocol.events.event_receiver import Delivered, EventReceiver, _AnyPace
 from fec.protocol.events.event_sender import EventPolicy, EventSender
+from fec.protocol.probation import EARLY_BLOCKS
 from fec.protocol.receiver_types import ReceiverParameters
 from fec.protocol.sender import SenderParameters
 from fec.protocol.wire import HEADER_BYTES, decode_header
@@ -262,3 +264,15 @@ def test_arbitrary_bytes_are_counted_and_never_raise() -> None:
         receiver.reports_due(count * 1e-4)
         loop.sender.receive(bytes(data), 3.0 + count * 1e-4)
     assert receiver.received + sum(receiver.rejected.values()) == FUZZED
+
+
+def test_blocks_at_any_pace_begin_a_few_at_once_and_one_a_millisecond_after_that() -> None:
+    schedule = _AnyPace()
+    assert schedule.may_begin(70_000, -1, 0) and not schedule.may_begin(EARLY_BLOCKS + 1, 0, 0)
+    for block, stamp_us in ((3, 10_000), (4, 10_100), (9, 500_000), (9, 900_000), (5, 950_000)):
+        schedule.half_arrived(block, stamp_us)
+        assert schedule.confirmed and schedule.period_us is None  # no rate is known, whatever came
+    assert schedule.earliest_us(10) == -math.inf and schedule.silent_s(20) == _AnyPace().silent_s(1) > 0
+    latest = [9 + EARLY_BLOCKS + ahead for ahead in (0, 0, 3)]  # counted from the latest block of which half had come
+    for stamp_us, block in zip((499_000, 500_999, 503_999), latest, strict=True):
+        assert schedule.may_begin(block, 9, stamp_us) and not schedule.may_begin(block + 1, 9, stamp_us)

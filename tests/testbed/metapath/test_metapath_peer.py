@@ -16,7 +16,7 @@ from testbed.metapath.emulated.endpoints import Steering, _prepare_sink, _prepar
 from testbed.metapath.emulated.fabric import health_of
 from testbed.metapath.judgement import judge_metapaths
 from testbed.metapath.wire import encode_packet
-from testbed.stream.emulated.endpoints import Arrivals
+from testbed.stream.emulated.ends import Arrivals
 from tests.testbed.metapath.test_metapath_verdict import _plan
 from tests.testbed.metapath.test_metapath_verdict import _run as measured
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from testbed.stream.emulated.endpoints import Arrivals, discard_until
+from testbed.stream.emulated.ends import Arrivals, discard_until
 
 
 @pytest.fixture

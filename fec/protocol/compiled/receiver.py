@@ -1,0 +1,248 @@
+"""``StreamReceiver`` with what is done for every ordinary packet compiled: the same events, reports and counters.
+
+Both work on the same tables, so that any packet out of the ordinary is received by ``StreamReceiver`` itself.
+"""
+
+import functools
+from collections.abc import Iterator, MutableMapping
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+
+from fec.code.reed_solomon import ReedSolomonCode
+from fec.jit import bound
+from fec.protocol.batches import MOST, BatchReceiver
+from fec.protocol.compiled import receiver_steps as steps
+from fec.protocol.compiled.receiver_steps import COUNTED, PLACES, SLOTS
+from fec.protocol.compiled.tables import Tabled, fields
+from fec.protocol.compiled.words import HEADER
+from fec.protocol.loss_report import MAX_BLOCKS, MAX_PATH
+from fec.protocol.probation import Schedule
+from fec.protocol.receiver_types import BlockComplete, Event, OpenBlock, ReceiverParameters, SourceDelivered
+
+_FAR = 1 << 62
+_new_tuple = tuple.__new__
+
+
+class _Symbols(dict[int, bytes]):
+    """What came of an open block, written to the tables too."""
+
+    def __init__(self, tables: steps.ReceiverTables, slot: int) -> None:
+        self._tables, self._own = tables, tables.blocks[slot]
+        place, count, length = self._own["place"], int(self._own["arrived"]), tables.bodies.shape[2]
+        data, order = tables.bodies[place, :count].tobytes(), tables.symbols[place, :count].tolist()
+        super().__init__((symbol, data[k * length : (k + 1) * length]) for k, symbol in enumerate(order))
+
+    def __setitem__(self, symbol: int, body: bytes) -> None:
+        own, t = self._own, self._tables
+        if own["place"] < 0:
+            t.receiver["free"] -= 1
+            own["place"] = t.free[t.receiver["free"][0]]
+        t.symbols[own["place"], len(self)], t.bodies[own["place"], len(self)] = symbol, np.frombuffer(body, np.uint8)
+        super().__setitem__(symbol, body)
+        own["arrived"] = len(self)
+
+    def clear(self) -> None:
+        super().clear()
+        _give_back(self._tables, self._own)
+
+
+def _give_back(tables: steps.ReceiverTables, block: Any) -> None:
+    """Where a block's symbols lay is free again."""
+    if block["place"] >= 0:
+        tables.free[tables.receiver["free"][0]] = block["place"]
+        tables.receiver["free"] += 1
+    block["place"], block["arrived"] = -1, 0
+
+
+class _Block(Tabled):
+    """An ``OpenBlock`` in the tables."""
+
+    number, start_us, size, complete = fields(steps.BLOCK, "number", "start_us", "size", "complete")
+
+    def __init__(self, tables: steps.ReceiverTables, number: int, spoilt: dict[int, int]) -> None:
+        slot = number % SLOTS
+        self.keep_in(tables.blocks[slot : slot + 1])
+        self._tables, self._bits, self._spoilt = tables, tables.bits[slot], spoilt
+
+    @functools.cached_property
+    def symbols(self) -> _Symbols:
+        return _Symbols(self._tables, self.number % SLOTS)
+
+    @property
+    def bitmap(self) -> int:
+        return int.from_bytes(self._bits.tobytes(), "little")
+
+    @bitmap.setter
+    def bitmap(self, value: int) -> None:
+        self._bits[:] = np.frombuffer(value.to_bytes(32, "little"), np.int64)
+        self.table["top"] = value.bit_length()
+
+    @property
+    def spoilt(self) -> int:
+        return self._spoilt.get(self.number, 0)
+
+    @spoilt.setter
+    def spoilt(self, value: int) -> None:
+        self._spoilt[self.number] = value
+        self.table["spoilt"] = value != 0
+
+
+class _OpenBlocks(Tabled, MutableMapping[int, Any]):
+    """The open blocks of the tables, which follow each other and are closed from the oldest on."""
+
+    _oldest, _stop, _free = fields(steps.RECEIVER, "oldest", "stop", "free")
+
+    def __init__(self, tables: steps.ReceiverTables) -> None:
+        self.keep_in(tables.receiver)
+        self._tables, self._spoilt = tables, dict[int, int]()
+        self._oldest = self._stop = 0
+        tables.free[:], self._free = np.arange(PLACES), PLACES
+
+    def __len__(self) -> int:
+        return int(self._stop - self._oldest)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self._oldest, self._stop))
+
+    def __getitem__(self, number: int) -> _Block:
+        if not self._oldest <= number < self._stop:
+            raise KeyError(number)
+        return _Block(self._tables, number, self._spoilt)
+
+    def __setitem__(self, number: int, block: OpenBlock) -> None:
+        self._oldest, self._stop = self._oldest if len(self) else number, number + 1
+        self._tables.blocks[number % SLOTS] = (number, block.start_us, block.size, 0, 0, 0, 0, -1)
+        self._tables.bits[number % SLOTS] = 0
+
+    def __delitem__(self, number: int) -> None:
+        self._oldest = number + 1
+        _give_back(self._tables, self._tables.blocks[number % SLOTS])
+        self._spoilt.pop(number, None)
+
+
+class CompiledReceiver(Tabled, BatchReceiver):
+    """EngineUnavailable where nothing was compiled ahead for this machine, and without ISA-L. Its tables take memory
+    for 8193 blocks, as far as they are used."""
+
+    _known, _newest, _highest, _session = fields(steps.RECEIVER, "known", "newest_us", "highest", "session")
+    _newest_at_s, _alive_s, _window_s = fields(steps.RECEIVER, "newest_at_s", "alive_s", "window_s")
+    _offset_s, _least_s, _usual_s, _closing_s = fields(steps.RECEIVER, "offset_s", "least_s", "usual_s", "closing_s")
+    worst_reordering_s, _accepted, logged = fields(steps.RECEIVER, "worst_reordering_s", "accepted", "logged")
+
+    def __init__(self, parameters: ReceiverParameters, code: ReedSolomonCode) -> None:
+        super().__init__(parameters, code)
+        self.write(m=self._m, half=self._half, symbol_bytes=parameters.symbol_bytes, stream_id=parameters.stream_id)
+        self.write(playback_s=parameters.playback_s, quicker_s=self._quicker_s, latest_s=self._latest_s)
+        self.write(flags=self._reader._flags, rows_at=self.rows.ctypes.data, crc_at=code.engine_at_addresses.crc_at)
+
+    def _lay_out(self, parameters: ReceiverParameters) -> None:
+        super()._lay_out(parameters)
+        m, length = parameters.source_packets, parameters.symbol_bytes
+        self._tables = t = steps.ReceiverTables(
+            receiver=np.zeros(1, steps.RECEIVER),
+            blocks=np.zeros(SLOTS, steps.BLOCK),
+            bits=np.zeros((SLOTS, 4), np.int64),
+            symbols=np.zeros((PLACES, m), np.uint8),
+            free=np.arange(PLACES),
+            bodies=np.empty((PLACES, m, length), np.uint8),
+            paths=np.zeros((MAX_PATH + 1, 3), np.int64),
+            schedule=np.zeros(6),
+            rows=self.rows,
+            lengths=self.lengths,
+            times=self.times,
+            good=np.zeros(MOST, np.uint8),
+            noted=np.zeros((2 * MOST, 4), np.int64),
+            log=self.log,
+        )
+        self.keep_in(t.receiver)
+        self._take = bound(steps.TAKE, t)
+        self._new_schedule = functools.partial(Schedule, t.schedule)  # type: ignore[assignment]
+
+    @property
+    def _newest_us(self) -> int | None:  # type: ignore[override]
+        return self._newest if self._known else None
+
+    @_newest_us.setter
+    def _newest_us(self, value: int | None) -> None:
+        self._known, self._newest = value is not None, value or 0
+
+    def _follow(self, session: int) -> None:
+        super()._follow(session)
+        self._tables.blocks["number"] = -1
+        self._blocks = _OpenBlocks(self._tables)  # type: ignore[assignment]
+        self._tables.paths[:] = 0
+        self._reporter.paths.table = self._tables.paths
+        self.write(touched=_FAR, alarm_s=-np.inf, in_time=0)
+
+    def receive(self, data: bytes, now_s: float) -> list[Event]:
+        self._note_symbols()
+        return super().receive(data, now_s)
+
+    def reports_due(self, now_s: float) -> list[bytes]:
+        if self._reporter.due(now_s):
+            self._note_symbols()
+        return super().reports_due(now_s)
+
+    def receive_many(self, count: int) -> list[Event]:
+        events: list[Event] = []
+        own, data = self.table, self.rows[:count].tobytes()
+        own["next"], own["count"], own["logged"] = 0, count, 0
+        if self.parameters.key is not None:
+            self._check_seals(count)
+        stopped = True
+        while stopped:
+            own["noted"], own["urgent"] = 0, self._reporter.urgent
+            stopped = self._take()
+            self._tell(data, events)
+            self._settle()
+            place = own["next"].item()
+            if stopped == steps.DECODABLE:
+                block = self._blocks[own["decodable"].item()]
+                self._delivery.complete(block, self.times[place - 1].item(), events)
+            elif stopped:
+                own["next"] = place + 1
+                self._receive_row(place, events)
+        return events
+
+    def _tell(self, data: bytes, events: list[Event]) -> None:
+        """The events of the packets that were taken, in order."""
+        noted = int(self.table["noted"][0])
+        what, starts, stops, packets = self._tables.noted[:noted].transpose().tolist()
+        payloads = [data[start:stop] for start, stop in zip(starts, stops, strict=True)]
+        at_s = self.times[packets].tolist()
+        found: list[Event] = list(map(_new_tuple, repeat(SourceDelivered), zip(what, payloads, at_s, repeat(False))))
+        for k in np.flatnonzero(self._tables.noted[:noted, 1] < 0).tolist():
+            found[k] = BlockComplete(what[k], stops[k], 0, at_s[k])
+        events += found
+
+    def _check_seals(self, count: int) -> None:
+        for k, length in enumerate(self.lengths[:count].tolist()):
+            data = self.rows[k, :length].tobytes()
+            self._tables.good[k] = self._reader._is_sealed(data, data[HEADER:])
+
+    def _settle(self) -> None:
+        """Have what was counted in the table where ``StreamReceiver`` looks for it."""
+        own = self.table
+        for name in COUNTED:
+            if own[name][0]:
+                self._counts[name] += own[name].item()
+                own[name] = 0
+        self._delivery.delivered += own["delivered"].item()
+        self._reporter.waiting += own["waiting"].item()
+        own["delivered"] = own["waiting"] = 0
+        if own["in_time"][0]:
+            self._late_blocks.in_time()
+            own["in_time"] = 0
+        if own["alarm_s"][0] > -np.inf:
+            self._reporter.alarm(own["alarm_s"].item())
+            own["alarm_s"] = -np.inf
+
+    def _note_symbols(self) -> None:
+        """For the next report, the symbols of blocks since the last one."""
+        highest, tables = self._highest, self._tables
+        for number in range(max(self.table["touched"].item(), highest - MAX_BLOCKS + 1), highest + 1):
+            if tables.blocks[number % SLOTS]["number"] == number:
+                self._reporter.note(number, int.from_bytes(tables.bits[number % SLOTS].tobytes(), "little"), highest)
+        self.table["touched"] = _FAR

@@ -1,0 +1,78 @@
+"""The tests of the plain ends, forged packets among them, hold for the compiled ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fec.errors import EngineUnavailable
+from fec.protocol.compiled.receiver import CompiledReceiver
+from fec.protocol.compiled.sender import CompiledSender
+from fec.protocol.receiver_types import Event
+from fec.protocol.sender import StreamSender
+from tests.fec.protocol import (
+    test_forged_packets,
+    test_keyed_streams,
+    test_playout_clock,
+    test_stream_delivery,
+    test_stream_receiver,
+    test_stream_sender,
+)
+from tests.helpers import delay_loop
+
+SUITES = (
+    test_forged_packets,
+    test_keyed_streams,
+    test_playout_clock,
+    test_stream_delivery,
+    test_stream_receiver,
+    test_stream_sender,
+)
+globals().update(
+    (f"{name}__{suite.__name__.rpartition('.')[2]}", value)
+    for suite in SUITES
+    for name, value in vars(suite).items()
+    if name.startswith("test_") and callable(value)
+)
+
+
+class OneByOne(CompiledReceiver):
+    """Batches of one packet."""
+
+    within = False
+
+    def receive(self, data: bytes, now_s: float) -> list[Event]:
+        if self.within:
+            return super().receive(data, now_s)  # out of the ordinary
+        part = data[: self.rows.shape[1]]
+        self.rows[0, : len(part)], self.lengths[0], self.times[0] = np.frombuffer(part, np.uint8), len(part), now_s
+        self.within = True
+        try:
+            return self.receive_many(1)
+        finally:
+            self.within = False
+
+
+def sender(*arguments: Any, **named: Any) -> StreamSender:
+    """A compiled one but for labels that are drawn."""
+    try:
+        return CompiledSender(*arguments, **named)
+    except EngineUnavailable as told:
+        assert "at random" in str(told)
+        return StreamSender(*arguments, **named)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled_ends(_compiled: None) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(delay_loop, "StreamReceiver", OneByOne)
+        patched.setattr(delay_loop, "StreamSender", sender)
+        yield
+
+
+def test_the_ends_of_these_tests_are_compiled() -> None:
+    assert isinstance(delay_loop.build_receiver(), CompiledReceiver)
+    assert isinstance(delay_loop.build_sender(), CompiledSender)
