@@ -5,12 +5,13 @@ Its matrices are not used (isa-l issue 40: not MDS); it only multiplies, by tabl
 
 import ctypes
 import ctypes.util
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fec.engines import Symbols
+from fec.engines import Interpolation, Symbols
 from fec.engines.galois_field import interpolation_rows
 from fec.errors import EngineUnavailable
 
@@ -40,12 +41,12 @@ class IsalEngine:
         library.ec_init_tables.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
         library.ec_init_tables.restype = None
 
-    def prepare(self, known: tuple[int, ...], required: tuple[int, ...]) -> _Tables:
-        return _Tables(self._library, interpolation_rows(known, required))
+    def prepare(self, known: tuple[int, ...], required: tuple[int, ...]) -> Interpolation:
+        return partial(self._apply, _Tables(self._library, interpolation_rows(known, required)))
 
-    def apply(self, prepared: _Tables, source: Symbols, out: Symbols) -> None:
+    def _apply(self, tables: _Tables, source: Symbols, out: Symbols) -> None:
         rows_in, rows_out = _row_addresses(source), _row_addresses(out)
-        self._multiply(source.shape[1], prepared.known, prepared.required, prepared.address, rows_in, rows_out)
+        self._multiply(source.shape[1], tables.known, tables.required, tables.address, rows_in, rows_out)
 
 
 def _row_addresses(symbols: Symbols) -> bytes:

@@ -95,7 +95,7 @@ class ReedSolomonCode:
             return []
         length = source.shape[1]
         out = np.empty((len(required), length), dtype=np.uint8)
-        self._engine.apply(self._prepared(known, required), source, out)
+        self._prepared(known, required)(source, out)
         joined = out.tobytes()
         return [joined[at : at + length] for at in range(0, len(joined), length)]
 
