@@ -8,6 +8,7 @@ from array import array
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fec import MalformedPacket
 from fec.protocol.wire import decode_header
@@ -38,7 +39,7 @@ class RowLog:
     def add_row(self, *row: float) -> None:
         self.values.extend(row)
 
-    def arrays(self) -> dict[str, Any]:
+    def arrays(self) -> dict[str, NDArray[Any]]:
         """The columns by name."""
         table = np.array(self.values).reshape(-1, len(self._columns)).transpose()
         pairs = zip(self._columns, table, strict=True)
