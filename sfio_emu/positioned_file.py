@@ -4,9 +4,10 @@ modes of `open`, as what they mean for the subfiles."""
 from __future__ import annotations
 
 import io
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, overload
 
 from sfio_emu.client.session import Session
 from sfio_emu.errors import UsageError, whole_number
@@ -73,7 +74,14 @@ class PositionedFile(io.RawIOBase):
     _opening: Opening
     _position: int
 
-    pread: Callable[..., Any]
+    @overload
+    def pread(self, target: int, offset: int) -> bytes: ...
+    @overload
+    def pread(self, target: Buffer, offset: int) -> int: ...
+    @abstractmethod
+    def pread(self, target: int | Buffer, offset: int) -> bytes | int:
+        """As of the file."""
+
     pwrite: Callable[..., int]
     size: Callable[..., int]
 
@@ -111,14 +119,14 @@ class PositionedFile(io.RawIOBase):
         with self.session.guard:
             if size < 0:
                 size = max(self.size() - self._position, 0)
-            result: bytes = self.pread(size, self._position)
+            result = self.pread(size, self._position)
             self._position += len(result)
         return result
 
     def readinto(self, buffer: Buffer) -> int:
         """Read into a buffer from the position, which goes on."""
         with self.session.guard:
-            count: int = self.pread(buffer, self._position)
+            count = self.pread(buffer, self._position)
             self._position += count
         return count
 

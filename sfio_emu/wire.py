@@ -40,7 +40,7 @@ import zlib
 from collections import deque
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from xxhash import xxh3_64, xxh3_64_intdigest
@@ -248,15 +248,13 @@ def encode_counts(counts: Sequence[int]) -> bytes:
     return struct.pack(f"<{len(counts)}I", *counts)
 
 
-def decode_counts(body: memoryview, runs: int, *, as_array: bool = False) -> tuple[int, Any]:
-    """The calls of the disk and the bytes read of each of `runs` runs, a tuple or an array of int64; raises
-    `Malformed`."""
+def decode_counts(body: memoryview, runs: int) -> tuple[int, memoryview]:
+    """The calls of the disk, and the bytes read of each of `runs` runs as they arrived: four octets each, the lowest
+    first. Raises `Malformed`."""
     if len(body) != READ_DONE.size + 4 * runs:
         raise Malformed(f"an answer of {len(body)} bytes to a read of {runs} runs", fatal=False)
     (disk_calls,) = READ_DONE.unpack(body[: READ_DONE.size])
-    if as_array:
-        return disk_calls, np.frombuffer(body, dtype="<u4", offset=READ_DONE.size).astype(np.int64)
-    return disk_calls, struct.unpack(f"<{runs}I", body[READ_DONE.size :])
+    return disk_calls, body[READ_DONE.size :]
 
 
 def drop_sent(outgoing: deque[memoryview], count: int) -> bool:

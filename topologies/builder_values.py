@@ -5,7 +5,7 @@ The builders themselves (``direct_networks.py``, ``swiss_t1.py``, ...) say which
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Literal, TypedDict, Unpack
 
 from topologies.errors import TopologyError
 from topologies.network import Link, Network, Node, is_finite
@@ -116,5 +116,10 @@ def _text(name: str, text: str) -> str:
     return text
 
 
-PARSERS: Mapping[str, Callable[[str, str], Any]] = {"whole": _whole, "number": _number, "shape": _shape, "text": _text}
+PARSERS: Mapping[str, Callable[[str, str], int | float | str | tuple[int, ...]]] = {
+    "whole": _whole,
+    "number": _number,
+    "shape": _shape,
+    "text": _text,
+}
 """Kind -> what reads a parameter's name and text; TopologyError for what is none of the kind."""

@@ -83,8 +83,8 @@ def figures(rows: Rows) -> Figures:
     colours = colormaps["viridis"]
     for at, row in enumerate(rows):
         percent, sizes = [100 * p for p in row["loss"]], [n / row["m"] for n in row["size"]]
-        style = {"color": colours(at / len(rows)), "drawstyle": "steps-mid"}
-        axes.plot(percent, sizes, label=f"M = {row['m']}", **style)
+        colour = colours(at / len(rows))
+        axes.plot(percent, sizes, label=f"M = {row['m']}", color=colour, drawstyle="steps-mid")
     losses = rows[0]["loss"]
     percent = [100 * p for p in losses]
     axes.plot(percent, [math.log(RATE) / math.log(p) for p in losses], "--", color=ORANGE, label="log_p(DER), M = 1")

@@ -3,12 +3,13 @@ label."""
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from experiments.interconnect.study_points import FIRST_SHOWN_SLOT, SLOT_S
 from testbed.model.studies import Results, Row
-from testbed.report.drawing.charts import COMPARED, HUES, RED, Axes, Figure, chart
+from testbed.report.drawing.charts import COMPARED, HUES, RED, Figure, chart
 
 PERFORMANCE = "100 L0 / Lf (%)"
 LATENCY = "mean latency (us)"
@@ -37,7 +38,7 @@ def draw_surfaces(title: str, maps: Mapping[str, Sequence[Sequence[float]]], *, 
     rows = -(-len(maps) // columns)
     figure = Drawn(figsize=(4.6 * columns, 3.9 * rows))
     for k, (name, values) in enumerate(maps.items()):
-        axes: Axes = figure.add_subplot(rows, columns, k + 1, projection="3d")
+        axes: Any = figure.add_subplot(rows, columns, k + 1, projection="3d")
         heights = np.asarray(values, dtype=float)
         x, y = np.meshgrid(range(heights.shape[0]), range(heights.shape[1]), indexing="ij")
         axes.plot_surface(

@@ -153,7 +153,7 @@ def figures(rows: Rows) -> Figures:
     }
 
 
-def _figure(what: str, rows: Rows, more: Samples, x: str, upright: Mark | None = None) -> Figure:
+def _figure(what: str, rows: Rows, more: Samples[float], x: str, upright: Mark | None = None) -> Figure:
     names = MESSAGES | STRIPED
     samples = {
         **throughputs(rows, "nodes", lambda row: names[row["series"]]),

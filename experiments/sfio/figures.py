@@ -18,7 +18,7 @@ def finish(figure: Figure, rows: Rows, key: str) -> Figure:
     (axes,) = figure.axes
     if places := [(row[key], row["throughput_bps"] / 1e6) for row in rows if row.get("invalid")]:
         label = "the machine did not keep up: says nothing"
-        axes.scatter(*zip(*places, strict=True), marker="x", s=60, color=RED, zorder=5, label=label)
+        axes.scatter([x for x, _ in places], [y for _, y in places], marker="x", s=60, color=RED, zorder=5, label=label)
     axes.set(xticks=sorted({row[key] for row in rows}), ylim=(0, None))
     axes.legend(**COMPARED)
     return figure

@@ -184,7 +184,7 @@ def placement_figure(rows: Rows, measured: Mapping[str, Rows], *, title: str) ->
     figure = draw_lines(title, medians, x=x, y=TOGETHER, upright=(16, "half of the machine"))
     for by_nodes, hue in zip(found.values(), HUES, strict=False):
         for nodes, values in by_nodes.items():
-            draw_dots(figure.axes[0], nodes, [value / 1e6 for value in values], hue, alpha=0.5)
+            draw_dots(figure.axes[0], nodes, [value / 1e6 for value in values], hue)
     return finish(figure, [*rows, *(row for chosen in measured.values() for row in chosen)], "nodes")
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import fields
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 from testbed.model.studies import Check, Claim, Results, Row, Rows, Verdict, repeated
 from testbed.model.workload import Judgement
@@ -76,10 +75,11 @@ def accessed(
     }
 
 
-def transferred(network: str, *, free: bool = False, pairs: Pairs = (), **options: Any) -> Results:
+def transferred(
+    network: str, *, message_bytes: int, link_rate_bps: float, seed: int, free: bool = False, pairs: Pairs = ()
+) -> Results:
     """Plain messages from all to all, or between ``pairs``: what the network itself carries. In the time frames of a
-    liquid schedule over circuits; or ``free``, each sender's one after another, with nobody waiting for others.
-    ``options``: of ``bulk_plan``."""
+    liquid schedule over circuits; or ``free``, each sender's one after another, with nobody waiting for others."""
     from testbed.bulk.emulated.fabric import EmulatedBulkFabric
     from testbed.bulk.judgement import judge_bulk
     from testbed.bulk.workload import bulk_plan
@@ -91,7 +91,9 @@ def transferred(network: str, *, free: bool = False, pairs: Pairs = (), **option
         barrier=not free,
         pattern=tuple(pairs) or "all-to-all",
         inject_packets=0,
-        **options,
+        message_bytes=message_bytes,
+        link_rate_bps=link_rate_bps,
+        seed=seed,
     )
 
     def once() -> Judgement:

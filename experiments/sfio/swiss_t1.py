@@ -93,8 +93,14 @@ def measure(point: Row) -> Results:
     """One exchange of the allocated nodes."""
     network = f"swiss-t1:allocation={point['allocation']}"
     if point["series"] in HALVES:
-        sent = {"message_bytes": point["bytes"], "link_rate_bps": LINK_RATE_BPS, "seed": point["seed"]}
-        return transferred(network, free=point["series"] == "halves-free", pairs=halves(taken_nodes(point)), **sent)
+        return transferred(
+            network,
+            message_bytes=point["bytes"],
+            link_rate_bps=LINK_RATE_BPS,
+            seed=point["seed"],
+            free=point["series"] == "halves-free",
+            pairs=halves(taken_nodes(point)),
+        )
     file = {"stripe_unit": STRIPE_UNIT, "file_bytes": point["nodes"] ** 2 * point["bytes"]}
     order: Results = {"scheduling": "liquid" if point["series"] == "striped-liquid" else "none", "switching": "circuit"}
     return accessed(network, point, nodes=point["nodes"], link_rate_bps=LINK_RATE_BPS, **file, **order)
@@ -188,7 +194,7 @@ def _step_figure(rows: Rows, series: Mapping[str, str], x: str, title: str) -> F
     samples |= {(HALVES["halves-random"], nodes): (statistics.median(v), 0.0) for nodes, v in at_random.items()}
     figure = draw_lines(title, samples, x=x, y=TOGETHER)
     for nodes, values in at_random.items():
-        draw_dots(figure.axes[0], nodes, values, GREEN, alpha=0.5)
+        draw_dots(figure.axes[0], nodes, values, GREEN)
     for before, after in STEPS:  # where two more switches come into use
         figure.axes[0].axvspan(before, after, color=BLUE, alpha=0.12, linewidth=0)
     return finish(figure, own, "nodes")

@@ -17,14 +17,22 @@ from fec.errors import EngineUnavailable
 _TABLE_BYTES = 32
 
 
-class _Tables:
-    """Expanded multiplication tables of one set of rows."""
+class Multiplication:
+    """By one set of rows, whose tables lie at ``address``: called with the arrays of symbols, or with ``at``."""
 
     def __init__(self, library: Any, rows: NDArray[np.uint8]) -> None:
-        self.required, self.known = rows.shape
-        self._buffer = np.empty(self.required * self.known * _TABLE_BYTES, dtype=np.uint8)
+        self._required, self._known = rows.shape
+        self._multiply = library.ec_encode_data
+        self._buffer = np.empty(self._required * self._known * _TABLE_BYTES, dtype=np.uint8)
         self.address = ctypes.c_void_p(self._buffer.ctypes.data)
-        library.ec_init_tables(self.known, self.required, ctypes.c_void_p(rows.ctypes.data), self.address)
+        library.ec_init_tables(self._known, self._required, ctypes.c_void_p(rows.ctypes.data), self.address)
+
+    def __call__(self, source: Symbols, out: Symbols) -> None:
+        self.at(source.shape[1], _row_addresses(source), _row_addresses(out))
+
+    def at(self, length: int, rows_in: bytes | int, rows_out: bytes | int) -> None:
+        """Rows anywhere; each argument is, or says where there is, a C array of pointers to them."""
+        self._multiply(length, self._known, self._required, self.address, rows_in, rows_out)
 
 
 class IsalEngine:
@@ -35,24 +43,17 @@ class IsalEngine:
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
-        self._multiply = library.ec_encode_data
-        self._multiply.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int] + [ctypes.c_void_p] * 3
-        self._multiply.restype = None
+        library.ec_encode_data.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int] + [ctypes.c_void_p] * 3
+        library.ec_encode_data.restype = None
         library.ec_init_tables.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
         library.ec_init_tables.restype = None
         self.multiply_at, self.crc_at = (
-            ctypes.cast(function, ctypes.c_void_p).value for function in (self._multiply, library.crc32_gzip_refl)
+            ctypes.cast(function, ctypes.c_void_p).value
+            for function in (library.ec_encode_data, library.crc32_gzip_refl)
         )
 
-    def prepare(self, known: tuple[int, ...], required: tuple[int, ...]) -> _Tables:
-        return _Tables(self._library, interpolation_rows(known, required))
-
-    def apply(self, prepared: _Tables, source: Symbols, out: Symbols) -> None:
-        self.apply_at(prepared, source.shape[1], _row_addresses(source), _row_addresses(out))
-
-    def apply_at(self, prepared: _Tables, length: int, rows_in: bytes | int, rows_out: bytes | int) -> None:
-        """The same for rows anywhere; each argument is, or says where there is, a C array of pointers to them."""
-        self._multiply(length, prepared.known, prepared.required, prepared.address, rows_in, rows_out)
+    def prepare(self, known: tuple[int, ...], required: tuple[int, ...]) -> Multiplication:
+        return Multiplication(self._library, interpolation_rows(known, required))
 
 
 def _row_addresses(symbols: Symbols) -> bytes:

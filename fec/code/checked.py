@@ -5,7 +5,6 @@ Each raises FecError with the value and what to give instead, so that no code en
 
 from collections.abc import Collection
 from numbers import Integral
-from typing import Any
 
 from fec.errors import FecError
 
@@ -24,7 +23,7 @@ def whole(value: object, what: str, least: int, most: int) -> int:
     return number
 
 
-def plain(values: Collection[Any], kind: type) -> bool:
+def plain(values: Collection[object], kind: type) -> bool:
     """Whether all are of exactly this kind: others are checked one by one, which takes longer."""
     return [*map(type, values)].count(kind) == len(values)
 
@@ -34,22 +33,21 @@ def symbol_bytes_of(value: object) -> int:
     return whole(value, "symbol_bytes", 1, MOST_SYMBOL_BYTES)
 
 
-def octets(value: object, what: str, length: int | None = None) -> None:
-    """Raise FecError unless the value is bytes, one or more, or as many as ``length``."""
+def octets(value: object, what: str, length: int | None = None) -> int:
+    """How many bytes they are. FecError unless the value is bytes, one or more, or as many as ``length``."""
     if not isinstance(value, _BYTES) or (
         isinstance(value, memoryview) and not (value.itemsize == 1 and value.contiguous)
     ):
         raise FecError(f"{what}: got a {type(value).__name__}; give bytes")
     if len(value) != length if length is not None else not len(value):
         raise FecError(f"{what}: {len(value)} bytes; give {'at least 1 byte' if length is None else length}")
+    return len(value)
 
 
-def block(data: Any, symbol_bytes: int, most_symbols: int) -> int:
+def block(data: object, symbol_bytes: int, most_symbols: int) -> int:
     """How many symbols of ``symbol_bytes`` the block has; FecError where they do not come out even, or are too many."""
     size = symbol_bytes_of(symbol_bytes)
-    octets(data, "block")
-    if len(data) % size or len(data) > most_symbols * size:
-        raise FecError(
-            f"block of {len(data)} bytes: give 1 to {most_symbols} symbols of {size} bytes (pad the last one)"
-        )
-    return len(data) // size
+    length = octets(data, "block")
+    if length % size or length > most_symbols * size:
+        raise FecError(f"block of {length} bytes: give 1 to {most_symbols} symbols of {size} bytes (pad the last one)")
+    return length // size

@@ -58,7 +58,7 @@ class ReedSolomonCode:
     @property
     def engine_at_addresses(self) -> Any:
         """The engine, which takes symbols where they lie, without a copy. EngineUnavailable where it does not."""
-        if hasattr(self._engine, "apply_at"):
+        if hasattr(self._engine, "multiply_at"):
             return self._engine
         raise EngineUnavailable("packets are handled one by one: no ISA-L on this machine")
 
@@ -80,7 +80,7 @@ class ReedSolomonCode:
         return self._rows(self._own, tuple(range(first, stop)), self._stacked(packets))
 
     def parity_tables(self, first: int, stop: int) -> Any:
-        """What the engine wants for the symbols first .. stop - 1."""
+        """What the engine prepared for the symbols first .. stop - 1."""
         return self._prepared(self._own, tuple(range(first, stop)))
 
     def decode(self, symbols: Mapping[int, BytesLike]) -> list[bytes]:
@@ -106,7 +106,7 @@ class ReedSolomonCode:
             return []
         length = source.shape[1]
         out = np.empty((len(required), length), dtype=np.uint8)
-        self._engine.apply(self._prepared(known, required), source, out)
+        self._prepared(known, required)(source, out)
         joined = out.tobytes()
         return [joined[at : at + length] for at in range(0, len(joined), length)]
 

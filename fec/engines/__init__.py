@@ -6,11 +6,11 @@ The package ``reedsolo`` is the reference: the generator matrix is by definition
 only a test's oracle, because it is also the engine of a machine on which no other works.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ from fec.errors import EngineUnavailable, FecError
 
 Symbols: TypeAlias = NDArray[np.uint8]
 """uint8 of shape (symbols, symbol_bytes), C-contiguous: one symbol a row."""
+Interpolation: TypeAlias = Callable[[Symbols, Symbols], None]
+"""Writes the requested symbols to the second from the known ones in the first (rows in those orders)."""
 
 
 class Engine(Protocol):
@@ -26,13 +28,8 @@ class Engine(Protocol):
 
     name: str
 
-    def prepare(self, known: tuple[int, ...], required: tuple[int, ...]) -> Any:
-        """Whatever the engine wants to keep for giving the ``wanted`` symbols from the ``known`` M (cached by the
-        code)."""
-        ...
-
-    def apply(self, prepared: Any, source: Symbols, out: Symbols) -> None:
-        """Write the requested symbols to ``out`` from the known ones in ``source`` (rows in those orders)."""
+    def prepare(self, known: tuple[int, ...], required: tuple[int, ...]) -> Interpolation:
+        """What gives the ``required`` symbols from the ``known`` M (cached by the code)."""
         ...
 
 

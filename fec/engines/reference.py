@@ -4,11 +4,9 @@ It shares no arithmetic with the other engines, which is what makes it their jud
 definition what the package makes of unit vectors. About 0.1-1 MB/s.
 """
 
-from typing import Any
-
 import reedsolo
 
-from fec.engines import Symbols
+from fec.engines import Interpolation, Symbols
 from fec.engines.galois_field import ORDER, POLYNOMIAL
 
 
@@ -17,24 +15,22 @@ class ReedsoloEngine:
 
     name = "reedsolo"
 
-    def prepare(
-        self, known: tuple[int, ...], required: tuple[int, ...]
-    ) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
+    def prepare(self, known: tuple[int, ...], required: tuple[int, ...]) -> Interpolation:
         m = len(known)
         code = reedsolo.RSCodec(ORDER - m, nsize=ORDER, fcr=m, prim=POLYNOMIAL, generator=2, c_exp=8)
-        return code, known, required
-
-    def apply(self, prepared: tuple[Any, tuple[int, ...], tuple[int, ...]], source: Symbols, out: Symbols) -> None:
-        code, known, required = prepared
         erased = sorted(set(range(ORDER)) - set(known))
-        systematic = known == tuple(range(len(known)))
-        for column in range(source.shape[1]):
-            values = source[:, column].tobytes()
-            if systematic:
-                word = code.encode(values)
-            else:
-                damaged = bytearray(ORDER)
-                for position, value in zip(known, values, strict=True):
-                    damaged[position] = value
-                word = code.decode(damaged, erase_pos=erased, only_erasures=True)[1]
-            out[:, column] = [word[i] for i in required]
+        systematic = known == tuple(range(m))
+
+        def apply(source: Symbols, out: Symbols) -> None:
+            for column in range(source.shape[1]):
+                values = source[:, column].tobytes()
+                if systematic:
+                    word = code.encode(values)
+                else:
+                    damaged = bytearray(ORDER)
+                    for position, value in zip(known, values, strict=True):
+                        damaged[position] = value
+                    word = code.decode(damaged, erase_pos=erased, only_erasures=True)[1]
+                out[:, column] = [word[i] for i in required]
+
+        return apply

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fec.engines import Symbols
+from fec.engines import Interpolation, Symbols
 from fec.engines.galois_field import LOGARITHMS, POWERS, interpolation_rows
 
 _PRODUCTS: Symbols = POWERS[LOGARITHMS[:, None] + LOGARITHMS].astype(np.uint8)
@@ -14,8 +14,10 @@ class NumpyEngine:
 
     name = "numpy"
 
-    def prepare(self, known: tuple[int, ...], required: tuple[int, ...]) -> Symbols:
-        return interpolation_rows(known, required)
+    def prepare(self, known: tuple[int, ...], required: tuple[int, ...]) -> Interpolation:
+        rows = interpolation_rows(known, required)[:, :, None]
 
-    def apply(self, prepared: Symbols, source: Symbols, out: Symbols) -> None:
-        np.bitwise_xor.reduce(_PRODUCTS[prepared[:, :, None], source], axis=1, out=out)
+        def apply(source: Symbols, out: Symbols) -> None:
+            np.bitwise_xor.reduce(_PRODUCTS[rows, source], axis=1, out=out)
+
+        return apply

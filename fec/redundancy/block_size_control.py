@@ -4,7 +4,7 @@ simplest answers.
 ``fec.redundancy.adaptation`` estimates a loss, ``fec.redundancy.diagnosis`` finds out which links failed.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -52,17 +52,16 @@ class BlockSizeControl(Protocol):
 
 
 @dataclass(frozen=True)
-class PlannedBlockSize:
-    """N by the time at which a block begins and by nothing else, without late parity: fixed for good, or what a sender
-    would take that knew the future. Reports change nothing."""
+class FixedBlockSize:
+    """N for good, without late parity; reports change nothing."""
 
-    size_at: Callable[[float], int]
+    size: int
     largest: int = MAX_BLOCK
     late_parity: bool = False
     loss: float = 0.0
 
     def block_size_at(self, begins_s: float) -> int:
-        return self.size_at(begins_s)
+        return self.size
 
     def on_packet_reports(self, reports: Sequence[PacketReport], now_s: float, round_trip_s: float = 0.0) -> None:
         """Nothing is learnt."""
@@ -71,7 +70,7 @@ class PlannedBlockSize:
         """There is no estimate."""
 
 
-def fixed_block_size(size: int) -> PlannedBlockSize:
+def fixed_block_size(size: int) -> FixedBlockSize:
     """N for good. FecError for one that no block has.
 
     >>> fixed_block_size(25).block_size_at(3.0)
@@ -79,4 +78,4 @@ def fixed_block_size(size: int) -> PlannedBlockSize:
     """
     if not 1 <= size <= MAX_BLOCK:
         raise FecError(f"block size {size}: give 1 to {MAX_BLOCK}")
-    return PlannedBlockSize(lambda _: size)
+    return FixedBlockSize(size)

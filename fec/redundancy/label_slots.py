@@ -67,7 +67,9 @@ class SlotSearch:
         self._labels = np.array([labels[k] for k in chosen], dtype=np.int64)
         self._m, self._least = source_packets, least
 
-    def orders(self, cost_of: Callable[[tuple[int, ...]], Any], least: Any) -> list[tuple[int, ...]]:
+    def orders(
+        self, cost_of: Callable[[tuple[int, ...]], tuple[int, ...]], least: tuple[int, ...]
+    ) -> list[tuple[int, ...]]:
         """Orders worth a trial, coarse ones and divided ones. ``cost_of``: of a whole order, exactly; the cheapest
         coarse ones are divided. ``least``: what no order costs less than; one that costs it is enough."""
         coarse: list[Slots] = []

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import TypedDict
 
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
@@ -20,8 +20,17 @@ from sfio_emu.errors import RemoteFailure, UsageError
 from sfio_emu.names import SubfileName, parse_file_name
 from sfio_emu.striped_file import StripedFile
 
-Info = dict[str, Any]
-"""What fsspec is told of a file or folder."""
+
+class Info(TypedDict, total=False):
+    """What fsspec is told of a file or folder."""
+
+    name: str
+    size: int
+    type: str
+    mtime: float
+    stripe_unit: int | None
+
+
 STRIPE_UNIT = 64 << 10
 BUFFER_BYTES = 1 << 20
 COPY_BYTES = 16 << 20
@@ -62,7 +71,8 @@ class _FsspecFile(AbstractBufferedFile):  # type: ignore[misc]
     def info(self) -> Info:
         """As of the file system, with all that was written."""
         self.flush()
-        return dict(self.fs.info(self.path))
+        found: Info = self.fs.info(self.path)
+        return found
 
 
 class SfioWriter(io.BufferedWriter, _FsspecFile):
@@ -143,14 +153,14 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
                 return {"name": path, "size": 0, "type": "directory", "mtime": stats[0].modified_ns / 1e9}
             found = catalogue.file_stat(self.session, subfiles, stats)
         unit = None if found.layout is None else found.layout.stripe_unit
-        entry = {"name": path, "size": found.size, "type": "file", "mtime": found.modified_ns / 1e9}
-        return {**entry, "stripe_unit": unit}
+        modified_s = found.modified_ns / 1e9
+        return {"name": path, "size": found.size, "type": "file", "mtime": modified_s, "stripe_unit": unit}
 
     def ls(self, path: str, detail: bool = True, **options: object) -> list[Info] | list[str]:
         """The files and folders of a folder, or the file itself."""
         path = self._strip_protocol(path)
         found = self.info(path)
-        entries = [found]
+        entries: list[Info] = [found]
         if found["type"] == "directory":
             with _as_os_errors(path):
                 listed = catalogue.mlist(

@@ -1,6 +1,7 @@
 """The subfiles of an open file, and reads and writes of one small block of it: one message to each I/O node that holds
 a part of the block (`SmallCall`)."""
 
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -140,7 +141,8 @@ class OpenSubfiles:
         self, pieces: Sequence[StripedPiece], memory: Bytes, counters: TransferCounters, ends: list[int]
     ) -> Answered:
         def finish(body: memoryview, data: memoryview) -> None:
-            disk_calls, counts = wire.decode_counts(body, len(pieces))
+            disk_calls, found = wire.decode_counts(body, len(pieces))
+            counts = struct.unpack(f"<{len(pieces)}I", found)
             if sum(counts) != len(data):
                 raise Malformed(f"{len(data)} bytes of data where {sum(counts)} are announced", fatal=True)
             if any(count > piece.size for count, piece in zip(counts, pieces, strict=True)):

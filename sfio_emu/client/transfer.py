@@ -56,7 +56,8 @@ class Runs:
 
     def counts(self, body: memoryview) -> tuple[int, Integers]:
         """The calls of the disk and the bytes of each row in the answer to a READ; raises `Malformed`."""
-        disk_calls, counts = wire.decode_counts(body, len(self.sizes), as_array=True)
+        disk_calls, found = wire.decode_counts(body, len(self.sizes))
+        counts = np.frombuffer(found, dtype="<u4").astype(np.int64)
         if (counts > self.sizes).any():
             raise Malformed("more bytes of a run than were requested", fatal=True)
         return disk_calls, counts

@@ -1,5 +1,6 @@
 """The compiled loops over fragment lists: striping many blocks, gathering and scattering many pieces of memory.
-Imported when first needed (numba takes half a second), compiled once a machine."""
+Imported when first needed (numba takes half a second), compiled once a machine: for arrays that may be read-only where
+they are only read, which numba takes writeable ones for, too."""
 
 from __future__ import annotations
 
@@ -8,29 +9,38 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+from numba import boolean, int64, njit, types, uint8
 
 Integers = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 
-def _compiled(function: Callable[..., Any]) -> Any:
-    """Compiled without the interpreter's lock, and kept; again in every process where no cache directory can be
-    written."""
-    try:
-        return njit(cache=True, nogil=True)(function)
-    except RuntimeError:  # numba's "no locator available"
-        return njit(nogil=True)(function)
+_READ, _WRITTEN = (
+    {kind: types.Array(kind, 1, "C", readonly=readonly) for kind in (uint8, int64)} for readonly in (True, False)
+)
 
 
-@_compiled
+def _compiled(*kinds: types.Type) -> Callable[[Callable[..., object]], Any]:
+    """Compiled for arguments of these kinds (none: for those that compiled callers hand over), without the
+    interpreter's lock, and kept; again in every process where no cache directory can be written."""
+
+    def made(function: Callable[..., object]) -> Any:
+        try:
+            return njit(*([kinds] if kinds else ()), cache=True, nogil=True)(function)
+        except RuntimeError:  # numba's "no locator available"
+            return njit(*([kinds] if kinds else ()), nogil=True)(function)
+
+    return made
+
+
+@_compiled()
 def _share(end, unit, subfiles, subfile):  # type: ignore[no-untyped-def]
     rounds = end // (unit * subfiles)
     rest = end - rounds * unit * subfiles - subfile * unit
     return rounds * unit + min(max(rest, 0), unit)
 
 
-@_compiled
+@_compiled(*[_READ[int64]] * 3, *[int64] * 3, boolean, *[_WRITTEN[int64]] * 4)
 def list_fragments(offsets, memory, sizes, unit, subfiles, subfile, merge, run_offset, run_place, place, source):  # type: ignore[no-untyped-def]
     """Fill the lists of `subfile`; returns (runs, fragments).
 
@@ -74,14 +84,14 @@ def list_fragments(offsets, memory, sizes, unit, subfiles, subfile, merge, run_o
     return runs, fragments
 
 
-@_compiled
+@_compiled()
 def _copy(to, source):  # type: ignore[no-untyped-def]
     """Byte by byte, which compiles to vectors; numpy's assignment of slices takes ten times as long for short ones."""
     for i in range(len(to)):
         to[i] = source[i]
 
 
-@_compiled
+@_compiled(_READ[uint8], *[_READ[int64]] * 2, _WRITTEN[uint8])
 def gather_list(memory, source, place, stream):  # type: ignore[no-untyped-def]
     """Copy fragments of memory to the stream."""
     for f in range(len(source)):
@@ -89,7 +99,7 @@ def gather_list(memory, source, place, stream):  # type: ignore[no-untyped-def]
         _copy(stream[to : to + size], memory[source[f] : source[f] + size])
 
 
-@_compiled
+@_compiled(_WRITTEN[uint8], *[_READ[int64]] * 2, _READ[uint8])
 def scatter_list(memory, source, place, stream):  # type: ignore[no-untyped-def]
     """Copy the stream to fragments of memory."""
     for f in range(len(source)):

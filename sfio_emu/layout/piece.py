@@ -4,7 +4,7 @@ Copies follow the rule: strided below 1 KB in regular stripes, vectors from 1 KB
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from math import gcd
-from typing import Any
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +40,7 @@ class PieceOfSubfile:
         """What it takes of a message: its data, and the rows of its runs."""
         return self.size + RUN_COST_BYTES * self.run_count
 
-    def listed(self) -> Any:
+    def listed(self) -> "Self | ListedPiece":
         """The same, its runs listed one by one."""
         return self
 

@@ -102,7 +102,7 @@ def _whole_numbers(values: npt.ArrayLike, name: str, least: int) -> Integers:
     if array.dtype.kind != "i" and len(array):
         each = enumerate(np.asarray(values, dtype=object).reshape(-1))
         array = np.array([whole_number(value, f"{name} of block {number}", least) for number, value in each])
-    return np.ascontiguousarray(array, dtype=np.int64)
+    return np.require(array, np.int64, ["C", "A"])
 
 
 def prepare(requests: Requests, settings: Settings, *, writing: bool) -> tuple[Requests, Copies]:

@@ -271,7 +271,7 @@ def _emulated(workload: Work, plan: object, progress: ReportProgress | None) -> 
         return workload.measured(plan, How(fabric="emulation"), progress)
 
     with SandboxProcess({"do": "work"}, report_progress=progress) as process:
-        return process.ask({"do": "run"}, plan, progress)
+        return process.measured({"do": "run"}, plan, progress)
 
 
 class RunComparison(Comparison):

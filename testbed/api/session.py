@@ -322,7 +322,7 @@ class Session(Shown):
     ) -> AnyResult:
         from testbed.api.workloads.registry import workload_of
 
-        measured = self._process.ask({"do": name}, plan, progress)
+        measured = self._process.measured({"do": name}, plan, progress)
         where = None if results is None else Path(results)
         return result_of(workload_of(plan), plan, "emulation", measured, where)
 

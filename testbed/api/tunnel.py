@@ -6,7 +6,7 @@ import pickle
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.api.emulated.sandbox_client import SandboxProcess
 from testbed.emulation.attach.client import receive_reply
@@ -15,6 +15,9 @@ from testbed.emulation.sandbox.control_socket import connect
 from testbed.errors import InvalidRunError, SessionClosedError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from testbed.tunnel.plan import TunnelPlan
 
 
@@ -24,9 +27,9 @@ class TunnelResult:
     ``delivered``: node -> a row a packet, as numpy records (``testbed.tunnel.emulated.tunnel_end.PACKETS``)."""
 
     start_s: float
-    counters: Mapping[str, Mapping[str, Any]]
-    offered: Mapping[str, Any]
-    delivered: Mapping[str, Any]
+    counters: Mapping[str, Mapping[str, float]]
+    offered: Mapping[str, NDArray[np.void]]
+    delivered: Mapping[str, NDArray[np.void]]
 
 
 class Tunnel:
@@ -53,7 +56,7 @@ class Tunnel:
         """IPv4 address of the tunnel's end at the node, for programs at the other."""
         return self.addresses[node]
 
-    def counters(self) -> Mapping[str, Mapping[str, int]]:
+    def counters(self) -> Mapping[str, Mapping[str, float]]:
         """Node -> what its end has counted so far: packets offered and delivered, recovered by the code, on the wire,
         N. InvalidRunError where an end has died."""
         with self._lock:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.commands.arguments import JsonOptions, LiveOptions, ResultsOptions, add_options
 from testbed.errors import InputError
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from testbed.model.stored_runs import RunState
     from testbed.model.verdict import Verdict
     from testbed.report.answers import Part
+    from testbed.report.drawing.charts import Figure
     from testbed.stream.run_in_turn import Titled
     from topologies.text.json_types import Json, JsonObject
 
@@ -39,7 +40,7 @@ class Answer:
     exit_code: int = 0
     former: Mapping[str, str] = field(default_factory=dict)
     title: str = ""
-    figures: Callable[[], Mapping[str, Any]] | None = None
+    figures: Callable[[], Mapping[str, Figure]] | None = None
 
     def given(self, args: argparse.Namespace) -> int:
         """Print it as the command line asks for it, drawn and kept where it asks so; the exit code."""

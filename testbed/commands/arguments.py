@@ -4,7 +4,7 @@ those that commands share. An option that has a meaning only next to others is r
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -189,6 +189,7 @@ def _words(one: Option) -> dict[str, Any]:
     if one.many and one.positional:
         words["nargs"] = "+" if one.required else "*"
     elif one.many:
+        assert isinstance(one.default, Sequence)
         words |= {"action": "append", "default": list(one.default)}
     elif one.positional and not one.required:
         words["nargs"] = "?"

@@ -37,12 +37,10 @@ from testbed.model.json_values import with_aliases
 from testbed.model.options import kinds
 from testbed.model.options.option import RUNNING, Option, options, options_of, running
 from testbed.model.verdict import repeated
-from testbed.model.workload import Carry, How, Judgement, Workload
+from testbed.model.workload import Carry, How, Judgement, Work
 from testbed.report.answers import table_of_rows
 from testbed.report.drawing.session_figures import route_figure
 from testbed.report.streams import complain
-
-Work = Workload[Any, Any]
 
 
 @options

@@ -82,8 +82,10 @@ def curves_markup(run: SessionRun, history: Loads = ()) -> Markup:
     }
 
     def draw() -> dict[str, Figure]:
-        timeline = {"timeline": timeline_figure(run)} if run.timeline else {}
-        return timeline | ({"loads": _loads_figure(history)} if len(history) > MIN_SAMPLES else {})
+        timeline = timeline_figure(run)
+        return ({} if timeline is None else {"timeline": timeline}) | (
+            {"loads": _loads_figure(history)} if len(history) > MIN_SAMPLES else {}
+        )
 
     drawn = inlined("live", draw)
     return join([session_figure(name, drawing, captions[name]) for name, (drawing, _) in drawn.items()])

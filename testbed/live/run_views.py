@@ -1,8 +1,8 @@
 """From what every workload has (a network, loads of its links, faults) to the scene of its live page."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 from testbed.faults.fault import Fault
 from testbed.live.events import RunView
@@ -12,28 +12,32 @@ from topologies import LinkId, Network, label_of, reverse_of
 
 
 def network_view(
-    title: str, network: Network, loads: Mapping[LinkId, Fraction | int], faults: Sequence[Fault] = (), **more: Any
+    title: str,
+    network: Network,
+    loads: Mapping[LinkId, Fraction | int],
+    faults: Sequence[Fault] = (),
+    duration_s: float = 0.0,
 ) -> RunView:
-    """The network with the given links loaded, relative to the busiest one; ``more``: further fields of the scene."""
+    """The network with the given links loaded, relative to the busiest one."""
     most = max(loads.values(), default=1) or 1  # nothing is loaded: all are 0 of 1
     links = tuple(
         LinkLoad(source=a, target=b, key=key, load=Fraction(load) / Fraction(most))
         for (a, b, key), load in loads.items()
     )
-    end_s = float(more.get("duration_s", 0.0))
-    records = tuple(planned_fault_record(fault, 0.0, end_s) for fault in faults)
-    return RunView(title=title, network=network_document(network), links=links, faults=records, **more)
+    records = tuple(planned_fault_record(fault, 0.0, duration_s) for fault in faults)
+    document = network_document(network)
+    return RunView(title=title, network=document, links=links, faults=records, duration_s=duration_s)
 
 
 def split_view(title: str, split: LabelSplit, faults: Sequence[Fault]) -> RunView:
     """A pair's packets over their label split: loads are shares of them."""
     loads = {split.network.links[i].id: split.load(i) for i in split.loaded}
-    return network_view(title, split.network, loads, faults, source=split.source, sink=split.sink)
+    return replace(network_view(title, split.network, loads, faults), source=split.source, sink=split.sink)
 
 
-def idle_network_view(title: str, network: Network, **more: Any) -> RunView:
+def idle_network_view(title: str, network: Network, control: str = "") -> RunView:
     """The network with all its links and no loads: what is about to run is not known."""
-    return network_view(title, network, {link.id: 0 for link in network.links}, **more)
+    return replace(network_view(title, network, {link.id: 0 for link in network.links}), control=control)
 
 
 def planned_fault_record(fault: Fault, loss: float, end_s: float) -> FaultRecord:

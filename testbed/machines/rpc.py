@@ -1,10 +1,10 @@
 """What a coordinator asks of a machine and what it answers, as values and bytes; no input or output.
 
-A request names a function that both sides can import; it is called with the machine's state and the arguments. Lanes
-are the threads of a machine: requests of one lane are answered in order, those of two at the same time.
+Both are pickled on their way: both sides are one installation of this package, and nobody else has the key to their
+link. A request names a function that both sides can import; it is called with the machine's state and the arguments.
+Lanes are the threads of a machine: requests of one lane are answered in order, those of two at the same time.
 """
 
-import pickle
 import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -41,7 +41,7 @@ class MachineState:
     """What one machine holds from the first request to the last. ``kept``: by names that the functions choose."""
 
     name: str
-    objects: dict[Any, Any] = field(default_factory=dict)
+    objects: dict[object, Any] = field(default_factory=dict)
     stack: ExitStack = field(default_factory=ExitStack)
 
     def perform(self, request: Request) -> Answer:
@@ -55,13 +55,3 @@ class MachineState:
             where = traceback.extract_tb(error.__traceback__)[-1]
             words = f"{error} ({where.filename.rpartition('/')[2]}:{where.lineno})"
             return None, (type(error).__name__, words)
-
-
-def serialise(message: Request | Answer) -> bytes:
-    """Both sides are one installation of this package; nobody else has the key to their link."""
-    return pickle.dumps(message)
-
-
-def deserialise(data: bytes) -> Any:
-    """The request or the answer."""
-    return pickle.loads(data)

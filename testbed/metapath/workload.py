@@ -2,7 +2,7 @@
 again."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
+from dataclasses import replace
 
 from testbed.live.events import RunView
 from testbed.metapath.options import MetapathPlanOptions
@@ -20,8 +20,12 @@ def _view(plan: MetapathPlan) -> tuple[str, Callable[[], RunView]]:
 
     title = f"{plan.routing} {plan.network.name} {plan.source} to {plan.sink}"
     loads = {link.id: 1 for link in plan.network.links}
-    more = {"source": plan.source, "sink": plan.sink, "duration_s": plan.duration_s}
-    return title, partial(network_view, title, plan.network, loads, plan.faults, share="stream", **more)
+
+    def view() -> RunView:
+        drawn = network_view(title, plan.network, loads, plan.faults, plan.duration_s)
+        return replace(drawn, source=plan.source, sink=plan.sink, share="stream")
+
+    return title, view
 
 
 def _shown(document: Json) -> Iterator[object]:

@@ -101,10 +101,9 @@ class FaultOutcome:
 class FaultRecord(FaultOutcome):
     """A fault as a run keeps it. ``diagnosis``: whom the sender suspected (cables, right, certain,
     certain_after_packets, certain_after_s), where it diagnoses. ``passed``: what all checks of this fault say together;
-    None: none is about it, or one cannot tell. ``skipped``: a key of 0.2, null in every run."""
+    None: none is about it, or one cannot tell."""
 
     session: int
-    skipped: str | None = None
     passed: bool | None = None
     diagnosis: Json | None = None
 

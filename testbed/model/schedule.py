@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -61,13 +61,21 @@ class Schedule(Shown):
         )
 
     @classmethod
-    def of_frames(cls, frames: Sequence[Sequence[int]], bottleneck_load: int, **said: Any) -> "Schedule":
-        """From lists of transfer numbers, one a frame; every transfer is in exactly one (the checker says if not).
-        ``said``: as of ``of``."""
+    def of_frames(
+        cls,
+        frames: Sequence[Sequence[int]],
+        bottleneck_load: int,
+        *,
+        method: str,
+        no_liquid: bool = False,
+        optimal: bool | None = None,
+        detail: str = "",
+    ) -> "Schedule":
+        """From lists of transfer numbers, one a frame; every transfer is in exactly one (the checker says if not)."""
         frame_of = np.full(sum(map(len, frames)), -1, dtype=np.int32)
         for number, frame in enumerate(frames):
             frame_of[list(frame)] = number
-        return cls.of(frame_of, bottleneck_load, **said)
+        return cls.of(frame_of, bottleneck_load, method=method, no_liquid=no_liquid, optimal=optimal, detail=detail)
 
     def __repr__(self) -> str:
         bound = f"bound {self.bottleneck_load}, {'liquid' if self.liquid else self.proved}"

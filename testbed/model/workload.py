@@ -124,9 +124,9 @@ class Workload(Generic[P, M]):
     """The title of a run while it goes on, and what makes its live view."""
     figures: Callable[[Sequence[Row]], Json] | None = None
     """Name -> figure, from the stored rows."""
-    shown: Callable[[Json], Iterable[Any]] | None = None
+    shown: Callable[[Json], Iterable[object]] | None = None
     """The lines and tables (``testbed.report.answers``) that a terminal is shown of the document, above the checks."""
-    closing: Callable[[Any], Iterable[Any]] | None = None
+    closing: Callable[[Any], Iterable[object]] | None = None
     """What a terminal is shown of the judgement instead, without the checks: lines, and what ``rich`` prints."""
     keeps: Callable[[Path, str, Manifest], AbstractContextManager[Callable[[Any], Path | None]]] | None = None
     """Makes place for a run before it begins (in that folder, under that name), and gives what keeps its judgement

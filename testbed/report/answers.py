@@ -5,7 +5,6 @@ import io
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from testbed.model.naming.printable import printable
 from testbed.model.run_records import Manifest
@@ -53,10 +52,13 @@ Part = str | Table | Mapping[str, str]
 """A line, a table, or names with what is said of each."""
 
 
-def table_of_rows(rows: Sequence[Json], name: str = "rows", **said: Any) -> Table:
-    """A table of rows that are objects: their keys are its headings; ``said``: further fields."""
+def table_of_rows(
+    rows: Sequence[Json], name: str = "rows", *, title: str = "", spare: Sequence[str] = (), summary: bool = False
+) -> Table:
+    """A table of rows that are objects: their keys are its headings."""
     keys = list(dict.fromkeys(key for row in rows for key in row if key != "verdict"))
-    return Table(name=name, headings=keys, rows=[[row.get(key) for key in keys] for row in rows], **said)
+    cells = [[row.get(key) for key in keys] for row in rows]
+    return Table(name=name, headings=keys, rows=cells, title=title, spare=spare, summary=summary)
 
 
 def csv_files(parts: Iterable[object]) -> dict[str, str]:

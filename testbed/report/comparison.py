@@ -289,5 +289,5 @@ def _draw_panel(axes: Axes, of: Comparison, name: str) -> None:
     for k, words in enumerate(of.row(name)[1:]):
         label = f" {words.partition(' (')[0]}"
         axes.text(max(values[k] + reach[k], 0.0), k, label, va="center", fontsize=8, color=LIGHT["ink"])
-        if axes.get_subplotspec().is_first_col():
+        if (place := axes.get_subplotspec()) is not None and place.is_first_col():
             axes.text(0, k, f"{of.runs[k].label}  ", va="center", ha="right", color=LIGHT["ink"])

@@ -2,7 +2,7 @@
 the terminal."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console, JustifyMethod
 from rich.segment import Segment
@@ -10,9 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from testbed.model.naming.printable import LAYOUT, Styled, printable
-
-if TYPE_CHECKING:
-    from testbed.report.answers import Table as ValueTable
+from testbed.report.answers import Table as ValueTable
 
 MOST_SIGNS, GAP = 300, 2
 """Of one cell (a page and CSV have all), and between columns."""
@@ -28,16 +26,16 @@ class Terminal(Console):
         """One cell or one line: a line break in it is not ours."""
         return super().render_str(printable(text), **options)
 
-    def show(self, part: Any) -> None:
+    def show(self, part: object) -> None:
         """Print a table within the terminal's width; anything else as rich does."""
-        self.print(laid_out(part, self.width) if hasattr(part, "spare") else part)
+        self.print(laid_out(part, self.width) if isinstance(part, ValueTable) else part)
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
         shown = (s if s.control else Segment(printable(s.text, LAYOUT), s.style) for s in buffer)
         return Styled(super()._render_buffer(shown))
 
 
-def laid_out(of: "ValueTable", width: int) -> Table:
+def laid_out(of: ValueTable, width: int) -> Table:
     """A table, numbers on the right. Where room is short, headings are broken, then columns go that may (``spare``),
     said below it, then the widest that is left is broken: nothing is cut off."""
     cells, heads = of.words(), list(of.headings)

@@ -5,6 +5,7 @@ time, NAC's moves, and a deadlock as the cycle that it is.
 import math
 import statistics
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from testbed.model.studies import grouped
 from testbed.report.drawing.charts import HUES, Figure, draw_lines, panels
@@ -86,12 +87,16 @@ def saturation_load(rows: Sequence[Json]) -> float | None:
     return next((load for load, mean in means.items() if mean > SATURATED * lowest), None)
 
 
-def _over_time(rows: Sequence[Json], name: str, words: str, about: str, **style: str) -> Figure:
+def _over_time(
+    rows: Sequence[Json], name: str, words: str, about: str, drawstyle: Literal["default", "steps-pre"] = "default"
+) -> Figure:
     figure, (axes,) = panels(7, 4)
     first = {row["load"]: row for row in reversed(rows)}  # of the seeds of each load
     for number, load in enumerate(sorted(first)):
         over, colour = first[load]["over_time"], HUES[number % len(HUES)]
-        axes.plot([1e3 * t for t in over["time_s"]], over[name], color=colour, label=f"load {load:g}", **style)
+        axes.plot(
+            [1e3 * t for t in over["time_s"]], over[name], color=colour, label=f"load {load:g}", drawstyle=drawstyle
+        )
     axes.set(xlabel="time, ms", ylabel=words, ylim=(0, None))
     figure.set_label(about)
     axes.legend(fontsize="small", ncols=2)

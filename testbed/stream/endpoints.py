@@ -13,7 +13,7 @@ from fec.protocol.receiver import StreamReceiver
 from fec.protocol.receiver_types import Event, ReceiverParameters, SourceDelivered
 from fec.protocol.sender import SenderParameters, StreamSender
 from fec.redundancy.adaptation import AdaptationParameters, BlockSizeController
-from fec.redundancy.block_size_control import BlockSizeControl, PlannedBlockSize, fixed_block_size
+from fec.redundancy.block_size_control import BlockSizeControl, fixed_block_size
 from fec.redundancy.diagnosis import Diagnoser
 from fec.redundancy.diagnosis_control import DiagnosingControl, NewPaths
 from fec.redundancy.labels import LabelOrder, RandomLabels, stratified_labels
@@ -61,18 +61,12 @@ def label_sequence(plan: StreamPlan) -> LabelOrder:
 
 
 def build_sender(
-    plan: StreamPlan,
-    foreseen: Callable[[float], int] | None = None,
-    *,
-    key: bytes | None = None,
-    kind: Callable[..., StreamSender] = StreamSender,
+    plan: StreamPlan, *, key: bytes | None = None, kind: Callable[..., StreamSender] = StreamSender
 ) -> StreamSender:
-    """A sender whose content, labels and policy follow from the plan alone; ``foreseen``: N by the time a block begins.
-    ``key``: seals packets and reports, and gives the sender a session of its own; without one (in the simulator) both
-    are left out."""
+    """A sender whose content, labels and policy follow from the plan alone. ``key``: seals packets and reports, and
+    gives the sender a session of its own; without one (in the simulator) both are left out."""
     stream = plan.stream
-    parameters = sender_parameters(plan, key, adaptive=foreseen is None and stream.block_size is None)
-    control = PlannedBlockSize(foreseen) if foreseen is not None else block_size_control(plan)
+    parameters, control = sender_parameters(plan, key, adaptive=stream.block_size is None), block_size_control(plan)
     code = ReedSolomonCode(source_packets=stream.source_packets)
     content = payload_source(plan.seed, stream.symbol_bytes)
     paths = path_of_label(plan.forward) if is_numbered(plan) else None

@@ -20,7 +20,7 @@ from testbed.results.result_store import OpenRun, ResultStore
 from testbed.stream.fabric import StreamFabric, open_fabric
 from testbed.stream.judgement.streams import StreamJudgement, StreamsJudgement, judge_stream, judge_together
 from testbed.stream.plan import StreamPlan, plan_to_json
-from topologies import JsonObject, LinkId
+from topologies import LinkId
 
 
 def streams_view(plans: Sequence[StreamPlan], title: str) -> RunView:
@@ -30,8 +30,8 @@ def streams_view(plans: Sequence[StreamPlan], title: str) -> RunView:
     loads: Counter[LinkId] = Counter()
     for plan in plans:
         loads.update({plan.network.links[i].id: plan.forward.load(i) for i in plan.forward.loaded})
-    lasts: JsonObject = {"duration_s": first.duration_s, "source_packets": first.stream.source_packets}
-    view = network_view(title, first.network, loads, first.faults, **lasts)
+    view = network_view(title, first.network, loads, first.faults, first.duration_s)
+    view = replace(view, source_packets=first.stream.source_packets)
     if len(plans) > 1:
         return view
     intervals = {i: first.forward.intervals(i) for i in first.forward.loaded}

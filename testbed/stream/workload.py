@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.model.naming.names import parse_captures
 from testbed.model.options.planner import planner
@@ -82,11 +82,11 @@ def _title(plan: StreamPlan) -> str:
     return f"{plan.network.name} {plan.forward.source} to {plan.forward.sink}"
 
 
-def _probe_view(probe: ProbePlan) -> tuple[str, Callable[[], Any]]:
+def _probe_view(probe: ProbePlan) -> tuple[str, Callable[[], object]]:
     return _view(StreamsPlan(plans=(probe.plan,), titles=(f"{probe.blocks} blocks of fixed size, twice",)))
 
 
-def _view(streams: StreamsPlan) -> tuple[str, Callable[[], Any]]:
+def _view(streams: StreamsPlan) -> tuple[str, Callable[[], object]]:
     from testbed.stream.run_in_turn import streams_view
 
     title = streams.titles[0] if len(streams.plans) == 1 else f"{len(streams.plans)} streams at once"
@@ -131,7 +131,7 @@ STREAMS = Workload(
     closing=lazily("testbed.stream.judgement.streams:closing_words"),
 )
 """Streams at once, as commands run them."""
-PROBE: Workload[ProbePlan, Any] = Workload(
+PROBE: Workload[ProbePlan, list[tuple[StreamPlan, StreamMeasurements]]] = Workload(
     name="probe",
     plan=ProbePlan,
     foreseen=lazily("testbed.stream.probe:foreseen"),

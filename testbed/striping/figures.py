@@ -31,7 +31,7 @@ def _faults(found: Row) -> Figure:
     for place, (_, start_s, ends_s, words) in enumerate(lanes):
         stop_s = max(record["seconds"], start_s) if ends_s is None else ends_s  # None: for good
         axes.barh(place, stop_s - start_s, left=start_s, height=0.5, color="#3b6ea5" if not place else "#b3261e")
-        aside = {"xytext": (9, 0), "textcoords": "offset points", "va": "center"}
+        aside: JsonObject = {"xytext": (9, 0), "textcoords": "offset points", "va": "center"}
         axes.annotate(words, (start_s, place), color="white", fontsize=9, **aside)
         if place:
             axes.plot([start_s], [place], marker="X", color="black", markersize=9, clip_on=False)

@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -99,7 +100,10 @@ def _view(plan: StripingPlan) -> tuple[str, Callable[[], RunView]]:
     from testbed.live.run_views import network_view
 
     title = f"{plan.network.name}: striped file over {plan.options.io_nodes} I/O nodes"
-    view = partial(network_view, title, plan.network, plan.link_bytes, plan.faults, stores=plan.placement.io)
+
+    def view() -> RunView:
+        return replace(network_view(title, plan.network, plan.link_bytes, plan.faults), stores=plan.placement.io)
+
     return "striped file", view
 
 

@@ -3,10 +3,11 @@ wire, and what programs made of it."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from testbed.arrays import IntArray
 from testbed.faults.fault import fault_rows
 from testbed.model.machine.load import MAX_UNPLANNED, TimingError, dropped_reason, first_exceeded
 from testbed.model.verdict import Check, Claim, Verdict
@@ -14,6 +15,7 @@ from testbed.model.workload import Judgement
 from testbed.stream.judgement.timing_errors import MAX_LAG
 from testbed.stream.path_delays import longest_path_delay_s
 from testbed.tunnel.options import WORKLOADS
+from testbed.tunnel.plan import EndLog
 from testbed.tunnel.prediction import RivalPrediction, predict_rival
 from testbed.tunnel.trial import RivalRun, TrialMeasurements, TrialPlan
 from testbed.tunnel.voice_quality import PLAYOUT_S, SATISFIED_MOS, call_opinion, opinions_over_time
@@ -86,9 +88,9 @@ def _unplanned(plan: TrialPlan, run: RivalRun) -> tuple[float, int]:
     """How long an original was under way at most beyond the longest path's delay, and how many packets did not come of
     themselves though nothing was broken, at least. (An original that comes after its block was decoded is one that the
     code seems to have recovered.)"""
-    if run.source is None or any(link.impairments for link in plan.network.links):
+    if not (run.source and run.sink) or any(link.impairments for link in plan.network.links):
         return 0.0, 0
-    sent, came, at, place = _matched(run)
+    sent, came, at, place = _matched(run.source, run.sink)
     own = ~came["recovered"][place]
     waited_s = float((came["came_s"][place] - sent["at_s"][at])[own].max(initial=0.0))
     missing = np.ones(len(sent), dtype=np.bool_)
@@ -99,16 +101,17 @@ def _unplanned(plan: TrialPlan, run: RivalRun) -> tuple[float, int]:
     return waited_s - longest_path_delay_s(plan.tunnel.there), max(0, outside - int(MAX_UNPLANNED * len(sent)))
 
 
-def _matched(run: RivalRun) -> tuple[Any, Any, Any, Any]:
+def _matched(source: EndLog, sink: EndLog) -> tuple[NDArray[np.void], NDArray[np.void], IntArray, IntArray]:
     """Packets offered at the source and delivered at the sink, and the places in either of those that came."""
-    sent, came, names = run.source["offered"], run.sink["delivered"], ["flow", "number"]
-    return sent, came, *np.intersect1d(sent[names], came[names], return_indices=True)[1:]
+    sent, came, names = source["offered"], sink["delivered"], ["flow", "number"]
+    _, at, place = np.intersect1d(sent[names], came[names], return_indices=True)
+    return sent, came, at, place
 
 
 def _row(plan: TrialPlan, run: RivalRun, prediction: RivalPrediction) -> JsonObject:
     """The figures of one rival."""
     row: JsonObject = {"rival": run.rival, "predicted_original_loss": round(prediction.original_loss, 5)}
-    if run.source is not None:
+    if run.source and run.sink:
         sent, counts, came = run.source["offered"], run.source["counters"], run.sink["counters"]
         offered, lost = len(sent), len(sent) - len(run.sink["delivered"])
         never = lost + came["recovered"] - came.get("unused_sources", 0)
@@ -125,7 +128,7 @@ def _row(plan: TrialPlan, run: RivalRun, prediction: RivalPrediction) -> JsonObj
             "predicted_wire_ratio": round(float(prediction.wire_bytes(plan, sent)) / offered_bytes, 3),
             "rival_wire_ratio": round(float(other.wire_bytes(plan, sent)) / offered_bytes, 3),
             "report_bytes": came["report_bytes"],
-            "delay_s": _delays_s(run),
+            "delay_s": _delays_s(run.source, run.sink),
             "processor_share": counts["processor_share"],
         }
     programs = {name: dict(found) for name, found in run.programs.items()}
@@ -147,7 +150,7 @@ def _mode(plan: TrialPlan, run: RivalRun, row: JsonObject, prediction: RivalPred
     tunnel counts, those of the programs."""
     workloads = {name: row[name] for name in (*WORKLOADS, "command") if name in row}
     found: JsonObject = {"mode": run.rival}
-    if run.source is None:
+    if not (run.source and run.sink):
         counted = [one for one in workloads.values() if one.get("sent")]
         packets, lost = (sum(one[name] for one in counted) for name in ("sent", "lost"))
         found |= {"packets": packets, "lost": lost, "originals_lost_fraction": lost / packets if packets else None}
@@ -173,9 +176,9 @@ def _mode(plan: TrialPlan, run: RivalRun, row: JsonObject, prediction: RivalPred
     )
 
 
-def _delays_s(run: RivalRun) -> JsonObject:
+def _delays_s(source: EndLog, sink: EndLog) -> JsonObject:
     """From the program that sent a packet to the one that gets it, by percentile."""
-    sent, came, at, place = _matched(run)
+    sent, came, at, place = _matched(source, sink)
     if not len(at):
         return {}
     found = np.percentile(came["at_s"][place] - sent["at_s"][at], [50, 95, 99, 100])

@@ -1,9 +1,9 @@
 """The plan of a tunnel: how packets are coded and split each way. A value, without a socket or a clock."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
 from fec.protocol.events.event_sender import FRAMING, PATIENCE
 from fec.protocol.wire import HEADER_BYTES
@@ -14,6 +14,10 @@ from testbed.stream.path_delays import longest_path_delay_s
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import cable_name
 from topologies import JsonObject
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Mode = Literal["adaptive", "static", "none"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -26,6 +30,15 @@ LEAST_MTU = 576
 """Of the device: what every IPv4 host must take (RFC 791)."""
 _BLOCKS_IN_PLAYBACK, _PLANNED_BYTES = 8, 256
 """A rate and a size for the planning of labels alone: packets leave when they come, as long as they are."""
+
+
+class EndLog(TypedDict):
+    """What one end of a tunnel counted, and a row a packet that it was offered and that it handed on, as numpy records
+    (``testbed.tunnel.emulated.tunnel_end.PACKETS``)."""
+
+    counters: Mapping[str, float]
+    offered: "NDArray[np.void]"
+    delivered: "NDArray[np.void]"
 
 
 @dataclass(frozen=True, kw_only=True)

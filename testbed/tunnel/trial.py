@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from testbed.errors import InputError
 from testbed.faults.fault import Fault, FaultTimes
@@ -13,7 +12,7 @@ from testbed.routing import route_by_name
 from testbed.routing.label_split.spraying import spray
 from testbed.stream.prediction.active_faults import Epoch, cable_name, planned_epochs
 from testbed.tunnel.options import RIVALS, WORKLOADS, TunnelOptions
-from testbed.tunnel.plan import TunnelPlan, build_tunnel
+from testbed.tunnel.plan import EndLog, TunnelPlan, build_tunnel
 from topologies import Json, Link, Network
 
 _TIMES = ((0.1, 0.25), (0.4, 0.55), (0.7, 0.85))
@@ -62,15 +61,14 @@ class TrialPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class RivalRun:
-    """``source``, ``sink``: what the ends of the tunnel there counted and logged (none of direct): ``counters``,
-    ``offered``, ``delivered`` as of ``testbed.api.tunnel``.
+    """``source``, ``sink``: the logs of the tunnel's ends there (none of direct).
     ``programs``: workload -> what it measured. ``lag_s``: by which the ends and the voice were late at worst;
     ``packets``: that left both ends' switches; ``queue_drops``: frames that found a queue of a link full,
     ``machine_drops``: of a switch, a socket or a device that waited for a processor."""
 
     rival: str
-    source: Any = None
-    sink: Any = None
+    source: EndLog | None = None
+    sink: EndLog | None = None
     programs: Mapping[str, Json] = field(default_factory=dict)
     faults: tuple[FaultTimes, ...] = ()
     lag_s: float = 0.0

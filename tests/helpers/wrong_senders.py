@@ -4,6 +4,7 @@ that lets one pass judges nothing."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from fec.protocol.sender import StreamSender
@@ -44,6 +45,11 @@ def sender_with_size(
         return sender
 
     return built
+
+
+def sender_of_one_size(size: int) -> Callable[[StreamPlan], StreamSender]:
+    """Takes this block size whatever happens."""
+    return lambda plan: build_sender(replace(plan, stream=replace(plan.stream, block_size=size)))
 
 
 def sender_with_labels(labels: Callable[[Any, int], int]) -> Callable[[StreamPlan], StreamSender]:

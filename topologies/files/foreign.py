@@ -13,6 +13,7 @@ from topologies.files.node_link import graph_attributes
 from topologies.files.schemas import network_schema
 from topologies.mininet.parameters import BACK, UNITS, hand_over_addresses, read_parameters, split_ends
 from topologies.network import MAX_CAPACITY_BPS, is_finite
+from topologies.text.json_types import JsonObject
 from topologies.text.units import is_bare, rate_bps, seconds
 
 OURS = {
@@ -32,7 +33,7 @@ _SHOWN = 60
 
 _GONE, _THEIRS = "gone", "theirs"
 _DEFAULT_ROUTES = ("default_route", "defaultRoute")
-Fields = dict[str, Any]
+Fields = JsonObject
 Retained = dict[str, dict[str, None]]
 """Names of attributes by where they stand: graph, nodes, links; what was left out, and Mininet's that were read."""
 

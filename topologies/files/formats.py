@@ -130,7 +130,8 @@ def _topohub_document(key: str) -> JsonObject:
         known = "its keys look like topozoo/Abilene, sndlib/polska, backbone/africa, gabriel/25/0"
         hint = f"did you mean {near}?" if near else known
         raise TopologyError(f"topohub:{shortened(key)}: topohub has no such network; {hint}")
-    document: JsonObject = parse_json(read_text(path))
+    document = parse_json(read_text(path))
+    assert isinstance(document, dict)
     return document
 
 

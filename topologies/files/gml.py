@@ -3,7 +3,7 @@
 import html
 import re
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeAlias
 
 from topologies.errors import TopologyError
 from topologies.files.foreign import some
@@ -17,7 +17,7 @@ MAX_WORDS = 1_000_000
 """Some hundred thousand links."""
 
 _NAMES = ("label", "name")
-Tree = dict[str, list[Any]]
+Tree: TypeAlias = "dict[str, list[int | float | str | Tree]]"
 
 
 def gml_document(text: str, notes: list[str]) -> JsonObject:

@@ -90,7 +90,7 @@ def _as_json(value: object, where: str) -> str:
         raise TopologyError(f"{where}: JSON cannot hold this attribute ({error}); make it text or a number") from error
 
 
-def parse_json(text: str) -> Any:
+def parse_json(text: str) -> object:
     """The value of a JSON text; TopologyError says at which line and column it is none, or which key is there twice."""
     try:
         return json.loads(text, object_pairs_hook=_object)

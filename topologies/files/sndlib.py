@@ -8,7 +8,7 @@ read.
 import re
 import xml.etree.ElementTree as ElementTree
 from itertools import pairwise, takewhile
-from typing import Any
+from typing import TypeAlias
 
 from topologies.errors import TopologyError
 from topologies.files.xml_tree import local
@@ -19,7 +19,7 @@ _WORD = re.compile(r"[()]|[^\s()]+")
 _VALUES = 4
 """Numbers of a link: preinstalled capacity and its cost, routing cost, setup cost; modules in parentheses follow."""
 _DEPTH = 50
-Item = Any
+Item: TypeAlias = "str | list[Item]"
 """A word, or the list of what stands in parentheses."""
 
 
@@ -86,15 +86,15 @@ def _links(items: list[Item]) -> list[JsonObject]:
     found, at = [], 0
     while at < len(items):
         name, ends = items[at], items[at + 1] if at + 1 < len(items) else ""
-        named = isinstance(name, str) and isinstance(ends, list) and len(ends) == 2
-        if not named or not all(isinstance(end, str) for end in ends):
+        words = [end for end in ends if isinstance(end, str)]
+        if not isinstance(name, str) or not isinstance(ends, list) or not len(ends) == len(words) == 2:
             raise TopologyError(f"LINKS: {_shown(name)} is no entry of SNDlib's; write NAME ( NODE NODE ) CAPACITY ...")
         at += 2
         values = list(takewhile(_is_value, items[at : at + _VALUES]))
         at += len(values)
         if at < len(items) and isinstance(items[at], list) and all(map(_is_value, items[at])):
             at += 1
-        found.append(_link(name, ends[0], ends[1], values[0] if values else ""))
+        found.append(_link(name, words[0], words[1], str(values[0]) if values else ""))
     return found
 
 

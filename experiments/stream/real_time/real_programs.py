@@ -6,14 +6,17 @@ one cable, and one that adapts.
 """
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING
 
 from experiments.stream.networks import NETWORKS, points_over
 from testbed.model.studies import Check, Figures, Points, Results, Row, Rows, Study, Verdict, grouped, verdict_of
 from testbed.model.workload import How, Judgement
+
+if TYPE_CHECKING:
+    from testbed.tunnel.trial import TrialPlan
 
 _SLOW = tuple((f"{name}{',' if ':' in name else ':'}capacity_bps=2000000", a, b) for name, a, b in NETWORKS)
 """For TCP at will, which takes more than two processors where it fills coded links of 10 Mbit/s."""
@@ -49,7 +52,7 @@ def measure(point: Row) -> Results:
     return {"faults": faults, **results_of(judged)}
 
 
-def planned(point: Row, faults: Any) -> Any:
+def planned(point: Row, faults: str | Sequence[str]) -> "TrialPlan":
     """The point's trial under these faults."""
     from testbed.tunnel.workload import tunnel_plan
 

@@ -45,7 +45,7 @@ class CompiledSender(Tabled, BatchSender):
         blocks = min(int(parameters.playback_s / (m * self._interval)) + 3, _MOST_BLOCKS - 1)
         slots = 1 << blocks.bit_length()
         places = 1 << max(11, min(slots * self.control.largest + _ROOM, _MOST_BYTES // length).bit_length())
-        self._engine, self._prepared = engine, dict[int, Any]()
+        self._prepared = dict[int, Any]()
         flags, stream, session = self._identity
         common = HEADER.pack(0, flags, stream, 0, session, m, 0, 0, 0, length, 0, 0)
         self.rows[:, self._front : self._front + HEADER_BYTES] = list(common)
@@ -155,7 +155,7 @@ class CompiledSender(Tabled, BatchSender):
     def _queue_late_parity(self, block: SentBlock, first: int, stop: int, now_s: float) -> None:
         row, step, start = self._room(stop - first), self._late_step_s, now_s
         at = [self._pointers[place:].ctypes.data for place in (self._place_of(block.number), row % self._places)]
-        self._engine.apply_at(self._code.parity_tables(first, stop), self.parameters.symbol_bytes, *at)
+        self._code.parity_tables(first, stop).at(self.parameters.symbol_bytes, *at)
         runs, ends = self._tables.runs[steps.LATE], self._tables.ends[steps.LATE]
         if ends[0] < ends[1]:
             last = runs[(ends[1] - 1) % steps.RUNS]

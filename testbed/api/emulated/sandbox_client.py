@@ -15,10 +15,10 @@ import sys
 import tempfile
 import threading
 from contextlib import suppress
-from typing import IO, Any
+from typing import IO
 
 from testbed.emulation.attach.client import receive_reply, send_request
-from testbed.emulation.attach.protocol import send
+from testbed.emulation.attach.protocol import Frame, send
 from testbed.emulation.machine.capabilities import require_emulation
 from testbed.emulation.sandbox.control_socket import VARIABLE, listen
 from testbed.emulation.sandbox.sandbox import sandbox_command
@@ -92,16 +92,21 @@ class SandboxProcess:
         if self._failure is not None:
             raise CapabilityError(f"the sandbox does not start ({self._failure.strerror})")
 
-    def ask(self, header: JsonObject, value: object = None, report_progress: ReportProgress | None = None) -> Any:
-        """The value that the process inside answers with; raises what it raised, SessionClosedError where it has
-        ended."""
+    def ask(self, header: JsonObject, value: object = None) -> JsonObject:
+        """What the process inside answers; raises what it raised, SessionClosedError where it has ended."""
+        return self._answer(header, value).header
+
+    def measured(self, header: JsonObject, plan: object, report_progress: ReportProgress | None) -> object:
+        """What a run of the plan inside measured; raises as ``ask``."""
+        return pickle.loads(self._answer(header, plan, report_progress).body)
+
+    def _answer(self, header: JsonObject, value: object, report_progress: ReportProgress | None = None) -> Frame:
         self.check()
         try:
-            frame = send_request(self.name, header, b"" if value is None else pickle.dumps(value), report_progress)
+            return send_request(self.name, header, b"" if value is None else pickle.dumps(value), report_progress)
         except TestbedError:
             self.check()
             raise
-        return pickle.loads(frame.body) if frame.body else frame.header
 
     def check(self) -> None:
         """Raise SessionClosedError where the process has ended."""

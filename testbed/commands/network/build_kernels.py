@@ -13,9 +13,14 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from fec.jit import KERNELS, RESULT_WORDS, CompiledEntry
+
+if TYPE_CHECKING:  # numba takes long to import
+    from llvmlite.binding import ModuleRef
+    from numba.core.compiler import CompileResult
+    from numba.core.types import Type
 
 REFERENCES = """
 #include <stdlib.h>
@@ -52,7 +57,7 @@ def build() -> None:
 
     found = {}
 
-    def note(symbol: str, entry: CompiledEntry, arguments: tuple[Any, ...]) -> None:
+    def note(symbol: str, entry: CompiledEntry, arguments: tuple[object, ...]) -> None:
         from numba import typeof
 
         found[symbol] = entry.by_numba.overloads[tuple(map(typeof, arguments))]
@@ -70,7 +75,7 @@ def build() -> None:
     print(f"{KERNELS}: {len(found)} routines, {KERNELS.stat().st_size} bytes")
 
 
-def letters_of(returned: Any) -> str:
+def letters_of(returned: Type) -> str:
     """What ``fec.jit`` reads the result by."""
     from numba.core import types
     from numba.np.numpy_support import as_dtype
@@ -84,7 +89,7 @@ def letters_of(returned: Any) -> str:
     return str(as_dtype(returned).char)
 
 
-def machine_code(symbol: str, made: Any) -> bytes:
+def machine_code(symbol: str, made: CompileResult) -> bytes:
     """The object file of a routine and its caller, with all that it calls; nothing else of it has a name outside."""
     import numba
     from llvmlite import binding
@@ -108,7 +113,7 @@ def machine_code(symbol: str, made: Any) -> bytes:
     return bytes(machine.emit_object(module))
 
 
-def caller(symbol: str, name: str, letters: str, module: Any) -> str:
+def caller(symbol: str, name: str, letters: str, module: ModuleRef) -> str:
     """A function that reads the routine's arguments from words and leaves there what it returns."""
     kinds = [str(argument.type) for argument in module.get_function(name).arguments][2:]
     given = ["ptr %words", "ptr %failure", *(f"{kind} %a{k}" for k, kind in enumerate(kinds))]

@@ -77,22 +77,7 @@ def _states_of_nac() -> None:
 
 
 def _striped_files() -> None:
-    """A fragment list over two subfiles, by the calls of a striped file: memory and what arrives may be read-only."""
-    import numpy as np
-
-    from sfio_emu.layout.piece import pieces_of
-    from sfio_emu.layout.requests import make_requests
-    from sfio_emu.layout.striping import Layout
-
-    layout, memory = Layout(stripe_unit=20, subfiles=2), np.zeros(4000, dtype=np.uint8)
-    every_other = np.arange(100) * 40
-    for piece in pieces_of(make_requests(every_other, every_other, np.full(100, 30)), layout, 0, merge=True):
-        stream = np.empty(piece.size, dtype=np.uint8)
-        for writeable in (True, False):
-            given, arrived = memory.copy(), stream.copy()
-            given.flags.writeable = arrived.flags.writeable = writeable
-            piece.gather(given, stream)
-            piece.scatter(memory, arrived)
+    import sfio_emu.layout.kernels  # noqa: F401  (compiled, or read, as it is imported)
 
 
 def _packets() -> None:

@@ -3,6 +3,7 @@ still there."""
 
 from __future__ import annotations
 
+import pickle
 import secrets
 import socket
 import threading
@@ -23,7 +24,7 @@ from testbed.machines.clocks.exchange import KEY_BYTES
 from testbed.machines.clocks.remote_clock import RemoteClock
 from testbed.machines.machines_report import underlay_reason
 from testbed.machines.machines_request import MachinesRequest
-from testbed.machines.rpc import MAIN, deserialise, serialise, unwrap
+from testbed.machines.rpc import MAIN, unwrap
 from testbed.machines.tunnel_plan import Carrier, tunnel_port
 from testbed.model.wiring import VXLAN_BYTES
 
@@ -57,7 +58,7 @@ class Pending(Generic[T]):
         except (OSError, RuntimeError) as error:
             self._machines.check(after_s=2.0)
             raise MachineDiedError(f"{self._machines.names[self._number]}: {error}", self._number) from None
-        return cast("T", unwrap(deserialise(data), self._machines.names[self._number]))
+        return cast("T", unwrap(pickle.loads(data), self._machines.names[self._number]))
 
 
 class Machines:
@@ -84,7 +85,7 @@ class Machines:
     def call(self, number: int, function: Callable[..., T], *args: object, lane: str = MAIN) -> Pending[T]:
         """Ask one machine; returns at once."""
         self.check()
-        request = serialise((function, args, lane))
+        request = pickle.dumps((function, args, lane))
         try:
             return Pending(self, number, self._actors[number].call(request))
         except RuntimeError as error:  # Dask: the worker that held the actor is lost

@@ -7,6 +7,7 @@ It is not the Dask worker itself: nothing that a switch or a sender does may wai
 """
 
 import os
+import pickle
 import queue
 import socket
 import struct
@@ -14,7 +15,7 @@ import sys
 import threading
 
 from testbed.emulation.sandbox.process_lifetime import begin_child
-from testbed.machines.rpc import MAIN, Answer, MachineState, Request, deserialise, serialise
+from testbed.machines.rpc import MAIN, Answer, MachineState, Request
 
 FRAME = struct.Struct("!QI")
 """Number of the request, bytes of what follows."""
@@ -37,7 +38,7 @@ class _Lanes:
 
     def put(self, number: int, data: bytes) -> None:
         try:
-            request: Request = deserialise(data)
+            request: Request = pickle.loads(data)
         except Exception as error:  # noqa: BLE001 - a function that is not there, most likely another version
             self._answer(number, (None, ("CapabilityError", f"cannot read a request ({error}); same version there?")))
             return
@@ -53,7 +54,7 @@ class _Lanes:
             self._answer(number, self._machine.perform(request))
 
     def _answer(self, number: int, answer: Answer) -> None:
-        data = serialise(answer)
+        data = pickle.dumps(answer)
         with self._sending:
             self._sock.sendall(FRAME.pack(number, len(data)) + data)
 

@@ -79,7 +79,7 @@ class Here(AllMachines):
         after its limit."""
         return Answer(request(self._machine, *args))
 
-    def all(self, request: Callable[..., T], *args: object, lane: str = MAIN) -> list[T]:
+    def all(self, request: Callable[..., T], /, *args: object, lane: str = MAIN) -> list[T]:
         """Ask all machines the same; their answers in order."""
         return [request(self._machine, *args)]
 

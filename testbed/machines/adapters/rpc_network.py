@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Protocol, TypeVar
 
 from testbed.emulation.control.controller_link import ControllerLink, PortEvent
 from testbed.emulation.machine.load_monitor import ProcessorTimes, busy_fraction, processor_times
@@ -25,7 +25,7 @@ from testbed.faults.fault import Direction
 from testbed.faults.link_settings import LinkSettings
 from testbed.machines.clocks.adapters.datagram_clock import ClockAnswers
 from testbed.machines.machines_report import Counts
-from testbed.machines.rpc import MachineState
+from testbed.machines.rpc import MAIN, MachineState
 from testbed.model.progress import CounterReading
 from testbed.model.wiring import Wiring, WiringPart
 from testbed.openflow.rules import FlowRule, HostRoute
@@ -35,6 +35,7 @@ LANE_FAULTS, LANE_RULES, LANE_COUNTS, LANE_LIVE = "faults", "rules", "counts", "
 FIRST = -10
 """Nice value of everything that has to be in time."""
 _DISCARD = 9
+T = TypeVar("T")
 _SIOCGIFADDR, _SIOCGIFMTU = 0x8915, 0x8921
 
 
@@ -238,10 +239,16 @@ def processors_busy(machine: MachineState) -> float:
     return busy_fraction(before, processor_times())
 
 
+class AskAll(Protocol):
+    """Asks all machines the same; their answers in order."""
+
+    def __call__(self, request: Callable[..., T], /, *args: object, lane: str = MAIN) -> list[T]: ...
+
+
 class AllMachines:
     """What a platform asks of all its machines alike."""
 
-    all: Callable[..., list[Any]]
+    all: AskAll
 
     def remove(self, plan_id: int) -> None:
         """Take a plan's rules away."""

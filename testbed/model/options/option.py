@@ -81,7 +81,7 @@ class Option:
     listed: bool = True
     short: tuple[str, ...] = ()
     former: tuple[str, ...] = ()
-    default: Any = MISSING
+    default: object = MISSING
     shown: str | None = None
     kind: Kind | None = None
     choices: Sequence[str] | Callable[[], Sequence[str]] = ()
@@ -144,12 +144,13 @@ ends, sent, routed, coded, failing, running = (
 """An option under one of the headings that every command shares."""
 
 
-def nested(*, default_factory: type[T], prefix: str = "", group: str | None = None, only: tuple[Only, ...] = ()) -> Any:
+def nested(*, default_factory: type[T], prefix: str = "", group: str | None = None, only: tuple[Only, ...] = ()) -> T:
     """A field that is itself of an options class, ``default_factory`` (a name that mypy reads): its options are the
     command's as well, flags behind ``prefix`` ("--nac-"), under the heading ``group``, with a meaning where ``only``
     holds too."""
     said = (default_factory, prefix, group, only)
-    return field(default_factory=default_factory, kw_only=True, metadata={"nested": said})
+    made: T = field(default_factory=default_factory, kw_only=True, metadata={"nested": said})
+    return made
 
 
 @dataclass_transform(

@@ -6,10 +6,16 @@ intervals of their means. ``STYLE`` holds while a figure is drawn by ``svg_figur
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from testbed.model.studies.samples import spread, whiskers
 from topologies.text.json_types import Json, JsonObject
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes as Axes
+    from matplotlib.figure import Figure as Figure
+else:  # matplotlib is imported when a figure is drawn, not when a study is listed
+    Axes = Figure = object
 
 LAYER_STEPS = 7
 """Steps of the ramp for capillary layers: step 0 is layer 1, the most loaded bottleneck."""
@@ -85,20 +91,20 @@ MARKS = "osD^vP*X"
 _DASHES, _HATCHES = ("-", "--", ":"), ("", "////", "....")
 """Of the first eight series, of the next, and of those after: hues come again."""
 
-Axes = Any
-"""matplotlib's."""
-Figure = Any
-"""matplotlib's, which is imported when a figure is drawn, not when a study is listed."""
-Samples = Mapping[tuple[str, Any], Sequence[float] | tuple[float, float]]
+Place = TypeVar("Place")
+Number = TypeVar("Number", bound=float)
+Samples = Mapping[tuple[str, Place], Sequence[float] | tuple[float, float]]
 """Samples by series and place; a tuple is their mean and the half width of its interval."""
 Mark = tuple[float, str]
 """A value, and what the legend says of the line there."""
 
 
-def panels(width: float, height: float, rows: int = 1, columns: int = 1, **shared: object) -> tuple[Figure, list[Axes]]:
-    """(figure of that size in inches, its axes row by row); ``shared``: what matplotlib's ``subplots`` takes."""
+def panels(
+    width: float, height: float, rows: int = 1, columns: int = 1, sharex: bool = False, sharey: bool = False
+) -> tuple[Figure, list[Axes]]:
+    """(figure of that size in inches, its axes row by row)."""
     figure = bare(width, height, layout="constrained")
-    axes = list(figure.subplots(rows, columns, squeeze=False, **shared).flat)
+    axes: list[Axes] = list(figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey).flat)
     for each in axes:
         each.grid(True)
     return figure, axes
@@ -129,16 +135,14 @@ def ticks(axes: Axes, values: Iterable[float], *, axis: str = "x") -> None:
     axes.minorticks_off()
 
 
-def draw_dots(
-    axes: Axes, place: float, values: Sequence[float], colour: str, *, width: float = 0.3, **style: object
-) -> None:
+def draw_dots(axes: Axes, place: float, values: Sequence[float], colour: str, *, width: float = 0.3) -> None:
     """Values as dots in their order, spread over ``width`` round their place."""
     shifts = [width * (k / max(1, len(values) - 1) - 0.5) for k in range(len(values))]
-    axes.plot([place + shift for shift in shifts], sorted(values), ".", color=colour, **style)
+    axes.plot([place + shift for shift in shifts], sorted(values), ".", color=colour, alpha=0.5)
 
 
 def draw_lines(
-    title: str, samples: Samples, *, x: str, y: str, claim: Mark | None = None, upright: Mark | None = None,
+    title: str, samples: Samples[Number], *, x: str, y: str, claim: Mark | None = None, upright: Mark | None = None,
     most: float = math.inf,
 ) -> Figure:  # fmt: skip
     """One line a series with its confidence intervals, which never reach below 0 where the mean does not, nor above
@@ -146,7 +150,7 @@ def draw_lines(
     figure, axes = chart(title, xlabel=x, ylabel=y)
     for k, (name, points) in enumerate(_by_series(samples).items()):
         xs = sorted(points)
-        style = {"marker": MARKS[k % len(MARKS)], "linestyle": _DASHES[k // len(HUES) % len(_DASHES)]}
+        style: JsonObject = {"marker": MARKS[k % len(MARKS)], "linestyle": _DASHES[k // len(HUES) % len(_DASHES)]}
         means, reach = _whiskers([points[x] for x in xs], most)
         axes.errorbar(xs, means, yerr=reach, label=name, color=HUES[k % len(HUES)], **style)
     if upright is not None:
@@ -155,7 +159,9 @@ def draw_lines(
     return figure
 
 
-def draw_bars(title: str, samples: Samples, *, y: str, low: float | None = None, claim: Mark | None = None) -> Figure:
+def draw_bars(
+    title: str, samples: Samples[str], *, y: str, low: float | None = None, claim: Mark | None = None
+) -> Figure:
     """Groups of bars, one a series. ``low``: where the axis begins (0 where None)."""
     figure, axes = chart(title, ylabel=y)
     series = _by_series(samples)
@@ -164,7 +170,7 @@ def draw_bars(title: str, samples: Samples, *, y: str, low: float | None = None,
     for k, (name, bars) in enumerate(series.items()):
         places = [i + (k - (len(series) - 1) / 2) * width for i, group in enumerate(groups) if group in bars]
         means, reach = _whiskers([bars[group] for group in groups if group in bars], math.inf)
-        style = {"color": HUES[k % len(HUES)], "hatch": _HATCHES[k // len(HUES) % len(_HATCHES)]}
+        style: JsonObject = {"color": HUES[k % len(HUES)], "hatch": _HATCHES[k // len(HUES) % len(_HATCHES)]}
         axes.bar(places, means, width * 0.92, yerr=reach, label=name, **style)
     many = len(groups) > 4 or sum(map(len, groups)) > 60
     axes.set_xticks(range(len(groups)), groups, rotation=20 if many else 0, ha="right" if many else "center")
@@ -173,9 +179,9 @@ def draw_bars(title: str, samples: Samples, *, y: str, low: float | None = None,
     return figure
 
 
-def _by_series(samples: Samples) -> dict[str, dict[Any, tuple[float, float]]]:
+def _by_series(samples: Samples[Place]) -> dict[str, dict[Place, tuple[float, float]]]:
     """Series -> place -> (mean, half width of its interval)."""
-    found: dict[str, dict[Any, tuple[float, float]]] = {}
+    found: dict[str, dict[Place, tuple[float, float]]] = {}
     for (name, place), values in samples.items():
         found.setdefault(name, {})[place] = (values[0], values[1]) if isinstance(values, tuple) else spread(values)
     return found

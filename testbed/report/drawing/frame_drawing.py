@@ -81,7 +81,8 @@ def draw_busy_links(axes: Axes, transfers: Sequence[Sequence[str]], frames: Sequ
     axes.invert_yaxis()
     axes.set_yticks([at + 0.5 for at in range(len(shown))], [f"{link} ({loads[link]})" for link in shown], fontsize=6)
     step = max(1, len(frames) // 24)
-    axes.set_xticks([at + 0.5 for at in range(0, len(frames), step)], range(1, len(frames) + 1, step), fontsize=7)
+    shown_frames = range(0, len(frames), step)
+    axes.set_xticks([at + 0.5 for at in shown_frames], [str(at + 1) for at in shown_frames], fontsize=7)
     axes.tick_params(length=0)
     hidden = f"; {len(loads) - len(shown)} less loaded ones left out" if len(loads) > len(shown) else ""
     axes.set_xlabel("time frame", fontsize=8)

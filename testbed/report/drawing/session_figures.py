@@ -14,7 +14,7 @@ from testbed.report.drawing.svg_figures import mark
 from testbed.report.wording import counted, fault_title, link_title, link_words, shaped_links
 from topologies.files.node_link import parse_document
 from topologies.network import LinkId, Network
-from topologies.text.json_types import Json
+from topologies.text.json_types import Json, JsonObject
 
 PX = 1 / 72
 """An inch of a figure is 72 pixels of a page."""
@@ -213,8 +213,9 @@ def _draw_fault(axes: Axes, run: SessionRun, number: int, fault: FaultRecord, pr
     band = axes.axvspan(fault.start_s, fault.stop_s, color=LIGHT["band"], alpha=0.16, linewidth=0)
     mark(band, "band", title=fault_title(number, fault), about=_about(run, number))
     if predicted is not None:
-        dashed = {"color": LIGHT["predicted"], "linestyle": "--", "linewidth": 2}
-        mark(axes.plot([fault.start_s, fault.stop_s], [predicted] * 2, **dashed)[0], "predicted")
+        ends_s = [fault.start_s, fault.stop_s]
+        (dashed,) = axes.plot(ends_s, [predicted] * 2, color=LIGHT["predicted"], linestyle="--", linewidth=2)
+        mark(dashed, "predicted")
 
 
 def _number_bands(axes: Axes, faults: Numbered, s_per_px: float) -> None:
@@ -224,7 +225,7 @@ def _number_bands(axes: Axes, faults: Numbered, s_per_px: float) -> None:
         middle_s, half_s = (fault.start_s + fault.stop_s) / 2, s_per_px * (5 * len(str(number)) + 1)
         if middle_s - half_s >= clear_from_s:
             colour = LIGHT["bad" if fault.passed is False else "predicted"]
-            place = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "bottom"}
+            place: JsonObject = {"transform": axes.get_xaxis_transform(), "ha": "center", "va": "bottom"}
             axes.text(middle_s, 1.03, str(number), color=colour, fontweight="bold", **place)
             clear_from_s = middle_s + half_s
 
@@ -282,7 +283,7 @@ def _scatter(
     for point in points:
         if point.interval is not None:
             axes.plot([point.predicted] * 2, point.interval, "_-", color=LIGHT["measured"], linewidth=1.2, alpha=0.75)
-        style = {"marker": "o", "alpha": 0.7} if point.holds else {"marker": "x", "markeredgewidth": 2.6}
+        style: JsonObject = {"marker": "o", "alpha": 0.7} if point.holds else {"marker": "x", "markeredgewidth": 2.6}
         colour = LIGHT["measured" if point.holds else "bad"]
         (drawn,) = axes.plot([point.predicted], [point.measured], markersize=8, color=colour, **style)
         title = f"{fault_title(point.number, point.fault)}\n{quantity}: {write(point.predicted, None)} predicted, "

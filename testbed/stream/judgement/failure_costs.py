@@ -9,12 +9,11 @@ answer, N still raised after a failure's end.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from testbed.faults.fault import cables_of
-from testbed.stream.measurements import BoolArray, FloatArray, StreamMeasurements
+from testbed.stream.measurements import BoolArray, FloatArray, IntArray, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import Epoch, cable_name, epochs
 from testbed.stream.prediction.expected_redundancy import StateCosts
@@ -69,7 +68,7 @@ def failure_costs(plan: StreamPlan, run: StreamMeasurements) -> JsonObject:
     }
 
 
-Blocks = tuple[Any, BoolArray, FloatArray, FloatArray]
+Blocks = tuple[IntArray, BoolArray, FloatArray, FloatArray]
 """Shape (blocks,) each: the state in which it began, whether it is settled, packets beyond N at rest, how many of them
 the state asks for (0 beyond reach)."""
 

@@ -8,6 +8,7 @@ from array import array
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fec.redundancy.labels import RandomLabels, label_table
 from testbed.stream.measurements import (
@@ -40,7 +41,7 @@ class RowLog:
         """An array of float64, a row each."""
         self.values.frombytes(rows.tobytes())
 
-    def arrays(self) -> dict[str, Any]:
+    def arrays(self) -> dict[str, NDArray[Any]]:
         """The columns by name."""
         table = np.array(self.values).reshape(-1, len(self._columns)).transpose()
         pairs = zip(self._columns, table, strict=True)

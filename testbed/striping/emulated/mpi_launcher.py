@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.sandbox.process_lifetime import confined
@@ -52,10 +51,16 @@ def find_mpiexec() -> Path:
 
 @contextmanager
 def mpi_job(
-    net: EmulatedNetwork, ranks: Sequence[Place], command: Sequence[str], *, prefixed: bool = False, **streams: Any
+    net: EmulatedNetwork,
+    ranks: Sequence[Place],
+    command: Sequence[str],
+    *,
+    prefixed: bool = False,
+    output: int | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
     """mpiexec of one MPI program on emulated hosts, one rank each; its exit code is that of the program. What is left
-    of it ends with the block. ``prefixed``: each line begins with its rank; ``streams``: where they go, as of Popen.
+    of it ends with the block. ``prefixed``: each line begins with its rank; ``output``: where all that it prints goes,
+    as of Popen.
 
     Raises CapabilityError without MPICH.
     """
@@ -76,7 +81,8 @@ def mpi_job(
             text=True,
             errors="replace",
             env={**os.environ, "PATH": f"{mpiexec.parent}:{os.environ.get('PATH', '')}"},
-            **streams,
+            stdout=output,
+            stderr=None if output is None else subprocess.STDOUT,
         ) as process:
             try:
                 yield process

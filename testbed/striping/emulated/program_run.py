@@ -16,7 +16,7 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import TracebackType
 
 from sfio_emu.adapters.key_files import new_key, write_key
 from sfio_emu.adapters.peers.group_server import GroupServer
@@ -167,8 +167,10 @@ class ProgramNetwork:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(self, *error: Any) -> None:
-        self._stack.__exit__(*error)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, traceback)
 
     @property
     def net(self) -> EmulatedNetwork:

@@ -14,8 +14,7 @@ from testbed.openflow.rules import OTHER_PRIORITY, FlowRule, HostRoute, stream_r
 from testbed.stream.emulated.endpoints import KEY_BYTES, EndpointProcess
 from testbed.tunnel.emulated.tun_device import open_device
 from testbed.tunnel.emulated.tunnel_end import GAUGES, TunnelEndSpec, tunnel_end
-from testbed.tunnel.plan import TunnelPlan
-from topologies import JsonObject
+from testbed.tunnel.plan import EndLog, TunnelPlan
 
 MOST_TUNNELS = 255
 """Of one network, one after another or at once: each has a UDP port, a device name and addresses of its own."""
@@ -46,14 +45,14 @@ class RunningTunnel:
             if end.gauge is not None
         }
 
-    def results(self, zero_s: float | None = None) -> dict[str, JsonObject]:
+    def results(self, zero_s: float | None = None) -> dict[str, EndLog]:
         """End the tunnel; node -> counters and logs of packets, whose times are since ``zero_s`` of the monotonic clock
         (None: since the tunnel began)."""
         for end in self.ends.values():
             assert end.gauge is not None
             end.gauge[0] = 1
         found = {node: end.result() for node, end in self.ends.items()}
-        for log in (end[name] for end in found.values() for name in ("offered", "delivered")):
+        for log in (log for end in found.values() for log in (end["offered"], end["delivered"])):
             for column in ("at_s", "came_s"):
                 log[column] -= 0.0 if zero_s is None else zero_s - self.start_s
         return found

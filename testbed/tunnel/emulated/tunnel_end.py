@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fec.adapters.raw_sockets import socket_drops
 from fec.protocol.events.event_receiver import Delivered
@@ -28,8 +28,7 @@ from testbed.stream.emulated.frames import Frames, frames_of
 from testbed.stream.judgement.packet_logs import RowLog
 from testbed.tunnel.emulated.tun_device import TunDevice, open_tun, packets_unread, read_packet, write_packet
 from testbed.tunnel.ends import build_receiver, build_sender, flow_of_packet, is_ipv4
-from testbed.tunnel.plan import FRAME_HEADERS_BYTES, TunnelPlan, report_labels, report_pairs
-from topologies import JsonObject
+from testbed.tunnel.plan import FRAME_HEADERS_BYTES, EndLog, TunnelPlan, report_labels, report_pairs
 
 GAUGES = ("stop", "offered", "offered_bytes", "wire_packets", "wire_bytes", "delivered", "recovered", "block_size")
 """What an end tells while it runs, and where it is asked to stop."""
@@ -40,7 +39,7 @@ PACKETS = [("flow", "u1"), ("number", "u4"), ("at_s", "f8"), ("bytes", "u2"), ("
 """Of a log of packets: those offered (``came_s`` and ``recovered`` unused), or those handed on at ``at_s``."""
 
 
-def records_of(log: RowLog) -> np.ndarray[Any, np.dtype[np.void]]:
+def records_of(log: RowLog) -> NDArray[np.void]:
     """A record of ``PACKETS`` a row."""
     found = np.empty(len(log), dtype=PACKETS)
     for name, column in log.arrays().items():
@@ -71,7 +70,7 @@ def tunnel_end(
         datagrams = stack.enter_context(datagram_socket(net, own, spec.udp_port))
         gauge = shared_numbers(len(GAUGES))
 
-        def prepare() -> Callable[[float], JsonObject]:
+        def prepare() -> Callable[[float], EndLog]:
             with net.namespaces.inside(own.name):
                 tun = open_tun(spec.device, spec.address, spec.peer, spec.plan.mtu)
             return _End(spec, frames, datagrams, other.ip, tun, gauge).run
@@ -102,7 +101,7 @@ class _End:
         self._mtu = spec.plan.mtu
         warm_up(frames, warm_labels(spec.plan.there.forward), HEADER_BYTES)
 
-    def run(self, start_s: float) -> JsonObject:
+    def run(self, start_s: float) -> EndLog:
         gc.enable()  # it may run for hours
         poll = select.poll()
         for descriptor in (self._tun, self._datagrams.fileno()):
@@ -172,7 +171,7 @@ class _End:
         else:
             self._counts["rows_left_out"] += 1
 
-    def _result(self, lasted_s: float, processor_s: float) -> JsonObject:
+    def _result(self, lasted_s: float, processor_s: float) -> EndLog:
         summary = dict(zip(GAUGES[1:], (int(number) for number in self._gauge[1:]), strict=True))
         return {
             "counters": {

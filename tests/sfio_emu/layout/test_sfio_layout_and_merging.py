@@ -5,6 +5,7 @@ from __future__ import annotations
 from unittest import mock
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -229,6 +230,31 @@ def test_a_striped_piece_counts_the_stripe_units_that_it_touches() -> None:
     for subfiles, fragments in ((1, 1), (2, 5)):
         piece = layout_piece.StripedPiece(Layout(stripe_unit=10, subfiles=subfiles), 0, 5, 45, 0)
         assert (piece.fragments, piece.fragment_bytes, piece.bounds) == (fragments, 40 / fragments, (5, 45))
+
+
+@pytest.mark.parametrize("aligned", [True, False])
+@pytest.mark.parametrize("writeable", [True, False])
+def test_lists_are_compiled_once_whatever_arrays_a_call_is_given(writeable: bool, aligned: bool) -> None:
+    """Read-only ones, as bytes and the blocks of a view are, and such as lie between two words of memory."""
+    from sfio_emu.layout import kernels
+
+    def column(numbers: list[int]) -> npt.NDArray[np.int64]:
+        given = np.empty(8 * len(numbers) + 8, dtype=np.uint8)[0 if aligned else 1 :][: 8 * len(numbers)].view(np.int64)
+        given[:] = numbers
+        given.flags.writeable = writeable
+        return given
+
+    every_other, data = column(list(range(0, 4000, 40))), np.arange(4000, dtype=np.uint8)
+    data.flags.writeable = writeable
+    requests, back = make_requests(every_other, every_other, column([20] * 100)), np.zeros(4000, dtype=np.uint8)
+    for piece in layout_piece.pieces_of(requests, Layout(stripe_unit=8, subfiles=1), 0, merge=False):
+        stream = np.zeros(piece.size, dtype=np.uint8)
+        piece.gather(data, stream)
+        stream.flags.writeable = writeable
+        piece.scatter(back, stream)
+    assert np.array_equal(back, np.where(np.arange(4000) % 40 < 20, data, 0))
+    for entry in (kernels.list_fragments, kernels.gather_list, kernels.scatter_list):
+        assert len(entry.signatures) == 1
 
 
 def test_fragments_of_every_size_are_copied_to_the_byte() -> None:

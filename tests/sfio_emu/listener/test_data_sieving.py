@@ -183,13 +183,13 @@ def test_few_calls_of_the_disk_for_many_runs_where_sieved_and_gaps_kept(tmp_path
     os.truncate(tmp_path / "f", 10_000)
     answer = ask(wire.Kind.READ, bytes(body_of(runs)))
     calls, counts = wire.decode_counts(memoryview(answer[: wire.READ_DONE.size + 4000]), 1000)
-    assert counts == (*[5] * 500, *[0] * 500)
+    assert counts.cast("I").tolist() == [*[5] * 500, *[0] * 500]
     assert answer[wire.READ_DONE.size + 4000 :] == b"abcde" * 500
     assert calls < 10 if sieve else calls >= 500
     strided = strided_body([(handle, 5, 3, 20, 400), (handle, 5, 8003, 20, 600)])
     again = ask(wire.Kind.READ_STRIDED, strided)
     calls, counts = wire.decode_counts(memoryview(again[: wire.READ_DONE.size + 8]), 2)
-    assert counts == (2000, 500) and again[wire.READ_DONE.size + 8 :] == b"abcde" * 500
+    assert counts.cast("I").tolist() == [2000, 500] and again[wire.READ_DONE.size + 8 :] == b"abcde" * 500
     assert calls < 10 if sieve else calls >= 500
     written, _ = message_bodies.WRITE_ANSWER.unpack_from(ask(wire.Kind.WRITE_STRIDED, strided, b"vwxyz" * 1000))
     for _, length, offset in runs:

@@ -57,9 +57,10 @@ def test_nothing_of_workers_stays_after_kill_9(tmp_path: Path) -> None:
     environment = {**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": str(ROOT)}
     with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None and process.stdout.readline() == b"0\n"
-        process.kill()
-        made = list(temporary.iterdir())
-    assert [path.stat().st_mode & 0o777 for path in made] == [0o700] and list(made[0].glob("dask-scratch-space*"))
+        made = [(path.stat().st_mode & 0o777, [*path.glob("dask-scratch-space*")]) for path in temporary.iterdir()]
+        process.kill()  # from here on who watches for its end removes what it made
+    ((mode, scratch),) = made
+    assert mode == 0o700 and scratch
     until = time.monotonic() + 20
     while list(temporary.iterdir()) and time.monotonic() < until:
         time.sleep(0.1)

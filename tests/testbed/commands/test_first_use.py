@@ -74,29 +74,3 @@ def test_compilation_says_what(tmp_path: Path) -> None:
     assert first.stdout == second.stdout == "True\n"
     assert first.stderr == "testbed: compiling slow to compile for this machine, this once; 5 to 60 s ...\n"
     assert second.stderr == ""  # read from the cache
-
-
-def test_striped_files_compile_nothing_after_the_compilation_ahead() -> None:
-    """The types that a striped file calls its kernels with, bytes that cannot be written included, are known then."""
-    import numpy as np
-
-    from sfio_emu.layout import kernels
-    from sfio_emu.layout.piece import pieces_of
-    from sfio_emu.layout.requests import Requests
-    from sfio_emu.layout.striping import Layout
-    from testbed.commands.network.compile_ahead import TASKS
-
-    TASKS["striped files"]()
-    entries = (kernels.list_fragments, kernels.gather_list, kernels.scatter_list)
-    known = [list(entry.signatures) for entry in entries]
-    columns = [np.arange(0, 4000, 40, dtype=np.int64) for _ in range(2)]
-    requests = Requests(offsets=columns[0], memory=columns[1], sizes=np.full(100, 20, dtype=np.int64))
-    memory, read_only = np.zeros(4000, dtype=np.uint8), np.frombuffer(bytes(4000), dtype=np.uint8)
-    for piece in pieces_of(requests, Layout(stripe_unit=8, subfiles=2), 0, merge=False):
-        stream = np.zeros(4000, dtype=np.uint8)
-        piece.gather(memory, stream)
-        piece.gather(read_only, stream)
-        piece.scatter(memory, stream)
-        piece.scatter(memory, read_only)
-    assert [list(entry.signatures) for entry in entries] == known
-    assert known[1] and len(known[1]) == 2

@@ -4,6 +4,7 @@ socket."""
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -19,6 +20,7 @@ from testbed.live.run_views import idle_network_view, network_view, predicted_lo
 from testbed.live.view import LiveState
 from testbed.model.progress import CounterReading
 from topologies import load_network
+from topologies.text.json_types import JsonObject
 
 AB, AC = ("s0", "s1", 0), ("s0", "s3", 0)
 FAULT = Fault(link=AB, start_s=1.0, stop_s=2.0)
@@ -26,8 +28,8 @@ FAULT = Fault(link=AB, start_s=1.0, stop_s=2.0)
 
 def _scene(**more: object) -> RunView:
     loads = {AB: Fraction(1, 2), AC: Fraction(1, 2)}
-    values = {"source": "s0", "sink": "s2", "share": "stream", "duration_s": 4.0, "source_packets": 20} | more
-    return network_view("a ring", load_network("ring:4"), loads, [FAULT], **values)
+    values: JsonObject = {"source": "s0", "sink": "s2", "share": "stream", "source_packets": 20} | more
+    return replace(network_view("a ring", load_network("ring:4"), loads, [FAULT], 4.0), **values)
 
 
 def _view(*samples: Sample) -> LiveState:

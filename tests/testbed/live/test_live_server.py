@@ -13,6 +13,7 @@ import subprocess
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -102,7 +103,7 @@ def test_cables_are_cut_from_the_page_alone_and_only_where_the_network_takes_req
     own.open(network_view("a ring", ring, {ring.links[0].id: 1}))
     origin = f"http://{place.netloc}"
     assert cut(Origin=origin) == 403
-    own.open(network_view("a ring", ring, {ring.links[0].id: 1}, control="no-such-network"))
+    own.open(replace(network_view("a ring", ring, {ring.links[0].id: 1}), control="no-such-network"))
     for _ in range(100):
         if (status := cut(Origin=origin)) != 403:
             break

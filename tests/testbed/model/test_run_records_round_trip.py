@@ -66,7 +66,6 @@ faults = st.builds(
     reaction_s=maybe,
     mean_block_size=maybe,
     undecodable_blocks=counts,
-    skipped=st.none() | words,
     passed=st.none() | st.booleans(),
 )
 timelines = st.integers(0, 4).flatmap(

@@ -91,8 +91,7 @@ def run_ranks(folder: str, programs: dict[str, list[str]]) -> dict[str, dict[str
     with ProgramNetwork(place(load_network("crossbar:3"), 3, 2), root, shape=False) as network:
         for name, words in programs.items():
             before = network.net.link_counters()
-            streams = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-            with mpi_job(network.net, network.places(), [sys.executable, *words], **streams) as job:
+            with mpi_job(network.net, network.places(), [sys.executable, *words], output=subprocess.PIPE) as job:
                 output, _ = job.communicate(timeout=100)
             after = network.net.link_counters()
             crossed = {f"{a}->{b}": after[a, b, n][1] - before[a, b, n][1] for a, b, n in after}

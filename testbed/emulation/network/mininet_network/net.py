@@ -146,7 +146,7 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
 class ScriptedMininet(TestbedMininet):
     """With a controller unless a script gives another, or none, as Mininet's documentation says."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, *args: object, **options: Any) -> None:
         if len(args) <= _BEFORE_CONTROLLER:
             options.setdefault("controller", mininet.node.findController())
         super().__init__(*args, **options)

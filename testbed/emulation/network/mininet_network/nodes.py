@@ -210,10 +210,10 @@ class LateIntf(Intf):  # type: ignore[misc]
     """What Mininet's interfaces do where they are a late node's: settings are requested. Their own class, a user's one
     too, is as it was. ``values``: what shapes it (``SHAPING``); ``given_index``: as the kernel numbers it."""
 
-    ip: Any
-    mac: Any
-    prefixLen: Any  # noqa: N815 - Mininet's name
-    values: dict[str, Any]
+    ip: str | None
+    mac: str | None
+    prefixLen: str | int  # noqa: N815 - Mininet's name
+    values: JsonObject
     given_index: int | None = None
 
     @property

@@ -4,7 +4,6 @@ fail."""
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from experiments.stream.failures import failing_streams, failure_cost
 from testbed.stream.endpoints import build_sender
 from testbed.stream.simulated import SimulatedStreamFabric
 from tests.helpers.study_rows import Rows, failed
+from tests.helpers.wrong_senders import sender_of_one_size
 
 MEASURED = Path(__file__).with_name("measured_rows.json")
 
@@ -29,7 +29,7 @@ def measured_with(size: int | None) -> Rows:
     """A minute and a half of failures, with a sender that takes one block size whatever happens (None: with ours)."""
     point = failure_cost.points(True, 3)[1] | {"duration_s": 90.0, "failures_an_hour": 300}
     plan, _ = failing_streams.failing_plan(point)
-    sender = build_sender if size is None else partial(build_sender, foreseen=lambda _: size)
+    sender = build_sender if size is None else sender_of_one_size(size)
     run = SimulatedStreamFabric(sender).run(plan)
     return [point | failing_streams.cost_figures(plan, run) | {"worst_block": 29.0}]
 

@@ -4,7 +4,6 @@ do not."""
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,10 @@ import pytest
 
 from experiments.stream.failures import overlapping_on_switches
 from testbed.model.verdict import Check
-from testbed.stream.endpoints import build_sender
 from testbed.stream.simulated import SimulatedStreamFabric
 from tests.helpers.other_packets import OtherPackets
 from tests.helpers.study_rows import Rows, failed, published, spoilt
+from tests.helpers.wrong_senders import sender_of_one_size
 
 EXPECTED, GIVEN = "redundancy sent over the runs", "redundancy sent for the failures that came"
 
@@ -102,6 +101,6 @@ def test_a_sender_that_never_raises_n_fails(monkeypatch: pytest.MonkeyPatch) -> 
     point = {"rate_per_s": 0.1, "duration_s": 9.0, "seed": 1}
     true = overlapping_on_switches.measure(point, fabric="simulator")
     assert true["redundancy"] == pytest.approx(true["redundancy_states"], abs=0.002) and true["failures"] > 4
-    never = partial(build_sender, foreseen=lambda _: true["block_packets"])
+    never = sender_of_one_size(true["block_packets"])
     monkeypatch.setattr("testbed.stream.fabric.open_fabric", lambda _: SimulatedStreamFabric(never))
     assert GIVEN in failed(overlapping_on_switches.judge([point | overlapping_on_switches.measure(point)]))

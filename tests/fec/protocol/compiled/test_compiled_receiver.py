@@ -19,8 +19,8 @@ from fec.protocol.compiled.receiver import CompiledReceiver
 from fec.protocol.receiver import StreamReceiver
 from fec.protocol.receiver_types import Event, ReceiverParameters
 from fec.protocol.sender import SenderParameters, StreamSender
-from fec.redundancy.block_size_control import PlannedBlockSize
 from fec.redundancy.labels import LABELS, StratifiedLabels
+from tests.helpers.compiled_packets import PlannedBlockSize
 from tests.helpers.delay_loop import crc_of
 
 PATHS = bytes([1]) * 20_000 + bytes([2]) * 20_000 + bytes(LABELS - 40_000)

@@ -22,8 +22,9 @@ from fec.protocol.receiver_types import ReceiverParameters
 from fec.protocol.sender import SenderParameters, StreamSender
 from fec.protocol.wire import HEADER_BYTES, protect
 from fec.redundancy.adaptation import AdaptationParameters, BlockSizeController
-from fec.redundancy.block_size_control import MAX_BLOCK, BlockSizeControl, PlannedBlockSize, fixed_block_size
+from fec.redundancy.block_size_control import MAX_BLOCK, BlockSizeControl, fixed_block_size
 from fec.redundancy.labels import LABELS, RandomLabels, SlottedLabels, StratifiedLabels
+from tests.helpers.compiled_packets import PlannedBlockSize
 from tests.helpers.delay_loop import payload
 
 PATHS = bytes([1]) * 20_000 + bytes([2]) * 20_000 + bytes(LABELS - 40_000)

@@ -22,7 +22,7 @@ from testbed.machines.adapters.wireguard import (
     missing_handshake_reason,
     peers_of,
 )
-from testbed.machines.rpc import MachineState, serialise
+from testbed.machines.rpc import MachineState
 from tests.helpers.drawn import drawn
 
 
@@ -105,7 +105,7 @@ def test_the_private_key_goes_into_the_interface_and_nowhere_else(monkeypatch: p
     ]
     kept = [repr(opened), repr(machine), json.dumps(vars(opened)), str([words for words, _ in commands])]
     assert not any(private in text for text in kept) and opened.public_key == public
-    for data in (serialise((opened, None)), pickle.dumps(machine.objects)):
+    for data in (pickle.dumps((opened, None)), pickle.dumps(machine.objects)):
         assert private.encode() not in data
     assert "link set wg20006 mtu 1440" in commands[-2][1] and "198.18.0.4/15" in commands[-2][1]
 

@@ -4,7 +4,6 @@ answers."""
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from testbed.stream.prediction.active_faults import DIAGNOSES
 from testbed.stream.prediction.expected_redundancy import StateCosts
 from testbed.stream.simulated import SimulatedStreamFabric
 from tests.helpers.stream_plans import planned
+from tests.helpers.wrong_senders import sender_of_one_size
 from topologies import load_network
 
 STREAM = StreamParameters(rate_pps=100, playback_s=1.0, symbol_bytes=16)
@@ -30,7 +30,7 @@ def swiss_plan(*cuts: tuple[str, str, float, float]) -> StreamPlan:
 
 def costs_of(plan: StreamPlan, size: int | None = None) -> dict[str, Any]:
     """``size``: of a sender that takes that block size whatever happens."""
-    sender = build_sender if size is None else partial(build_sender, foreseen=lambda _: size)
+    sender = build_sender if size is None else sender_of_one_size(size)
     return failure_costs(plan, SimulatedStreamFabric(sender).run(plan))
 
 

@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 
 from fec.protocol.sender import StreamSender
-from fec.redundancy.block_size_control import BlockSizeControl, PlannedBlockSize
+from fec.redundancy.block_size_control import BlockSizeControl, fixed_block_size
 from fec.redundancy.diagnosis_control import DiagnosingControl
 from testbed.faults.fault import Fault
 from testbed.model.verdict import Verdict
@@ -87,7 +87,7 @@ def test_what_is_sent_is_what_theory_says_and_the_failed_cable_is_named(labels: 
 
 def test_a_sender_that_never_raises_n_fails() -> None:
     plan = swiss()
-    _, verdict = judged(plan, lambda of: PlannedBlockSize(lambda _: block_size_policy(of).base))
+    _, verdict = judged(plan, lambda of: fixed_block_size(block_size_policy(of).base))
     assert not verdict.passed and {"block size", "undecodable blocks", "ROR over the failed links"} <= failed(verdict)
 
 
