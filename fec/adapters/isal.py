@@ -5,7 +5,6 @@ Its matrices are not used (isa-l issue 40: not MDS); it only multiplies, by tabl
 
 import ctypes
 import ctypes.util
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,7 @@ _TABLE_BYTES = 32
 class Multiplication:
     """By one set of rows, whose tables lie at ``address``: called with the arrays of symbols, or with ``at``."""
 
-    def __init__(self, library: Any, rows: NDArray[np.uint8]) -> None:
+    def __init__(self, library: ctypes.CDLL, rows: NDArray[np.uint8]) -> None:
         self._required, self._known = rows.shape
         self._multiply = library.ec_encode_data
         self._buffer = np.empty(self._required * self._known * _TABLE_BYTES, dtype=np.uint8)

@@ -6,12 +6,12 @@ Any M of a block's symbols decode it, and parity can be added to a block at any 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from numbers import Integral
-from typing import Any, TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 
 from fec.code.checked import octets, plain, whole
-from fec.engines import Symbols, best_engine, load_engine
+from fec.engines import EngineInPlace, InterpolationInPlace, Symbols, best_engine, load_engine
 from fec.engines.galois_field import ORDER
 from fec.errors import EngineUnavailable, FecError, NotDecodable
 
@@ -56,10 +56,10 @@ class ReedSolomonCode:
         return self._engine.name
 
     @property
-    def engine_at_addresses(self) -> Any:
+    def engine_at_addresses(self) -> EngineInPlace:
         """The engine, which takes symbols where they lie, without a copy. EngineUnavailable where it does not."""
         if hasattr(self._engine, "multiply_at"):
-            return self._engine
+            return cast(EngineInPlace, self._engine)
         raise EngineUnavailable("packets are handled one by one: no ISA-L on this machine")
 
     def encode(self, packets: Sequence[BytesLike], count: int) -> list[bytes]:
@@ -79,9 +79,9 @@ class ReedSolomonCode:
             raise FecError(self._outside(f"parity symbols {first} up to", stop))
         return self._rows(self._own, tuple(range(first, stop)), self._stacked(packets))
 
-    def parity_tables(self, first: int, stop: int) -> Any:
+    def parity_tables(self, first: int, stop: int) -> InterpolationInPlace:
         """What the engine prepared for the symbols first .. stop - 1."""
-        return self._prepared(self._own, tuple(range(first, stop)))
+        return cast(InterpolationInPlace, self._prepared(self._own, tuple(range(first, stop))))
 
     def decode(self, symbols: Mapping[int, BytesLike]) -> list[bytes]:
         """The M source symbols from any M symbols {symbol id: bytes}; those beyond M are not looked at.

@@ -6,6 +6,7 @@ The package ``reedsolo`` is the reference: the generator matrix is by definition
 only a test's oracle, because it is also the engine of a machine on which no other works.
 """
 
+import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -31,6 +32,24 @@ class Engine(Protocol):
     def prepare(self, known: tuple[int, ...], required: tuple[int, ...]) -> Interpolation:
         """What gives the ``required`` symbols from the ``known`` M (cached by the code)."""
         ...
+
+
+class InterpolationInPlace(Protocol):
+    """Takes symbols where they lie, without a copy; its tables lie at ``address``."""
+
+    @property
+    def address(self) -> ctypes.c_void_p: ...
+
+    def at(self, length: int, rows_in: bytes | int, rows_out: bytes | int) -> None:
+        """Each is, or says where there is, a C array of pointers to symbols of that length."""
+        ...
+
+
+class EngineInPlace(Protocol):
+    """An engine whose interpolations are such; where its functions lie, for compiled code."""
+
+    multiply_at: int | None
+    crc_at: int | None
 
 
 _MAKERS = {

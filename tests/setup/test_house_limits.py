@@ -41,7 +41,11 @@ WITH_ANY = {
         "testbed/model/options/option.py option", "testbed/model/options/option.py Option.switches_only",
         "testbed/report/drawing/svg_figures.py saved_figure", "testbed/report/terminal.py Terminal.render_str",
         "testbed/stream/fabric.py open_fabric", "experiments/interconnect/study_points.py drb_point",
-        "experiments/interconnect/study_points.py drb_points",
+        "experiments/interconnect/study_points.py drb_points", "fec/protocol/batches.py BatchSender.__init__",
+    ),
+    "a row of a table: numpy's in compiled ends of streams, a list in plain ones": (
+        "fec/protocol/path_counts.py count", "fec/protocol/probation.py Schedule.__init__",
+        "fec/protocol/probation.py earliest_us", "fec/protocol/probation.py half_arrived",
     ),
     "Mininet has no types": (
         "testbed/emulation/network/mininet_network/net.py ScriptedMininet.__init__",

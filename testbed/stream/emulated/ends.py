@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from testbed.stream.prediction.active_faults import RETURN_LABELS
 from topologies.text.json_types import JsonObject
 
 LOGGER = logging.getLogger(__name__)
+K, E = TypeVar("K"), TypeVar("E")
 _CLOCKS_WITHIN_S = 5e-5
 _WARM_PACE_S, _WARM_REST_S = 0.001, 0.2
 _SPARED_S = 0.05
@@ -57,7 +58,7 @@ Run = Callable[[float], object]
 """Runs one end of the stream from the given time zero (monotonic clock) and returns its result."""
 
 
-def fastest(build: Callable[[Any], Any], kinds: Sequence[Any]) -> Any:
+def fastest(build: Callable[[K], E], kinds: Sequence[K]) -> E:
     """An end of the first of the kinds, or of the last, where this machine lacks what that takes."""
     try:
         return build(kinds[0])

@@ -37,7 +37,7 @@ class RowLog:
     def add_row(self, *row: float) -> None:
         self.values.extend(row)
 
-    def add_rows(self, rows: Any) -> None:
+    def add_rows(self, rows: NDArray[np.float64]) -> None:
         """An array of float64, a row each."""
         self.values.frombytes(rows.tobytes())
 
@@ -59,7 +59,7 @@ class SentLog(RowLog):
         self.add_row(time_s, block, symbol, label, block_size)
         self.worst_lag_s = max(self.worst_lag_s, time_s - due_s)
 
-    def add_batch(self, began_s: float, ended_s: float, packets: Any) -> None:
+    def add_batch(self, began_s: float, ended_s: float, packets: NDArray[np.float64]) -> None:
         """Packets that left one after another between those times: rows as a ``CompiledSender`` logs them."""
         rows = packets.copy()
         rows[:, 0] = np.linspace(began_s, ended_s, len(rows) + 1)[1:]
