@@ -113,7 +113,6 @@ PACKAGES = (
             *computed("striped-layout"),
             *documents("sfio-write", "sfio-both", "sfio-strided"),
         ),
-        interpret=False,  # its kernel reads memory through numba's intrinsics, which plain Python has not
     ),
     Package(
         name="faults",

@@ -12,7 +12,7 @@ import pytest
 from tests.helpers.paths import ROOT
 from tests.mutants.packages import PACKAGES, Package
 from tests.mutants.sample import idle_ranges, sample_order
-from tests.mutants.trials import statement_lines
+from tests.mutants.trials import candidates, statement_lines
 
 SOURCE = """from typing import TYPE_CHECKING
 
@@ -94,3 +94,11 @@ def f(a):
 @pytest.mark.parametrize(("line", "lines"), [(2, [1, 2, 3]), (6, [6, 7]), (8, [8, 9]), (10, [10]), (5, [5])])
 def test_a_statement_is_all_of_its_lines_but_none_of_those_that_it_holds(line: int, lines: list[int]) -> None:
     assert list(statement_lines(SEVERAL_LINES, line)) == lines
+
+
+def test_a_compiled_statement_is_tried_with_all_tests_of_its_module() -> None:
+    executed = {1: {""}, 5: {""}, 10: {"one"}, 12: {"two"}}
+    assert candidates(SEVERAL_LINES, 10, executed) == {"one"}
+    assert candidates(SEVERAL_LINES, 2, executed) == {"one", "two"}
+    assert candidates(SEVERAL_LINES, 8, executed) == set()
+    assert candidates(SEVERAL_LINES + "g = compiled(f)\n", 8, executed) == {"one", "two"}
