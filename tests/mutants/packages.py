@@ -122,7 +122,7 @@ PACKAGES = (
             "tests/testbed/stream/test_impaired_streams.py",
             *computed("faults-grammar", "faults-in-time", "faults-traces", "faults-impaired"),
             *examples(*(f"testbed.faults.{name}" for name in ("fault", "grammar", "impaired_link", "link_settings"))),
-            *documents("stream-poisson", "stream-file", "simulate-ft-drb"),
+            *documents("stream-poisson", "stream-file", "mobility", "simulate-ft-drb"),
         ),
         interpret=False,
     ),
