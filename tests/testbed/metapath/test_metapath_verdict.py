@@ -159,6 +159,17 @@ def test_what_is_lost_after_all_cables_are_kept_off_fails_the_verdict_of_faults_
     assert "packets lost until the escape, s0_0->s0_1 down" in [c.name for c in verdict.checks if not c.passed]
 
 
+@pytest.mark.parametrize(("answered_s", "lost_later"), [(1.52, 20), (1.75, 0)])
+def test_what_is_lost_to_a_fault_that_is_not_answered_yet_is_not_held_against_another(
+    answered_s: float, lost_later: int
+) -> None:
+    """The third cut, off the path, begins while the source may still send into the second."""
+    plan, run = _overlapping_run((1.7, 1.72))
+    events = tuple(replace(e, at_s=answered_s) if e.at_s == 1.52 else e for e in run.events)
+    third = analyse_metapaths(plan, replace(run, events=events)).faults[2]
+    assert (third.lost, third.lost_later) == (20, lost_later)
+
+
 def test_a_cable_that_fails_twice_in_an_episode_is_returned_from_once() -> None:
     """Planned end to end, in force 1 ms longer: the source returns after the last one only."""
     aside = OVERLAPPING[1].link
