@@ -108,9 +108,9 @@ def test_a_text_with_two_links_at_its_beginning_is_refused_for_what_stands_behin
     network = parse_document(
         {"nodes": [{"id": name} for name in ("a", *ends)], "links": [{"source": "a", "target": end} for end in ends]}
     )
-    with pytest.raises(InputError, match="fault on a->b@home: start 2.0 s and stop 1.0 s"):
+    with pytest.raises(InputError, match=r"fault on a->b@home: start 2\.0 s and stop 1\.0 s"):
         parse_fault("a->b@home@2-1", network)
-    with pytest.raises(InputError, match="fault on a->b@home: loss_fraction 2.0"):
+    with pytest.raises(InputError, match=r"fault on a->b@home: loss_fraction 2\.0"):
         parse_fault("a->b@home loss 2", network)
 
 
