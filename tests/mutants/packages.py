@@ -113,7 +113,6 @@ PACKAGES = (
             *computed("striped-layout"),
             *documents("sfio-write", "sfio-both", "sfio-strided"),
         ),
-        interpret=False,  # its kernel reads memory through numba's intrinsics, which plain Python has not
     ),
     Package(
         name="faults",
@@ -122,8 +121,8 @@ PACKAGES = (
             "tests/testbed/faults",
             "tests/testbed/stream/test_impaired_streams.py",
             *computed("faults-grammar", "faults-in-time", "faults-traces", "faults-impaired"),
-            *examples(*(f"testbed.faults.{name}" for name in ("cable_faults", "fault", "grammar", "schedules"))),
-            *documents("stream-poisson", "stream-file", "simulate-ft-drb"),
+            *examples(*(f"testbed.faults.{name}" for name in ("fault", "grammar", "impaired_link", "link_settings"))),
+            *documents("stream-poisson", "stream-file", "mobility", "simulate-ft-drb"),
         ),
         interpret=False,
     ),

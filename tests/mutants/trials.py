@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,7 @@ class Trials:
         marks = ["-m", "not emulation", *(["-k", deselect] if deselect else [])]
         self._words = [*WORDS, *marks]
         self.seconds: dict[str, float] = {}
-        self._tests_of: dict[tuple[str, int], set[str]] = defaultdict(set)
+        self._executed: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
         self._files: dict[tuple[str, ...], list[str]] = defaultdict(list)
         known = json.loads(notes.read_text()) if notes.exists() else {}
         for words in self._of_each_file(tests):
@@ -76,7 +76,7 @@ class Trials:
             self.seconds.update(seconds)
             self._files[words] += seconds
             for name, line, found in places:
-                self._tests_of[name, line] |= set(found)
+                self._executed[name][line] |= set(found)
 
     def _of_each_file(self, tests: Sequence[str]) -> list[tuple[str, ...]]:
         """pytest's words for each file of tests: the file, or ``FILE::NAME`` of those of its functions that are
@@ -109,13 +109,8 @@ class Trials:
         return found
 
     def tests_for(self, module: Path, line: int) -> list[str]:
-        """Those that execute the statement at the line, quickest first; of one that is executed when the module is
-        imported, all that execute anything of the module."""
-        lines = statement_lines((self._tree / module).read_text(), line)
-        near = set().union(*(self._tests_of.get((str(module), at), set()) for at in lines))
-        if "" in near:
-            near = set().union(*(tests for (name, _), tests in self._tests_of.items() if name == str(module)))
-        near.discard("")
+        """Those that execute the statement at the line, quickest first."""
+        near = candidates((self._tree / module).read_text(), line, self._executed[str(module)])
         return sorted(near, key=lambda name: (self.seconds.get(name, 0.0), name))
 
     def killed(self, first: Sequence[str]) -> tuple[bool, str]:
@@ -203,6 +198,16 @@ class Order:
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         items.sort(key=lambda item: self._place.get(item.nodeid, len(self._place)))
+
+
+def candidates(source: str, line: int, executed: Mapping[int, set[str]]) -> set[str]:
+    """Tests that execute the statement at the line, of those that execute each line of its module ("" imports it). All
+    of them, where it is executed when the module is imported, and where none was seen to execute it in a module with
+    compiled functions, into which nobody sees."""
+    near = set().union(*(executed.get(at, ()) for at in statement_lines(source, line)))
+    if "" in near or (not near and "compiled" in source):
+        near = set().union(*executed.values())
+    return near - {""}
 
 
 def statement_lines(source: str, line: int) -> range:

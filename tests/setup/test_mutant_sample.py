@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from tests.helpers.paths import ROOT
 from tests.mutants.packages import PACKAGES, Package
 from tests.mutants.sample import idle_ranges, sample_order
-from tests.mutants.trials import statement_lines
+from tests.mutants.trials import candidates, statement_lines
 
 SOURCE = """from typing import TYPE_CHECKING
 
@@ -57,6 +58,14 @@ def test_annotations_decorators_and_imports_of_the_type_checker_are_passed_over(
     assert sorted(line for line, _ in order) == [8, 11]
 
 
+def names_of_tests(file: str) -> set[str]:
+    """Functions of the file, and cases by the first of their parameters' lists."""
+    functions = vars(importlib.import_module(file.removesuffix(".py").replace("/", "."))).items()
+    marks = [(name, mark) for name, function in functions for mark in getattr(function, "pytestmark", ())]
+    cases = {f"{name}[{case}]" for name, mark in marks if mark.name == "parametrize" for case in mark.args[1]}
+    return cases | {name for name, _ in functions if name.startswith("test_")}
+
+
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
 def test_every_mutated_module_and_its_tests_are_there(package: Package) -> None:
     modules = package.modules(ROOT)
@@ -66,7 +75,7 @@ def test_every_mutated_module_and_its_tests_are_there(package: Package) -> None:
         assert not any(str(module).startswith(place) for module in modules)
     for words in package.tests:
         file, _, name = words.partition("::")
-        assert (ROOT / file).exists() and (not name or f"def {name.partition('[')[0]}(" in (ROOT / file).read_text())
+        assert (ROOT / file).exists() and (not name or name in names_of_tests(file))
 
 
 SEVERAL_LINES = """X = (
@@ -85,3 +94,11 @@ def f(a):
 @pytest.mark.parametrize(("line", "lines"), [(2, [1, 2, 3]), (6, [6, 7]), (8, [8, 9]), (10, [10]), (5, [5])])
 def test_a_statement_is_all_of_its_lines_but_none_of_those_that_it_holds(line: int, lines: list[int]) -> None:
     assert list(statement_lines(SEVERAL_LINES, line)) == lines
+
+
+def test_a_compiled_statement_is_tried_with_all_tests_of_its_module() -> None:
+    executed = {1: {""}, 5: {""}, 10: {"one"}, 12: {"two"}}
+    assert candidates(SEVERAL_LINES, 10, executed) == {"one"}
+    assert candidates(SEVERAL_LINES, 2, executed) == {"one", "two"}
+    assert candidates(SEVERAL_LINES, 8, executed) == set()
+    assert candidates(SEVERAL_LINES + "g = compiled(f)\n", 8, executed) == {"one", "two"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -80,7 +81,17 @@ def test_reed_solomon_decodes_or_refuses(symbols: Any) -> None:
         (lambda: ReedSolomonBlocks().decoder(2, 8).add(0, bytes(7)), "symbol: 7 bytes; give 8"),
         (lambda: ReedSolomonCode(1).decode({"0": b"ab"}), "give a whole number"),
         (lambda: ReedSolomonCode(1).decode({2.5: b"ab"}), "give a whole number"),
-        (lambda: ReedSolomonCode(1).encode(["text"], 2), "packet of the block: got a str; give bytes"),
+        *(
+            (
+                lambda packet=packet: ReedSolomonCode(1).encode([packet], 2),
+                f"packet of the block: got a {kind}; give bytes",
+            )
+            for packet, kind in (
+                ("text", "str"),
+                (memoryview(bytes(8))[::2], "memoryview"),
+                (memoryview(array("H", [1, 2])), "memoryview"),
+            )
+        ),
     ],
 )
 def test_the_message_says_what_to_give(call: Callable[[], Any], says: str) -> None:

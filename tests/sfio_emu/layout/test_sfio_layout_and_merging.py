@@ -52,6 +52,11 @@ def test_fragments_cover_the_block_once_each_inside_one_unit(layout: Layout, off
     assert place == offset + size
 
 
+def test_no_blocks_touch_nothing() -> None:
+    none = make_requests([], [], [])
+    assert (none.end, none.memory_bounds, none.total_bytes) == (0, (0, 0), 0)
+
+
 @given(layouts, st.integers(0, 10**6))
 def test_subfile_sizes_add_up_to_the_size_of_the_file(layout: Layout, size: int) -> None:
     sizes = layout.subfile_sizes(size)

@@ -70,8 +70,9 @@ def test_a_burst_of_other_work_is_tried_again_and_the_first_good_attempt_counts(
 def test_a_machine_that_lags_every_time_makes_the_run_invalid_before_it_begins() -> None:
     with pytest.raises(InvalidRunError, match=r"at once got 9\.00 Mbit/s each, one alone 10\.00; lower --link-rate"):
         calibrate(plan_of(1_000_000), Machine([0.5] * (ATTEMPTS - 1) + [0.9]).measure)
-    with pytest.raises(InvalidRunError, match="give a larger --message-size"):
-        calibrate(plan_of(1000), Machine([0.5] * (ATTEMPTS - 1) + [0.9]).measure)
+    for short in (1000, 20_000):
+        with pytest.raises(InvalidRunError, match="give a larger --message-size"):
+            calibrate(plan_of(short), Machine([0.5] * (ATTEMPTS - 1) + [0.9]).measure)
 
 
 def test_after_the_run_the_slower_of_both_counts() -> None:

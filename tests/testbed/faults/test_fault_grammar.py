@@ -103,6 +103,17 @@ def test_names_may_have_spaces_and_signs_of_the_grammar() -> None:
     assert parse_fault("x@y->b blackhole", _pair("x@y", "b")).link == ("x@y", "b", 0)
 
 
+def test_a_text_with_two_links_at_its_beginning_is_refused_for_what_stands_behind_the_longer() -> None:
+    ends = ("b", "b@home")
+    network = parse_document(
+        {"nodes": [{"id": name} for name in ("a", *ends)], "links": [{"source": "a", "target": end} for end in ends]}
+    )
+    with pytest.raises(InputError, match=r"fault on a->b@home: start 2\.0 s and stop 1\.0 s"):
+        parse_fault("a->b@home@2-1", network)
+    with pytest.raises(InputError, match=r"fault on a->b@home: loss_fraction 2\.0"):
+        parse_fault("a->b@home loss 2", network)
+
+
 def _pair(a: str, b: str) -> Any:
     return parse_document({"nodes": [{"id": a}, {"id": b}], "links": [{"source": a, "target": b}]})
 

@@ -26,6 +26,8 @@ from testbed.metapath.labelled_paths import (
     labelled_paths,
     path_label,
 )
+from testbed.metapath.plan import MetapathPlan
+from testbed.metapath.workload import metapath_plan
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.flow_table import RuleWalker, Walk
 from testbed.openflow.rules import BACK, Bucket, FailoverGroup
@@ -112,6 +114,15 @@ def test_faults_at_once_are_refused_where_the_rules_strand_a_packet() -> None:
     _, wiring, rules = _built("torus:4x4", "s0_0", "s2_1")
     cuts = [Fault(link=x, start_s=1, stop_s=2) for x in (("s1_0", "s2_0", 0), ("s1_1", "s2_1", 0))]
     check_overlaps(wiring, [rules], cuts)
+
+
+def test_a_plan_whose_faults_at_once_strand_packets_is_refused() -> None:
+    def planned(*faults: str) -> MetapathPlan:
+        return metapath_plan("ring:5", "s0", "s2", routing="ft-drb", faults=faults, duration_s=6.0)
+
+    with pytest.raises(InputError, match=r"faults at 1.5 s: with s0->s1 and s3->s4 down"):
+        planned("s0->s1@1-2", "s3->s4@1.5-2.5")
+    assert len(planned("s0->s1@1-2", "s3->s4@3-4").faults) == 2
 
 
 def test_the_first_escape_is_as_long_as_the_simulators() -> None:

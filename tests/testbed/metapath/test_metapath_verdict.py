@@ -47,12 +47,13 @@ BROKEN = {cable_number(NETWORK, f.link) for f in OVERLAPPING}
 
 
 def _plan(routing: str = "ft-drb", kind: str = "down", **more: Any) -> MetapathPlan:
+    """The name of the routing is a string of its own, as a user's is."""
     fault = Fault(link=LINK, kind=kind, start_s=1.0, stop_s=2.0)  # type: ignore[arg-type]
     return MetapathPlan(
         network=NETWORK,
         source="s0_0",
         sink="s2_0",
-        routing=routing,
+        routing="".join(list(routing)),
         faults=(fault,),
         duration_s=3.0,
         **more,  # type: ignore[arg-type]
@@ -158,6 +159,17 @@ def test_what_is_lost_after_all_cables_are_kept_off_fails_the_verdict_of_faults_
     assert "packets lost until the escape, s0_0->s0_1 down" in [c.name for c in verdict.checks if not c.passed]
 
 
+@pytest.mark.parametrize(("answered_s", "lost_later"), [(1.52, 20), (1.75, 0)])
+def test_what_is_lost_to_a_fault_that_is_not_answered_yet_is_not_held_against_another(
+    answered_s: float, lost_later: int
+) -> None:
+    """The third cut, off the path, begins while the source may still send into the second."""
+    plan, run = _overlapping_run((1.7, 1.72))
+    events = tuple(replace(e, at_s=answered_s) if e.at_s == 1.52 else e for e in run.events)
+    third = analyse_metapaths(plan, replace(run, events=events)).faults[2]
+    assert (third.lost, third.lost_later) == (20, lost_later)
+
+
 def test_a_cable_that_fails_twice_in_an_episode_is_returned_from_once() -> None:
     """Planned end to end, in force 1 ms longer: the source returns after the last one only."""
     aside = OVERLAPPING[1].link
@@ -231,10 +243,12 @@ def test_rows_and_document_are_drawn_and_printed() -> None:
     run = _run(plan)
     judged = judge_metapaths(plan, run)
     (row,) = judged.stored
-    line = row["timeline"]
-    assert sum(line["lost"]) == 4 and sum(line["escaped"]) == 16
-    assert len({len(values) for values in line.values()}) == 1
-    assert line["t_s"][0] == -0.3
+    line, calm = row["timeline"], [0] * 15  # from 0.3 s before to 0.5 s after, a bin every 20 ms
+    assert line["t_s"] == pytest.approx([k / 50 - 0.3 for k in range(90)])
+    assert line["sent"] == [20] * 90
+    assert line["lost"] == [*calm, 4, *[0] * 74] and line["escaped"] == [*calm, 16, *[0] * 74]
+    assert line["diverted"] == [*calm, 0, *[20] * 51, 10, *[0] * 22]
+    assert line["latency_ms"] == line["slow_ms"] == [1.0] * 90
     assert list(metapath_figures([row])) == ["s1_0->s2_0-down"]
     document = judged.document
     assert document["per_fault"][0]["lost"] == 4

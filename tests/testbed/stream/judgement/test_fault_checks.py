@@ -106,6 +106,17 @@ def test_a_cut_of_the_only_path_is_an_outage_as_predicted() -> None:
     assert fault_mark(record) == "outage, as predicted"
 
 
+def test_nothing_is_asked_outside_a_fault_that_lasts_as_long_as_the_stream() -> None:
+    """Its own checks have every block: none outside is no "cannot tell"."""
+    faults = (Fault(link=LINK, start_s=0.0, stop_s=99.0),)
+    plan = planned(
+        load_network("ring:4"), "s0", "s2", stream=StreamParameters(rate_pps=400.0), faults=faults, duration_s=6.0
+    )
+    verdict = judge_stream(plan, SimulatedStreamFabric().run(plan)).verdict
+    asked = [(check.about, check.outcome) for check in verdict.checks if check.key == "undecodable-blocks"]
+    assert asked == [("fault:0", "holds")] and verdict.exit_code == 0
+
+
 def test_a_cut_tells_nothing_of_a_stream_of_which_nothing_comes_anyway() -> None:
     plan, run = single()
     dead = without_arrivals(run, 0.0, np.inf)
