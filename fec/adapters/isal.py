@@ -23,7 +23,7 @@ class Multiplication:
         self._required, self._known = rows.shape
         self._multiply = library.ec_encode_data
         self._buffer = np.empty(self._required * self._known * _TABLE_BYTES, dtype=np.uint8)
-        self.address = ctypes.c_void_p(self._buffer.ctypes.data)
+        self.address: int = self._buffer.ctypes.data
         library.ec_init_tables(self._known, self._required, ctypes.c_void_p(rows.ctypes.data), self.address)
 
     def __call__(self, source: Symbols, out: Symbols) -> None:

@@ -6,7 +6,6 @@ The package ``reedsolo`` is the reference: the generator matrix is by definition
 only a test's oracle, because it is also the engine of a machine on which no other works.
 """
 
-import ctypes
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -38,7 +37,7 @@ class InterpolationInPlace(Protocol):
     """Takes symbols where they lie, without a copy; its tables lie at ``address``."""
 
     @property
-    def address(self) -> ctypes.c_void_p: ...
+    def address(self) -> int: ...
 
     def at(self, length: int, rows_in: bytes | int, rows_out: bytes | int) -> None:
         """Each is, or says where there is, a C array of pointers to symbols of that length."""
@@ -48,8 +47,8 @@ class InterpolationInPlace(Protocol):
 class EngineInPlace(Protocol):
     """An engine whose interpolations are such; where its functions lie, for compiled code."""
 
-    multiply_at: int | None
-    crc_at: int | None
+    multiply_at: int
+    crc_at: int
 
 
 _MAKERS = {

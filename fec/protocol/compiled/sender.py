@@ -138,7 +138,7 @@ class CompiledSender(Tabled, BatchSender):
     def _prepare_parity(self, size: int) -> None:
         if size > self._m and size not in self._prepared:
             self._prepared[size] = tables = self._code.parity_tables(self._m, size)
-            self._tables.multipliers[size] = tables.address.value
+            self._tables.multipliers[size] = tables.address
 
     def _seal_rows(self, made: int) -> None:
         for row in self.rows[:made, self._front :]:

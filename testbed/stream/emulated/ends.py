@@ -33,7 +33,8 @@ from testbed.stream.prediction.active_faults import RETURN_LABELS
 from topologies.text.json_types import JsonObject
 
 LOGGER = logging.getLogger(__name__)
-K, E = TypeVar("K"), TypeVar("E")
+K = TypeVar("K")
+E = TypeVar("E")
 _CLOCKS_WITHIN_S = 5e-5
 _WARM_PACE_S, _WARM_REST_S = 0.001, 0.2
 _SPARED_S = 0.05
