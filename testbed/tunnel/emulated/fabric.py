@@ -45,7 +45,7 @@ def emulate_trial(plan: TrialPlan, report_progress: ReportProgress | None = None
             report(Progress(done_s=0, total_s=1, doing="making the clip"))
             programs.make_clip(folder, plan.duration_s - programs.VIDEO_ENDS_S)
         if "tcp" in plan.workloads:
-            programs.make_file(folder, plan.duration_s)
+            programs.make_file(folder, plan)
         trial = _Trial(plan, platform, folder, report)
         return TrialMeasurements(runs=tuple(trial.run(rival) for rival in plan.rivals), missing=missing)
 

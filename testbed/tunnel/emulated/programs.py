@@ -37,8 +37,8 @@ VIDEO_ENDS_S = 1.5
 _LINGER_S = 1.0
 _RATE_EVERY_S, _RECOVERY_S = 0.1, 1.0
 """TCP is told of so often; its rate in a failure is that until so long after the repair."""
-_HTTP_PORT, _FETCHED_BYTES_S = "8080", 250_000
-"""A rate at which the file takes most of a run."""
+_HTTP_PORT, _FETCHED_SHARE = "8080", 0.2
+"""Of a link of the direct path: a rate at which a file takes most of a run, and that failures leave to spare."""
 _REPLY = re.compile(r"^.*icmp_seq=(\d+).* time=([\d.]+) ms", re.MULTILINE)
 _SENT = re.compile(r"^(\d+) packets transmitted", re.MULTILINE)
 _DUMP = """
@@ -91,9 +91,20 @@ def make_clip(folder: Path, duration_s: float) -> Path:
     return clip
 
 
-def make_file(folder: Path, duration_s: float) -> None:
+def fetched_bytes_s(plan: TrialPlan) -> int:
+    """At which wget fetches the file.
+
+    >>> from testbed import tunnel_plan
+    >>> [fetched_bytes_s(tunnel_plan(f"ring:4{rate}", ("s0", "s2"))) for rate in ("", ",capacity_bps=2000000")]
+    [250000, 50000]
+    """
+    links = plan.network.links
+    return int(_FETCHED_SHARE / 8 * min(links[i].capacity_bps for i in plan.direct.loaded))
+
+
+def make_file(folder: Path, plan: TrialPlan) -> None:
     """What a web server is asked for: any bytes, so many that fetching them meets the failures of a run."""
-    (folder / "file").write_bytes(random.Random(1).randbytes(int(0.8 * duration_s * _FETCHED_BYTES_S)))
+    (folder / "file").write_bytes(random.Random(1).randbytes(int(0.8 * plan.duration_s * fetched_bytes_s(plan))))
 
 
 def listening(place: Place, workload: str) -> tuple[list[str], str] | None:
@@ -119,7 +130,7 @@ def sending(plan: TrialPlan, place: Place, workload: str) -> list[str]:
         return [*source, "-mpegts_copyts", "1", "-f", "mpegts", f"udp://{address}:{_VIDEO_PORT}?pkt_size=1316"]
     if workload == FETCH:
         (place.folder / "fetched").write_bytes(b"")
-        options = ["-q", "--no-proxy", f"--limit-rate={_FETCHED_BYTES_S}", "-O", str(place.folder / "fetched")]
+        options = ["-q", "--no-proxy", f"--limit-rate={fetched_bytes_s(plan)}", "-O", str(place.folder / "fetched")]
         return ["wget", *options, f"http://{address}:{_HTTP_PORT}/file"]
     words = ["iperf3", "-c", address, "-p", _port(workload), "-J", "-t", f"{seconds:.0f}"]
     if workload == "udp":
