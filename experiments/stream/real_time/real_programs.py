@@ -99,10 +99,16 @@ def judge(rows: Rows) -> Verdict:
     for (network, span, tcp), own in grouped(rows, _case).items():
         where = ", ".join((TITLES[network], span, *(["TCP"] if tcp else [])))
         for key, same in grouped((found for row in own for found in row["checks"]), "key").items():
-            worst = min(map(_check, same), key=lambda check: _WORST_FIRST.index(check.outcome))
+            worst = min(map(_check, same), key=_merit)
             name = f"{worst.name}, {where}"
             checks.append(replace(worst, name=name, about=where, key=key, detail=f"the worst of {len(same)} runs"))
     return verdict_of(rows, checks)
+
+
+def _merit(check: Check) -> tuple[int, float]:
+    """By outcome, then by how far the figure is from what was asked."""
+    off = abs((check.measured or 0) - (check.predicted or 0))
+    return _WORST_FIRST.index(check.outcome), off if check.passed and check.relation != "equals" else -off
 
 
 def _case(row: Row) -> tuple[str, str, bool]:

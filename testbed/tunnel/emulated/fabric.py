@@ -141,6 +141,7 @@ class _Trial:
             for name in workloads:
                 if (words := programs.listening(place, name)) is not None:
                     stack.enter_context(place.program(place.sink, *words))
+                    programs.wait_until_listening(place, name)
             time.sleep(_LEAD_S)
             start_s = time.monotonic() + _LEAD_S
             if voice is not None:

@@ -34,7 +34,7 @@ UDP_PAYLOAD_BYTES = 1200
 _VIDEO_PORT, _FRAMES_PER_S = 5004, 25
 VIDEO_ENDS_S = 1.5
 """Before a run's end: ffmpeg takes its time to begin."""
-_LINGER_S = 1.0
+_LINGER_S, _OPENS_WITHIN_S = 1.0, 5.0
 _RATE_EVERY_S, _RECOVERY_S = 0.1, 1.0
 """TCP is told of so often; its rate in a failure is that until so long after the repair."""
 _HTTP_PORT, _FETCHED_SHARE = "8080", 0.2
@@ -50,6 +50,13 @@ with open(sys.argv[2], "wb", buffering=0) as file:
     while True:
         file.write(own.recv(2048))
 """
+_SERVE = """
+import functools, http.server, socketserver, sys
+handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=sys.argv[2])
+socketserver.ThreadingTCPServer.allow_reuse_address = True
+socketserver.ThreadingTCPServer(("0.0.0.0", int(sys.argv[1])), handler).serve_forever()
+"""
+"""As ``http.server``, which asks for its own name first and waits where no name server responds."""
 
 
 def missing_programs(workloads: Sequence[str]) -> dict[str, str]:
@@ -112,11 +119,22 @@ def listening(place: Place, workload: str) -> tuple[list[str], str] | None:
     if PROGRAMS.get(workload) == "iperf3":
         return ["iperf3", "-s", "-1", "-p", _port(workload)], f"{workload}-server"
     if workload == FETCH:
-        server = [sys.executable, "-I", "-m", "http.server", _HTTP_PORT, "--directory", str(place.folder)]
-        return server, f"{workload}-server"
+        return [sys.executable, "-I", "-c", _SERVE, _HTTP_PORT, str(place.folder)], f"{workload}-server"
     if workload == "video":
         return [sys.executable, "-I", "-S", "-c", _DUMP, str(_VIDEO_PORT), str(place.folder / "came.ts")], "video-sink"
     return None
+
+
+def wait_until_listening(place: Place, workload: str) -> None:
+    """Until the sink's program has opened its port, some seconds at most: the outcome tells where it never does."""
+    ports = {"video": str(_VIDEO_PORT), FETCH: _HTTP_PORT}
+    own, until_s = f":{int(ports.get(workload) or _port(workload)):04X} ", time.monotonic() + _OPENS_WITHIN_S
+    while time.monotonic() < until_s:
+        with place.net.namespaces.inside(place.sink.name):
+            tables = [Path("/proc/thread-self/net", name).read_text() for name in ("tcp", "tcp6", "udp")]
+        if any(own in line.partition(": ")[2][:46] for table in tables for line in table.splitlines()):
+            return
+        time.sleep(_RATE_EVERY_S / 10)
 
 
 def sending(plan: TrialPlan, place: Place, workload: str) -> list[str]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import time
+import urllib.request
 from pathlib import Path
 from typing import Any, cast
 
@@ -36,6 +40,28 @@ def test_tcp_is_told_by_the_second_and_through_each_failure(tmp_path: Path) -> N
         {"start_s": 1.0, "lasts_s": 0.5, "bps": 2_000_000},
         {"start_s": 4.0, "lasts_s": 3.0, "bps": 5_000_000},
     ]
+
+
+def test_files_are_served_where_no_name_server_responds(tmp_path: Path) -> None:
+    """The server of Python's own waited for its host's name, longer than a run lasts: wget fetched nothing."""
+    (tmp_path / "file").write_bytes(b"whole")
+    found = programs.listening(place_in(tmp_path), programs.FETCH)
+    assert found is not None
+    script, _, folder = found[0][found[0].index("-c") + 1 :]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    mute = "import socket, time; socket.getfqdn = socket.gethostbyaddr = lambda *_: time.sleep(60)\n"
+    with subprocess.Popen(
+        [sys.executable, "-c", mute + script, str(port), folder], stderr=subprocess.DEVNULL
+    ) as server:
+        try:
+            until_s, got = time.monotonic() + 10, b""
+            while not got and time.monotonic() < until_s:
+                with contextlib.suppress(OSError):
+                    got = urllib.request.urlopen(f"http://127.0.0.1:{port}/file", timeout=5).read()
+        finally:
+            server.kill()
+    assert got == b"whole"
 
 
 def test_a_program_that_does_not_end_is_killed_and_any_keeps_its_exit_code() -> None:
