@@ -29,7 +29,7 @@ from fec.protocol.receiver import StreamReceiver
 from fec.protocol.receiver_types import ReceiverParameters, SourceDelivered
 from fec.protocol.sender import SenderParameters, StreamSender
 from fec.protocol.wire import HEADER_BYTES, STREAM_UDP_PORT
-from fec.redundancy.block_size_control import PlannedBlockSize
+from fec.redundancy.block_size_control import FixedBlockSize
 from fec.redundancy.labels import LABELS, StratifiedLabels
 from testbed.stream.judgement.packet_logs import ReceivedLog, SentLog
 
@@ -41,6 +41,13 @@ ADDRESSES = ("10.77.0.1", "10.77.0.2")
 SO_RCVBUFFORCE = 33
 PATHS = bytes([1]) * 20_000 + bytes([2]) * 20_000 + bytes([3]) * (LABELS - 40_000)
 Plain, Compiled = StreamSender, CompiledSender
+
+
+class Changing(FixedBlockSize):
+    """N goes round three sizes, a millisecond each."""
+
+    def block_size_at(self, begins_s: float) -> int:
+        return self.size + int(begins_s * 1000) % 3
 
 
 class Stream:
@@ -79,9 +86,7 @@ class Stream:
             session=1,
             delay_of_label=[1e-4] * LABELS,
         )
-        control = PlannedBlockSize(
-            lambda begins_s: M + 2 + int(begins_s * 1000) % 3, M + 8, late_parity=True, loss=0.05
-        )
+        control = Changing(M + 2, largest=M + 8, late_parity=True, loss=0.05)
         payloads = self.payloads
         source = lambda i: payloads[i % 251]  # noqa: E731 - as cheap as a payload can be
         return kind(parameters, ReedSolomonCode(M), StratifiedLabels(), control, source, PATHS, **more)  # type: ignore[call-arg]
