@@ -131,8 +131,8 @@ def build_tunnel(network: NetworkLike, a: str, b: str, *, link_mtu: int = 1500, 
     from testbed.stream.workload import stream_plan
 
     known = known_network(network)
-    own = {name: options.pop(name) for name in ("mode", "flush_s", "order_s") if options.get(name) is not None}
-    options.pop("order_s", None)
+    own: JsonObject = {name: options.pop(name) for name in ("mode", "flush_s") if name in options}
+    order_s = options.pop("order_s", None)
     values: JsonObject = {"method": "capillary", "faults": (), "source_packets": 20, "playback_s": 0.4, **options}
     size = symbol_bytes_of(link_mtu)
     values["rate_pps"] = _BLOCKS_IN_PLAYBACK * values["source_packets"] / values["playback_s"]
@@ -146,5 +146,5 @@ def build_tunnel(network: NetworkLike, a: str, b: str, *, link_mtu: int = 1500, 
                 "ends with two paths that share no cable"
             )
         plans[name] = replace(plan, stream=replace(plan.stream, symbol_bytes=size))
-    own = {"order_s": min(ORDER_S, plans["there"].stream.playback_s)} | own
+    own["order_s"] = min(ORDER_S, plans["there"].stream.playback_s) if order_s is None else order_s
     return TunnelPlan(**plans, **own)  # type: ignore[arg-type]

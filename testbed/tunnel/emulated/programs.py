@@ -128,11 +128,11 @@ def listening(place: Place, workload: str) -> tuple[list[str], str] | None:
 def wait_until_listening(place: Place, workload: str) -> None:
     """Until the sink's program has opened its port, some seconds at most: the outcome tells where it never does."""
     ports = {"video": str(_VIDEO_PORT), FETCH: _HTTP_PORT}
-    own, until_s = f":{int(ports.get(workload) or _port(workload)):04X} ", time.monotonic() + _OPENS_WITHIN_S
+    own, until_s = f":{int(ports.get(workload) or _port(workload)):04X}", time.monotonic() + _OPENS_WITHIN_S
     while time.monotonic() < until_s:
         with place.net.namespaces.inside(place.sink.name):
             tables = [Path("/proc/thread-self/net", name).read_text() for name in ("tcp", "tcp6", "udp")]
-        if any(own in line.partition(": ")[2][:46] for table in tables for line in table.splitlines()):
+        if any(line.split()[1].endswith(own) for table in tables for line in table.splitlines()):
             return
         time.sleep(_RATE_EVERY_S / 10)
 
