@@ -6,6 +6,7 @@ import errno
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
 
@@ -117,12 +118,15 @@ def test_datagrams_that_found_the_buffer_full_are_counted() -> None:
         assert 50 < socket_drops(b) < 100
 
 
+def bound_to(address: str) -> socket.socket:
+    found = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    found.bind((address, 0))
+    return found
+
+
 def test_only_the_peers_datagrams_are_taken_and_keep_their_times() -> None:
-    kinds = (socket.AF_INET, socket.SOCK_DGRAM)
-    with socket.socket(*kinds) as peer, socket.socket(*kinds) as other, socket.socket(*kinds) as own:
-        own.bind(("127.0.0.1", 0))
-        peer.bind(("127.0.0.2", 0))
-        other.bind(("127.0.0.3", 0))
+    with ExitStack() as stack:
+        own, peer, other = (stack.enter_context(bound_to(f"127.0.0.{k}")) for k in (1, 2, 3))
         receiver = DatagramReceiver(own, timestamps=True, peer="127.0.0.2")
         for number, sock in enumerate((other, peer, other, peer, peer)):
             sock.sendto(bytes([number]), own.getsockname())
@@ -159,11 +163,8 @@ def test_rows_leave_whole_and_in_order_and_those_refused_are_counted(
 
 
 def test_the_peers_datagrams_come_into_rows_with_their_lengths_and_times() -> None:
-    kinds = (socket.AF_INET, socket.SOCK_DGRAM)
-    with socket.socket(*kinds) as peer, socket.socket(*kinds) as other, socket.socket(*kinds) as own:
-        own.bind(("127.0.0.1", 0))
-        peer.bind(("127.0.0.2", 0))
-        other.bind(("127.0.0.3", 0))
+    with ExitStack() as stack:
+        own, peer, other = (stack.enter_context(bound_to(f"127.0.0.{k}")) for k in (1, 2, 3))
         rows, lengths, times = np.zeros((6, 10), np.uint8), np.zeros(6, np.int64), np.zeros(6)
         batch: Any = SimpleNamespace(rows=rows, lengths=lengths, times=times)
         receiver = RowReceiver(own, batch, "127.0.0.2")
@@ -187,11 +188,8 @@ def test_the_peers_datagrams_come_into_rows_with_their_lengths_and_times() -> No
 @pytest.mark.parametrize("rows", [False, True])
 def test_where_more_may_wait_all_that_came_before_the_last_one_was_taken(rows: bool) -> None:
     """Foreign datagrams fill a batch, too."""
-    kinds = (socket.AF_INET, socket.SOCK_DGRAM)
-    with socket.socket(*kinds) as peer, socket.socket(*kinds) as other, socket.socket(*kinds) as own:
-        own.bind(("127.0.0.1", 0))
-        peer.bind(("127.0.0.2", 0))
-        other.bind(("127.0.0.3", 0))
+    with ExitStack() as stack:
+        own, peer, other = (stack.enter_context(bound_to(f"127.0.0.{k}")) for k in (1, 2, 3))
         batch: Any = SimpleNamespace(rows=np.zeros((4, 10), np.uint8), lengths=np.zeros(4, np.int64), times=np.zeros(4))
         plain = DatagramReceiver(own, most=4, timestamps=True, peer="127.0.0.2")
         receiver = RowReceiver(own, batch, "127.0.0.2") if rows else plain

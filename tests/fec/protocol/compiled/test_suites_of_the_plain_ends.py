@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -13,24 +14,10 @@ from fec.protocol.compiled.receiver import CompiledReceiver
 from fec.protocol.compiled.sender import CompiledSender
 from fec.protocol.receiver_types import Event
 from fec.protocol.sender import StreamSender
-from tests.fec.protocol import (
-    test_forged_packets,
-    test_keyed_streams,
-    test_playout_clock,
-    test_stream_delivery,
-    test_stream_receiver,
-    test_stream_sender,
-)
 from tests.helpers import delay_loop
 
-SUITES = (
-    test_forged_packets,
-    test_keyed_streams,
-    test_playout_clock,
-    test_stream_delivery,
-    test_stream_receiver,
-    test_stream_sender,
-)
+NAMES = ("forged_packets", "keyed_streams", "playout_clock", "stream_delivery", "stream_receiver", "stream_sender")
+SUITES = [import_module(f"tests.fec.protocol.test_{name}") for name in NAMES]
 globals().update(
     (f"{name}__{suite.__name__.rpartition('.')[2]}", value)
     for suite in SUITES
