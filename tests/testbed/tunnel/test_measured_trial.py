@@ -105,8 +105,17 @@ def test_one_packet_in_ten_thousand_may_be_dropped_by_the_machine_and_no_more(
     assert runs[rival].packets > 100
 
 
-def test_a_run_that_waited_for_a_processor_is_invalid(runs: dict[str, RivalRun]) -> None:
-    sink = runs["none"].sink
-    log = sink["delivered"].copy()
-    log["came_s"][np.flatnonzero(~log["recovered"])[10]] += 0.2
-    assert verdict_of(runs | {"none": replace(runs["none"], sink={**sink, "delivered": log})}).exit_code == 4
+@pytest.mark.parametrize(("waited_s", "exit_codes"), [(0.05, (0, 0)), (0.09, (4, 0)), (0.3, (4, 4))])
+def test_a_run_that_waited_for_a_processor_is_invalid_and_a_picture_bears_less(
+    runs: dict[str, RivalRun], waited_s: float, exit_codes: tuple[int, int]
+) -> None:
+    run = runs["none"]
+    log = run.sink["delivered"].copy()
+    log["came_s"][np.flatnonzero(~log["recovered"])[10]] += waited_s
+    without_picture = {name: found for name, found in run.programs.items() if name != "video"}
+    for programs, exit_code in zip((run.programs, without_picture), exit_codes, strict=True):
+        switches = replace(run, sink={**run.sink, "delivered": log}, programs=programs)
+        ends = replace(run, lag_s=waited_s, programs=programs)
+        for spoilt in (switches, ends):
+            verdict = verdict_of({"none": spoilt, "direct": runs["direct"]})
+            assert (verdict.exit_code == 4) == (exit_code == 4), verdict.invalid
