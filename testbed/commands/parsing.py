@@ -96,8 +96,9 @@ class OneLineParser(argparse.ArgumentParser):
     """An argument parser whose errors are one line on stderr and exit code 2; numbers of any option are finite and
     bounded. ``trailing``: what takes the words behind "--", whole."""
 
-    def __init__(self, prog: str | None = None, description: str | None = None) -> None:
+    def __init__(self, prog: str | None = None, description: str | None = None, color: bool = False) -> None:
         super().__init__(prog, description=description, allow_abbrev=False)
+        self.color = False  # Python 3.14 paints help; here every Python writes the same
         self._words: list[str] = []
         self.example: str | None = None
         self.trailing: str | None = None

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from testbed.commands.parsing import OneLineParser
 from testbed.errors import InputError
 from testbed.model.naming.names import parse_captures
 from testbed.model.options.kinds import RATES, SIZES, rate_bps, search_limit, size_bytes, time_limit, times
@@ -113,3 +114,11 @@ def test_pattern_that_cannot_be_read_says_what_to_give(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
     file.write_text('\ufeff{"pairs": [["t0", "r1"]]}')
     assert read_pattern(str(file), network) == (("t0", "r1"),)
+
+
+def test_help_is_written_alike_by_every_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From 3.14 on argparse hands a colour to the parsers of commands, and paints where it may."""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    parser = OneLineParser(prog="testbed", color=True)
+    commands = parser.add_subparsers(parser_class=OneLineParser)
+    assert "\x1b" not in parser.format_help() + commands.add_parser("route").format_help()
