@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fec import jit
@@ -22,6 +22,7 @@ from fec.protocol.sender import SenderParameters, StreamSender
 from fec.redundancy.labels import LABELS, StratifiedLabels
 from tests.helpers.compiled_packets import PlannedBlockSize
 from tests.helpers.delay_loop import crc_of
+from tests.helpers.drawn import drawn
 
 PATHS = bytes([1]) * 20_000 + bytes([2]) * 20_000 + bytes(LABELS - 40_000)
 Datagram = tuple[float, bytes]
@@ -60,7 +61,7 @@ def damaged(chance: random.Random, data: bytes) -> bytes:
     )
 
 
-def drawn(chance: random.Random) -> tuple[ReceiverParameters, list[Datagram]]:
+def drawn_stream(chance: random.Random) -> tuple[ReceiverParameters, list[Datagram]]:
     m, key = chance.choice([1, 2, 5, 20]), chance.choice([None, None, bytes(16)])
     values: dict[str, Any] = {"source_packets": m, "symbol_bytes": chance.choice([10, 40]), "key": key}
     packets = stream(chance, values, 5, 0.0, chance.choice([0.7, 1.5]))
@@ -85,7 +86,7 @@ def hand_in(receiver: CompiledReceiver, packets: list[Datagram]) -> list[Event]:
 
 def run_both(chance: random.Random) -> tuple[StreamReceiver, CompiledReceiver]:
     """Both on the same datagrams, the compiled one in batches."""
-    told, packets = drawn(chance)
+    told, packets = drawn_stream(chance)
     plain = StreamReceiver(told, ReedSolomonCode(told.source_packets))
     compiled = CompiledReceiver(told, ReedSolomonCode(told.source_packets))
     at = 0
@@ -112,7 +113,7 @@ def run_both(chance: random.Random) -> tuple[StreamReceiver, CompiledReceiver]:
     return plain, compiled
 
 
-@settings(deadline=None, max_examples=25)
+@drawn(50)
 @given(st.integers(0, 1 << 32))
 def test_everything_is_as_with_the_plain_receiver(seed: int) -> None:
     run_both(random.Random(seed))

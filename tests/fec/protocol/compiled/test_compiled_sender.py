@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fec import jit
@@ -26,6 +26,7 @@ from fec.redundancy.block_size_control import MAX_BLOCK, BlockSizeControl, fixed
 from fec.redundancy.labels import LABELS, RandomLabels, SlottedLabels, StratifiedLabels
 from tests.helpers.compiled_packets import PlannedBlockSize
 from tests.helpers.delay_loop import payload
+from tests.helpers.drawn import drawn
 
 PATHS = bytes([1]) * 20_000 + bytes([2]) * 20_000 + bytes(LABELS - 40_000)
 DELAYS = [0.002] * 30_000 + [0.012] * (LABELS - 30_000)
@@ -106,7 +107,7 @@ def run_both(chance: random.Random, seconds: float) -> tuple[StreamSender, Strea
     return plain, compiled
 
 
-@settings(deadline=None, max_examples=25)
+@drawn(50)
 @given(st.integers(0, 1 << 32))
 def test_every_packet_has_the_bytes_and_the_label_of_the_plain_sender(seed: int) -> None:
     run_both(random.Random(seed), 2.0)

@@ -25,6 +25,8 @@ globals().update(
     if name.startswith("test_") and callable(value)
 )
 
+pytestmark = pytest.mark.long  # the properties beside this file hold the same, packet by packet
+
 
 class OneByOne(CompiledReceiver):
     """Batches of one packet."""
