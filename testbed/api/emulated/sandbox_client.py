@@ -6,7 +6,6 @@ two are joined by a lifeline, a pair of sockets: when the owner's end closes, th
 by itself.
 """
 
-import itertools
 import os
 import pickle
 import socket
@@ -20,14 +19,13 @@ from typing import IO
 from testbed.emulation.attach.client import receive_reply, send_request
 from testbed.emulation.attach.protocol import Frame, send
 from testbed.emulation.machine.capabilities import require_emulation
-from testbed.emulation.sandbox.control_socket import VARIABLE, listen
+from testbed.emulation.sandbox.control_socket import VARIABLE, listen, unused_name
 from testbed.emulation.sandbox.sandbox import sandbox_command
 from testbed.errors import CapabilityError, SessionClosedError, TestbedError
 from testbed.model.progress import ReportProgress
 from topologies.text.json_types import JsonObject
 
 _CLOSING_S = 15.0
-_NUMBERS = itertools.count(1)
 
 
 class SandboxProcess:
@@ -41,7 +39,7 @@ class SandboxProcess:
         self, task: JsonObject, name: str | None = None, report_progress: ReportProgress | None = None
     ) -> None:
         require_emulation()
-        self.name = name or f"session-{os.getpid()}-{next(_NUMBERS)}"
+        self.name = name or unused_name("session")
         self._owner = os.getpid()
         self._ended = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None

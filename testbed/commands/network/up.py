@@ -18,6 +18,7 @@ from testbed.commands.answer import start_live
 from testbed.commands.arguments import LiveOptions, add_options, adder
 from testbed.commands.parsing import read_ends
 from testbed.commands.several_machines import MachineOptions, enter_unless_elsewhere, machines_request, said_when_lost
+from testbed.emulation.sandbox.control_socket import unused_name
 from testbed.errors import InputError, InvalidRunError, MachineDiedError
 from testbed.model.naming.names import parse_captures
 from testbed.model.naming.printable import printable
@@ -88,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
     start_live(args, partial(idle_network_view, network.name, network))
     if remote is not None and not in_sandbox():
         open_way_out(*remote)
-    enter_unless_elsewhere(machines, name=args.name or f"up-{os.getpid()}")
+    enter_unless_elsewhere(machines, name=args.name or unused_name("up"))
     with nullcontext() if machines is None else said_when_lost(as_json=False):
         return _serve(args, network, ends, machines, captures)
 

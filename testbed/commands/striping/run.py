@@ -4,7 +4,6 @@ beside."""
 from __future__ import annotations
 
 import argparse
-import os
 import shlex
 import shutil
 import sys
@@ -22,6 +21,7 @@ from testbed.commands.several_machines import MachineOptions, enter_unless_elsew
 from testbed.emulation.attach.server import RequestHandlers, control_server
 from testbed.emulation.machine.capabilities import require_emulation
 from testbed.emulation.network.kernel.link_meter import read_counters
+from testbed.emulation.sandbox.control_socket import unused_name
 from testbed.errors import InputError
 from testbed.live.adapters.feed import live_watch
 from testbed.live.events import RunView
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
     run_mpi = _mpi_runner() if args.mpi else None
     require_emulation()
     start_live(args)
-    enter_unless_elsewhere(machines, name=args.name or f"run-{os.getpid()}")
+    enter_unless_elsewhere(machines, name=args.name or unused_name("run"))
     root = args.root if args.root is not None else _new_root(args.results)
     with said_when_lost(as_json=False):
         end = _carried_out(args, command, placement, root, machines, run_mpi)

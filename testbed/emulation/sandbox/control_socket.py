@@ -7,6 +7,7 @@ guessed, the door is looked for among those that are open, and each side asks th
 before it says a word.
 """
 
+import itertools
 import os
 import re
 import secrets
@@ -27,6 +28,15 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _CREDENTIALS = struct.Struct("=iII")
 _TIME = struct.Struct("@ll")
 _WAITING = 256
+_NUMBERS = itertools.count(1)
+
+
+def unused_name(kind: str) -> str:
+    """For a network that nobody named: this process's number, which a container's process that shares these sockets may
+    have as well."""
+    up = network_names()
+    names = (f"{kind}-{os.getpid()}{f'-{n}' if n > 1 else ''}" for n in _NUMBERS)
+    return next(name for name in names if name not in up)
 
 
 def listen(name: str) -> socket.socket:

@@ -30,6 +30,7 @@ from testbed.emulation.sandbox.control_socket import (
     network_name,
     network_names,
     same_user,
+    unused_name,
 )
 from testbed.errors import CapabilityError, InputError, SessionClosedError
 
@@ -49,6 +50,15 @@ def test_door_is_listed_while_it_is_open_and_has_no_file(name: str, tmp_path: Pa
     assert name not in network_names()
     with pytest.raises(InputError, match="no network named"):
         connect(name)
+
+
+def test_a_name_that_nobody_gave_is_taken_by_no_other_process_of_that_number(name: str) -> None:
+    """Containers that share a network have processes of the same numbers."""
+    first = f"{name}-{os.getpid()}"
+    with listen(first):
+        assert unused_name(name) != first
+        with listen(unused_name(name)):
+            assert len({unused_name(name), unused_name(name), *network_names()}) >= 4
 
 
 STRANGER = """
