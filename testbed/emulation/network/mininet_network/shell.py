@@ -160,7 +160,9 @@ class LateShell:
         termios.tcsetattr(inside, termios.TCSANOW, attributes)
         termios.tcsetwinsize(inside, (50, 200))
         begin = 'exec bash --norc --noediting -is "$0" 2>&1'
-        words = ["bash", "--norc", "-c", begin, self.name]
+        # Scripts search for words in what ip prints, which paints it on a terminal (Debian 13).
+        plain = [] if self.typed else ["env", "NO_COLOR=1"]
+        words = [*plain, "bash", "--norc", "-c", begin, self.name]
         self._started = self._popen(words, stdin=inside, stdout=inside, stderr=inside)
         os.close(inside)
         self.stdin = self._stdout = os.fdopen(self._terminal, "r")

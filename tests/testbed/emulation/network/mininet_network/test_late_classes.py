@@ -37,6 +37,7 @@ def on_a_running_network() -> dict[str, Any]:
     found["iperf"] = net.iperf(pair, seconds=1)
     found["connected"] = net.waitConnected(timeout=5)
     extra.setIP("10.0.0.98/8")
+    found["plain"] = extra.cmd("echo $NO_COLOR").strip()
     found["addresses"] = re.findall(r"inet (\S+)", extra.cmd("ip -4 addr show dev h9-eth0"))
     net.delLink(near)
     found["gone"] = extra.cmd("ip -o link").count("\n")
@@ -56,7 +57,7 @@ def test_running_network_takes_hosts_switches_links_and_cuts(sandboxed: Callable
     assert "tbf" in found["queue"] and "rate 5Mbit" in found["queue"]
     assert found["iperf"] and all(float(rate.split()[0]) < 9 for rate in found["iperf"])
     assert found["connected"] is True
-    assert found["addresses"] == ["10.0.0.98/8"]
+    assert found["addresses"] == ["10.0.0.98/8"] and found["plain"] == "1"
     assert found["gone"] == 1
     assert found["popen"] == "h1"
     assert found["closed"] is None
