@@ -14,6 +14,15 @@ FEW = 8
 """A command with fewer options than this needs no headings."""
 
 
+class _OptionLines(argparse.HelpFormatter):
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """What an option takes once, after all its spellings, as Python 3.13 begins to."""
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        takes = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(action.option_strings)} {takes}"
+
+
 def by_subject(actions: Iterable[argparse.Action]) -> Iterator[tuple[str | None, list[argparse.Action]]]:
     """(heading, options) in the order of ``GROUPS``, then (None, what stands under none); everything once."""
     left = list(actions)
@@ -28,6 +37,7 @@ def by_subject(actions: Iterable[argparse.Action]) -> Iterator[tuple[str | None,
 
 def help_text(parser: argparse.ArgumentParser, example: str | None) -> str:
     """The help page of a command."""
+    parser.formatter_class = _OptionLines
     page = parser._get_formatter()
     page.add_usage(parser.usage or _short_usage(parser), parser._actions, parser._mutually_exclusive_groups)
     page.add_text(parser.description)
