@@ -32,13 +32,14 @@ def uplink_argv(pasta: str, pid: int, port: int, *, root: bool = False) -> list[
     ``port`` for streams.
 
     ``root``: whether root starts it. Without the right to look at other processes, which pasta gives up first, it is
-    handed the network as a file, in a mount namespace that goes with it.
+    handed the network as a file, in a mount namespace that goes with it. A sandbox's network has no IPv6, and pasta of
+    2026 ends where it may not set such an address.
 
-    >>> print(*uplink_argv("pasta", 7, 20006)[:4], *uplink_argv("pasta", 7, 20006)[9:])
+    >>> print(*uplink_argv("pasta", 7, 20006)[:4], *uplink_argv("pasta", 7, 20006)[10:])
     setpriv --pdeathsig KILL pasta --foreground -t 20006 -u 20006,20007 -T none -U none 7
     """
     ports = ["-t", str(port), "-u", f"{port},{port + 1}", "-T", "none", "-U", "none"]
-    words = [pasta, "--config-net", "--mtu", "65520", "--no-map-gw", "--quiet", "--foreground", *ports]
+    words = [pasta, "--config-net", "--ipv4-only", "--mtu", "65520", "--no-map-gw", "--quiet", "--foreground", *ports]
     if not root:
         return ["setpriv", "--pdeathsig", "KILL", *words, str(pid)]
     steps = ["mount -t tmpfs none /mnt", ": > /mnt/net", f"mount --bind /proc/{pid}/ns/net /mnt/net", 'exec "$@"']
