@@ -13,8 +13,8 @@ from tests.helpers.paths import ROOT
 NAMES = sorted({path.name for path in (ROOT / STORED).iterdir()} & find_experiments().keys())
 
 
-def said(verdict: Verdict) -> dict[str, tuple[object, ...]]:
-    return {c.name: (c.outcome, c.relation, c.rival, c.rival_note) for c in verdict.checks}
+def said(verdict: Verdict) -> dict[str, list[object]]:
+    return {c.name: [c.outcome, c.relation, c.rival_note, c.rival] for c in verdict.checks}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -22,7 +22,10 @@ def test_stored_verdicts_are_those_of_today(name: str) -> None:
     for run in stored_runs(ROOT / STORED, name):
         if is_study(run.directory) and run.verdict is not None:
             _, _, rows, verdict = load_study(run.directory)
-            assert verdict is not None and said(verdict) == said(known_experiment(name).judge(rows)), run.directory.name
+            today = said(known_experiment(name).judge(rows))
+            for found in today.values():  # sums of floats differ in the last digit between Pythons
+                found[-1] = found[-1] and pytest.approx(found[-1], rel=1e-9)
+            assert verdict is not None and said(verdict) == today, run.directory.name
 
 
 def test_nearly_all_stored_runs_are_of_studies() -> None:

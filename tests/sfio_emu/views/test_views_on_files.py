@@ -120,7 +120,7 @@ def test_what_is_written_through_a_view_is_read_back_and_nothing_else_changes(da
         source = np.random.default_rng(count).integers(0, 256, start + count * memory.extent_bytes + 9, dtype=np.uint8)
         places = bytes_of(memory, count, start)
         assert mpi.write_at(offset, source, memory, count, start) == len(places)
-        stream = bytes_of(mpi.view.filetype, 90, displacement)[offset : offset + len(places)]
+        stream = bytes_of(mpi.view.filetype, offset + len(places), displacement)[offset : offset + len(places)]
         expected.extend(bytes(max([0, *[at + 1 - len(expected) for at in stream]])))
         for place, at in zip(places, stream, strict=True):
             expected[at] = source[place]

@@ -91,7 +91,7 @@ def test_without_a_place_for_a_file_the_line_has_the_last_of_it(
     monkeypatch.setattr("tempfile.mkstemp", full)
     assert reported(lambda: 1 // 0) == 70
     line = capsys.readouterr().err
-    assert "ZeroDivisionError: integer division or modulo by zero" in line and "TESTBED_TRACEBACK" in line
+    assert "ZeroDivisionError: " in line and "by zero" in line and "TESTBED_TRACEBACK" in line
     monkeypatch.setenv(unforeseen.SHOW, "1")
     assert reported(lambda: 1 // 0) == 70
     assert "Traceback (most recent call last)" in capsys.readouterr().err
