@@ -20,13 +20,13 @@ from sfio_emu.wire import Header, Kind, Malformed
 MAX_SMALL_BYTES = 16 << 10
 MIN_ROOM_BYTES = 512
 Slice = Sequence[memoryview]
-OpenKey = tuple[str, bool, int]
+OpenKey = tuple[str, bool, int, int]
 
 
 @dataclass(kw_only=True)
 class Link:
     """The number of the next message, what a message may hold, the machine the listener says it runs on, the handles
-    and users of open subfiles by key (path, whether for reading only, inode)."""
+    and users of open subfiles by key (as of `OpenSubfile`)."""
 
     connection: Connection
     next_sequence: int = 1
@@ -44,7 +44,7 @@ class Link:
 
     def path_of(self, handle: int) -> str:
         """The subfile of a handle, for an error."""
-        return next((path for (path, _, _), known in self.handles.items() if known == handle), "its subfiles")
+        return next((path for (path, *_), known in self.handles.items() if known == handle), "its subfiles")
 
 
 class Message(NamedTuple):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial, wraps
 from hmac import compare_digest
+from itertools import count
 from typing import Any, Concatenate, ParamSpec, SupportsIndex, TypeVar, cast
 
 from sfio_emu import authentication, message_bodies, wire
@@ -38,22 +39,26 @@ def _in_turn(act: Callable[Concatenate[Session, P], Result]) -> Callable[Concate
     return take_turn
 
 
+_unmarked = count(1)
 Question = tuple[SubfileName, Kind, bytes]
 """A message about a subfile: its kind and body."""
 
 
 class OpenSubfile:
-    """A subfile as a file of this process has it open. `key`: its path, whether it is for reading only, and the inode
-    that it had: two files of one name have handles of their own."""
+    """A subfile as a file of this process has it open. `key`: its path, whether it is for reading only, and which file
+    it was, by inode and identity (each opening's own where it had none, as inodes are used again): two files of one
+    name have handles of their own."""
 
     def __init__(self, name: SubfileName, read_only: bool, opened: Opened) -> None:
         self.name, self.read_only, self.opened = name, read_only, opened
-        self.key: OpenKey = name.path, read_only, opened.inode
+        identity = opened.layout.file_id if opened.layout else -next(_unmarked)
+        self.key: OpenKey = name.path, read_only, opened.inode, identity
 
     def is_same(self, found: Opened) -> bool:
-        """Whether it is still the file that was opened: by the identity, by the inode where there was none."""
-        file_id = self.opened.layout.file_id if self.opened.layout else 0
-        return found.layout.file_id == file_id if file_id else found.inode == self.opened.inode
+        """Whether it is still the subfile that was opened: by the identity and its place in the file, by the inode
+        where there was no identity."""
+        mine = self.opened.layout
+        return found.layout == mine if mine and mine.file_id else found.inode == self.opened.inode
 
 
 class Session:

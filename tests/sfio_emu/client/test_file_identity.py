@@ -8,6 +8,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from sfio_emu import (
     StripedFile,
     UsageError,
     mcreate,
+    mexists,
     mstat,
     use,
 )
@@ -113,6 +115,53 @@ def test_a_file_that_was_replaced_over_a_restart_is_stale_and_the_new_one_untouc
         file.pwrite(b"A" * 20, 0)
     assert read(session_of(nodes.places), NAME, 75) == b"N" * 1000
     file.close()
+
+
+def restarted(nodes: Nodes, change: Callable[[], object]) -> None:
+    """All listeners are restarted, and meanwhile their disks changed."""
+    for host in HOSTS:
+        nodes.stop(host)
+    change()
+    for host in HOSTS:
+        nodes.start(host)
+
+
+def test_a_file_whose_nodes_have_exchanged_their_disks_is_stale(nodes: Nodes, sessions: list[Session]) -> None:
+    file = StripedFile.open(NAME, 5, session=sessions[0])
+    file.pwrite(b"aaaaabbbbbccccc", 0)
+    first, second, aside = (nodes.root / name for name in ("p1", "p2", "aside"))
+
+    def exchange() -> None:
+        for source, target in ((first, aside), (second, first), (aside, second)):
+            source.rename(target)
+
+    restarted(nodes, exchange)
+    with pytest.raises(ListenerLost):
+        file.size()
+    for act in (lambda: file.pread(15, 0), lambda: file.pwrite(b"A" * 10, 0), file.size):
+        with pytest.raises(StaleFileError):
+            act()
+    restarted(nodes, exchange)
+    assert read(session_of(nodes.places), NAME, 5) == b"aaaaabbbbbccccc"
+
+
+@pytest.mark.parametrize("creator", [0, 1])
+def test_a_stale_file_stays_stale_when_its_session_opens_the_file_that_has_its_name_and_inodes(
+    nodes: Nodes, sessions: list[Session], creator: int
+) -> None:
+    file = StripedFile.open(NAME, 5, session=sessions[0])
+    file.pwrite(b"A" * 60, 0)
+    restarted(nodes, lambda: [(nodes.root / host / "a").unlink() for host in HOSTS])
+    for session in sessions:
+        with suppress(ListenerLost):
+            mexists(NAME, session)
+    write(sessions[creator], NAME, 7, b"N" * 60)  # ext4 gives its subfiles the inodes of the other's
+    with StripedFile.open(NAME, 7, session=sessions[0]) as new:
+        for act in (lambda: file.pread(60, 0), lambda: file.pwrite(b"A" * 20, 0)):
+            with pytest.raises(StaleFileError):
+                act()
+        file.close()
+        assert new.pread(60, 0) == b"N" * 60
 
 
 def test_a_file_that_only_lost_its_listener_is_gone_on_with(nodes: Nodes, sessions: list[Session]) -> None:
