@@ -143,6 +143,8 @@ def rename_file(session: Session, name: str, new_name: str, *, replace: bool = F
     olds, news = parse_file_name(name), parse_file_name(new_name)
     if [old.host for old in olds] != [new.host for new in news]:
         raise UsageError("a file is renamed on its I/O nodes: give the new name with the same hosts in the same order")
+    if any(new in olds for old, new in zip(olds, news, strict=True) if old != new):
+        raise UsageError("a subfile would get the old name of another: rename the file to a third name first")
     with locked(session, olds, news):
         stat_files(session, olds)
         for new, found in zip(news, stat_present(session, news), strict=True):

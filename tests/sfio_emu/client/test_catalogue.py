@@ -157,3 +157,20 @@ def test_names_are_asked_for_over_a_session_that_is_given(tmp_path: Path) -> Non
         StripedFile.open("p1/a", 5, session=session).close()
         assert mexists("p1/a", session) and mstat("p1/a", session).size == 0
         assert [entry.name for entry in mlist("p1/.", session)] == ["a"]
+
+
+def test_subfiles_are_not_renamed_over_one_another(nodes: object, tmp_path: Path) -> None:
+    write("p1/one;p1/two", b"Good*morning!")
+    for new in ("p1/two;p1/one", "p1/two;p1/three"):
+        with pytest.raises(UsageError, match="the old name of another"):
+            mrename("p1/one;p1/two", new, replace=True)
+    mrename("p1/one;p1/two", "p1/three;p1/two")
+    assert mstat("p1/three;p1/two").size == 13
+
+
+def test_names_of_dots_are_folders_and_not_the_root(nodes: object) -> None:
+    write("p1/.../...;p2/.../...", b"abc")
+    assert [entry.name for entry in mlist("p1/...;p2/...")] == ["..."]
+    assert [entry.name for entry in mlist("p1/./;p2/.//.")] == ["..."]
+    with pytest.raises(UsageError, match="leaves the root"):
+        mlist("p1/..;p2/..")
