@@ -129,7 +129,7 @@ def parse_folders(folders: str) -> tuple[SubfileName, ...]:
     if not isinstance(folders, str):
         raise UsageError(f"the folders are a str like 'p1/runs;p2/runs', not {type(folders).__name__}")
     roots = [part.partition("/") for part in folders.split(";")]
-    if roots and all(path.strip("/.") == "" and host for host, _, path in roots if host or path):
+    if roots and all(set(path.split("/")) <= {"", "."} and host for host, _, path in roots if host or path):
         return tuple(SubfileName(host=host, path="") for host, _, _ in roots if host)
     return parse_file_name(folders)
 
