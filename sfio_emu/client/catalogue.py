@@ -3,7 +3,7 @@ Each function queries all I/O nodes before it changes anything, and reports what
 
 import errno
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -216,25 +216,24 @@ def _all_or_none(session: Session, questions: Sequence[Question], undo: Sequence
 def make_folder(session: Session, folders: Sequence[SubfileName]) -> None:
     """Make a folder on each host, in ones that are there; none where one cannot be made. Raises `RemoteFailure`
     (EEXIST, ENOENT)."""
-    _change_folders(session, folders, Kind.MKDIR, Kind.RMDIR)
+    _change_folders(session, folders, Kind.MKDIR, Kind.RMDIR, lambda one: one is None or not stat.S_ISDIR(one.mode))
 
 
 def remove_folder(session: Session, folders: Sequence[SubfileName]) -> None:
     """Remove an empty folder on each host; none where one cannot be removed. Raises `RemoteFailure` (ENOTEMPTY,
     ENOENT)."""
-    _change_folders(session, folders, Kind.RMDIR, Kind.MKDIR)
+    _change_folders(session, folders, Kind.RMDIR, Kind.MKDIR, lambda one: one is not None)
 
 
-def _change_folders(session: Session, folders: Sequence[SubfileName], kind: Kind, undo: Kind) -> None:
-    """The first host decides, so that of two changes at once one succeeds."""
-    answered(session.ask_each([_question(kind, folders[0])], bytes))
-    try:
-        _all_or_none(
-            session, [_question(kind, one) for one in folders[1:]], [_question(undo, one) for one in folders[1:]]
-        )
-    except PeerError:
-        session.ask_each([_question(undo, folders[0])], bytes)
-        raise
+def _change_folders(
+    session: Session, folders: Sequence[SubfileName], kind: Kind, undo: Kind, due: Callable[[Stat | None], bool]
+) -> None:
+    """By whoever has the lock, so that of two changes at once one succeeds. Where some need no change, a client was
+    killed in the middle of it: it is brought to its end."""
+    with locked(session, folders):
+        found = stat_present(session, folders)
+        asked = [folder for folder, one in zip(folders, found, strict=True) if due(one)] or folders
+        _all_or_none(session, [_question(kind, one) for one in asked], [_question(undo, one) for one in asked])
 
 
 def _kind_of(found: Stat) -> str:

@@ -127,6 +127,23 @@ def test_folders_are_made_and_removed_on_all_hosts_or_on_none(tmp_path: Path) ->
     nodes.close()
 
 
+def test_a_folder_that_a_killed_client_made_or_removed_on_some_hosts_is_made_and_removed(tmp_path: Path) -> None:
+    nodes = Nodes(tmp_path, ("p1", "p2"))
+    session: Session = session_of(nodes.places)
+    folders = [SubfileName(host=host, path="half") for host in nodes.hosts]
+    places = [tmp_path / host / "half" for host in nodes.hosts]
+    for place in places:
+        place.mkdir()
+        make_folder(session, folders)
+        assert all(one.is_dir() for one in places)
+        place.rmdir()
+        remove_folder(session, folders)
+        assert not any(one.exists() for one in places)
+    with pytest.raises(RemoteFailure, match="No such file"):
+        remove_folder(session, folders)
+    nodes.close()
+
+
 @pytest.mark.soak
 def test_100_000_names_take_less_than_2_s_and_leave_others_their_turn(tmp_path: Path) -> None:
     with attacked(tmp_path) as it:
