@@ -146,6 +146,7 @@ class StripedFile(PositionedFile):
             check_layout(one, (unit, number, len(self.subfiles)))
         if opening.truncate and not all(one.opened.created for one in access.opened):
             self._resize([0] * len(self.subfiles))
+        self._position = sum(access.sizes) if opening.append else 0
 
     def _release(self) -> SfioError | None:
         """Close the subfiles when all requests are done, going on after a fault; the first fault, or None."""
