@@ -35,7 +35,7 @@ from sfio_emu.settings import Settings
 from sfio_emu.wire import Kind
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer
+    from typing_extensions import Buffer, Self
 
 AT_ONCE_BYTES = 1 << 20
 
@@ -91,7 +91,7 @@ class StripedFile(PositionedFile):
         mode: str = "rw",
         session: Session | None = None,
         settings: Settings | None = None,
-    ) -> StripedFile:
+    ) -> Self:
         """Open a striped file: collective, a synchronisation point.
 
         `mode`: as in `sfio_emu.positioned_file.FILE_MODES`; by default it is read, written and made where missing.
@@ -157,9 +157,10 @@ class StripedFile(PositionedFile):
 
     def close(self) -> None:
         """Close the file: collective, a synchronisation point. Closing again does nothing."""
-        if self._closed:
-            return
-        self._closed = True
+        with self.session.guard:  # no other thread is in the middle of a call
+            if self._closed:
+                return
+            self._closed = True
         fault = self._release()
         self.session.agree("close", [str(subfile) for subfile in self.subfiles], fault)
 
@@ -183,7 +184,8 @@ class StripedFile(PositionedFile):
         if error is None:
             self.close()
             return
-        self._closed = True  # the others may never come to a collective close: leave without them
+        with self.session.guard:
+            self._closed = True  # the others may never come to a collective close: leave without them
         self._release()  # the error on its way says more
 
     # --- reading and writing -------------------------------------------------------------------------------------
@@ -192,8 +194,9 @@ class StripedFile(PositionedFile):
         """Write all bytes of `data` at `offset` of the file; returns their number. When it returns they are in the
         subfiles. Raises `UsageError`, `ListenerLost`, `RemoteFailure` (other subfiles are written nevertheless)."""
         memory, offset = as_bytes(data), whole_number(offset, "offset")
-        self._require_open(writing=True)
-        self._access.write_block(memory, offset)
+        with self.session.guard:
+            self._require_open(writing=True)
+            self._access.write_block(memory, offset)
         return len(memory)
 
     @overload
@@ -213,8 +216,9 @@ class StripedFile(PositionedFile):
                 raise UsageError(f"{size} bytes do not fit into memory: read them part by part") from None
             return bytes(memoryview(buffer)[: self.pread(buffer, offset)])
         memory = as_bytes(target, writable=True)
-        self._require_open(writing=False)
-        missing = self._access.read_block(memory, offset)
+        with self.session.guard:
+            self._require_open(writing=False)
+            missing = self._access.read_block(memory, offset)
         return max(0, min(len(memory), missing - offset))
 
     def pwritev(self, buffers: Sequence[Buffer], offsets: int | Sequence[int]) -> int:
@@ -263,13 +267,14 @@ class StripedFile(PositionedFile):
 
     def _begin(self, direction: Direction, memory: Bytes, requests: Requests) -> Request:
         writing = direction == "write"
-        self._require_open(writing=writing)
-        if not len(requests):
-            return self.completed(0)
-        job = self._access.job(direction, memory, requests)
-        count = partial(_total, NO_END, requests) if writing else lambda: _total(job.end, requests)
-        request = start(self._access, direction, job, count)
-        self._requests.add(request)
+        with self.session.guard:
+            self._require_open(writing=writing)
+            if not len(requests):
+                return self.completed(0)
+            job = self._access.job(direction, memory, requests)
+            count = partial(_total, NO_END, requests) if writing else lambda: _total(job.end, requests)
+            request = start(self._access, direction, job, count)
+            self._requests.add(request)
         return request
 
     def completed(self, moved: int) -> Request:
@@ -280,32 +285,41 @@ class StripedFile(PositionedFile):
         """Write without any optimisation: one message, one answer, one call of the disk for each fragment."""
         memory, offset = as_bytes(data), whole_number(offset, "offset")
         make_requests([offset], [0], [len(memory)])
-        self._require_open(writing=True)
-        self._access.write_fragments(memory, offset)
+        with self.session.guard:
+            self._require_open(writing=True)
+            self._access.write_fragments(memory, offset)
         return len(memory)
 
     def read_fragments(self, target: Buffer, offset: int) -> int:
         """Read without any optimisation; how many bytes."""
         memory, offset = as_bytes(target, writable=True), whole_number(offset, "offset")
         make_requests([offset], [0], [len(memory)])
-        self._require_open(writing=False)
-        return sum(_counts(self._access.read_fragments(memory, offset), [offset], [len(memory)]))
+        with self.session.guard:
+            self._require_open(writing=False)
+            return sum(_counts(self._access.read_fragments(memory, offset), [offset], [len(memory)]))
 
     def _write(self, memory: Bytes, requests: Requests) -> int:
-        self._require_open(writing=True)
-        self._access.write(memory, requests)
+        with self.session.guard:
+            self._require_open(writing=True)
+            self._access.write(memory, requests)
         return requests.total_bytes
 
     def _read(self, memory: Bytes, requests: Requests) -> int:
-        self._require_open(writing=False)
-        return self._access.read(memory, requests)
+        with self.session.guard:
+            self._require_open(writing=False)
+            return self._access.read(memory, requests)
 
     # --- the size ------------------------------------------------------------------------------------------------
 
     def size(self) -> int:
         """The size of the file now: the sum of the sizes of its subfiles."""
-        self._require_open()
-        return self.layout.logical_size(self._access.ask_sizes())
+        return sum(self._sizes())
+
+    def _sizes(self) -> list[int]:
+        """Of the subfiles now."""
+        with self.session.guard:
+            self._require_open()
+            return self._access.ask_sizes()
 
     def truncate(self, size: int | None = None) -> int:
         """Make the file `size` bytes long (up to the position unless given), shorter or, with zeros, longer:
@@ -348,8 +362,7 @@ class StripedFile(PositionedFile):
     def extent(self) -> Extent:
         """How far the file can be read, and how far its furthest byte reaches: the same unless somebody died while
         writing."""
-        self._require_open()
-        sizes = self._access.ask_sizes()
+        sizes = self._sizes()
         readable = min(self.layout.logical_offset(number, size) for number, size in enumerate(sizes))
         return Extent(size=sum(sizes), readable=readable, end=min_size(self.layout, dict(enumerate(sizes))))
 

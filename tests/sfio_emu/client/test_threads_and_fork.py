@@ -12,7 +12,7 @@ import pytest
 from sfio_emu import Session, Settings, StripedFile, UsageError, mopen, use
 from sfio_emu.adapters.peers.group_server import GroupServer
 from sfio_emu.adapters.process_group import SocketGroup
-from tests.helpers.listeners import Addresses, listener, session_of
+from tests.helpers.listeners import Addresses, listener, listening, session_of
 
 THREADS = 4
 
@@ -141,3 +141,33 @@ def test_a_file_may_have_settings_of_its_own(places: Addresses) -> None:
             mopen("p1/a", Settings())  # type: ignore[arg-type]
     finally:
         use(None)
+
+
+def test_a_file_closed_by_one_thread_is_closed_for_the_others_between_their_calls(tmp_path: Path) -> None:
+    with listening(tmp_path) as addresses:
+        session = session_of(addresses)
+        unexpected: list[BaseException] = []
+
+        def use_it(file: StripedFile) -> None:
+            try:
+                while True:
+                    file.pwrite(bytes(400), 7)
+                    file.pread(700, 3)
+                    file.size()
+                    file.ipwrite(b"abc", 0).wait()
+            except UsageError as error:
+                assert "is closed" in str(error)
+            except BaseException as error:  # noqa: BLE001 - it would end in the thread unseen
+                unexpected.append(error)
+
+        for _ in range(40):
+            file = StripedFile.open("p1/a;p1/b", 5, session=session)
+            threads = [threading.Thread(target=use_it, args=(file,)) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            file.pread(10, 0)
+            file.close()
+            for thread in threads:
+                thread.join()
+        assert not unexpected
+        session.close()
