@@ -43,6 +43,7 @@ class MpiFile(DataAccess):
         self.view = View(writable=self._opening.writes)
         self._shared = SharedPointer(self.group)
         self._closed = self._own_session = False
+        self._own_lock: AccessLock | None = None
 
     @classmethod
     def open(
@@ -167,8 +168,9 @@ class MpiFile(DataAccess):
         """
         with self.handling(), self.together("set_atomicity", bool(atomic)):
             pass
-        if bool(atomic) != self.atomicity:
-            self._lock = AccessLock(self.group) if atomic else None
+        if atomic:
+            self._own_lock = self._own_lock or AccessLock(self.group)
+        self._lock = self._own_lock if atomic else None
 
     def seek(self, offset: int, whence: Whence = "set") -> int:
         """Move the individual pointer by etypes from the beginning, from itself or from the end; returns it.

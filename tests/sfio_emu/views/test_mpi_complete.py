@@ -14,6 +14,7 @@ from sfio_emu.client.session import Session
 from sfio_emu.errors import PeerError, SfioError, UsageError
 from sfio_emu.ports import SoloGroup
 from sfio_emu.views.access_modes import Amode
+from sfio_emu.views.data_access import _counted
 from sfio_emu.views.data_representation import Status
 from sfio_emu.views.datatypes import BYTE, DOUBLE, INT16, INT32, contiguous, resized, struct, vector
 from sfio_emu.views.dealt_arrays import darray
@@ -216,3 +217,14 @@ def test_an_array_that_is_dealt_out_is_whole_again(order: str) -> None:
     for wrong in ([(7, "block", 3, 2)], [(7, "some", None, 2)], [(7, "none", None, 2)], [], [(7, "block", None, 3)]):
         with pytest.raises(UsageError, match="darray"):
             darray(2, 0, wrong, BYTE)  # type: ignore[arg-type]
+
+
+def test_the_atomic_mode_may_be_turned_on_and_off_for_ever(tmp_path: Path) -> None:
+    def act(rank: int, session: Session) -> object:
+        with MpiFile.open(NAME, 3, session=session) as file:
+            before: int = _counted[session.group]
+            for number in range(10):
+                file.set_atomicity(number % 2 == 0)
+            return _counted[session.group] - before  # an MpiGroup has 4096 counters
+
+    assert in_every_process(tmp_path, 2, act) == [1, 1]
