@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
@@ -133,6 +133,12 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
             return reader
         file = SfioUpdater(raw, size) if raw.readable() else SfioWriter(raw, size)
         file.fs, file.path, file.blocksize = self, path, size
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        """The path (or paths) without the protocol, spelt in one way: two that are one file are the same text."""
+        path = super()._strip_protocol(path)
+        return path if isinstance(path, list) else "/".join(part for part in path.split("/") if part not in ("", "."))
+
         return file
 
     def _unit(self, name: str, *, missing_is_new: bool) -> int:

@@ -222,3 +222,14 @@ def test_the_entry_point_names_the_file_system() -> None:
     project: Any = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     module, _, name = project["entry-points"]["fsspec.specs"]["sfio"].partition(":")
     assert getattr(import_module(module), name) is SfioFileSystem
+
+
+def test_a_file_is_the_same_however_its_path_is_spelt(files: SfioFileSystem) -> None:
+    files.pipe_file("a/b", b"0123456789")
+    for spelling in ("/a/b", "./a/b", "a//b", "sfio:///a/./b"):
+        files.copy(spelling, "a/b")
+        files.mv("a/b", spelling)
+        assert files.cat_file(spelling) == b"0123456789" and files.info(spelling)["name"] == "a/b"
+    with pytest.raises(OSError, match="cannot be moved into itself"):
+        files.mv("a", "./a/c", recursive=True)
+    assert files.ls("./", detail=False) == ["a"] and files.ls("/a", detail=False) == ["a/b"]
