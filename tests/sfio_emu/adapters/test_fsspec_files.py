@@ -233,3 +233,10 @@ def test_a_file_is_the_same_however_its_path_is_spelt(files: SfioFileSystem) -> 
     with pytest.raises(OSError, match="cannot be moved into itself"):
         files.mv("a", "./a/c", recursive=True)
     assert files.ls("./", detail=False) == ["a"] and files.ls("/a", detail=False) == ["a/b"]
+
+
+def test_files_and_folders_may_be_called_by_dots(files: SfioFileSystem) -> None:
+    files.pipe({".../....": b"1", "kept": b"2"})
+    assert files.find("") == [".../....", "kept"] and files.ls("...", detail=False) == [".../...."]
+    files.rm("...", recursive=True)
+    assert files.find("", withdirs=True) == ["kept"]
