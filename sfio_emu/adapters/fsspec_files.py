@@ -4,6 +4,7 @@ and write them. A file has one subfile of the same path on each host, a folder i
 import errno
 import io
 import re
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -34,7 +35,29 @@ class Info(TypedDict, total=False):
 STRIPE_UNIT = 64 << 10
 BUFFER_BYTES = 1 << 20
 COPY_BYTES = 16 << 20
-_S_IFMT, _S_IFDIR = 0o170000, 0o040000
+
+
+class _RawFile(StripedFile):
+    """A striped file whose calls fail as those of Python's own files do. `path`: its name in the file system."""
+
+    path = ""
+
+    def pread(self, target: Any, offset: int) -> Any:
+        """As of a striped file, and so the others."""
+        with _as_os_errors(self.path):
+            return super().pread(target, offset)
+
+    def pwrite(self, data: Any, offset: int) -> int:
+        with _as_os_errors(self.path):
+            return super().pwrite(data, offset)
+
+    def size(self) -> int:
+        with _as_os_errors(self.path):
+            return super().size()
+
+    def change_size(self, size: int) -> int:
+        with _as_os_errors(self.path):
+            return super().change_size(size)
 
 
 class SfioReader(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
@@ -155,10 +178,11 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         """`name`, `size`, `type`, `mtime`, and of a file `stripe_unit`. Raises FileNotFoundError."""
         with self._at(path) as (path, subfiles):
             stats = catalogue.stat_paths(self.session, subfiles)
-            if stats[0].mode & _S_IFMT == _S_IFDIR:
+            if stat.S_ISDIR(stats[0].mode):
                 return {"name": path, "size": 0, "type": "directory", "mtime": stats[0].modified_ns / 1e9}
             found = catalogue.file_stat(self.session, subfiles, stats)
         unit = None if found.layout is None else found.layout.stripe_unit
+        kind = "file" if all(stat.S_ISREG(one.mode) for one in stats) else "other"
         modified_s = found.modified_ns / 1e9
         return {"name": path, "size": found.size, "type": "file", "mtime": modified_s, "stripe_unit": unit}
 

@@ -240,3 +240,12 @@ def test_files_and_folders_may_be_called_by_dots(files: SfioFileSystem) -> None:
     assert files.find("") == [".../....", "kept"] and files.ls("...", detail=False) == [".../...."]
     files.rm("...", recursive=True)
     assert files.find("", withdirs=True) == ["kept"]
+
+
+def test_links_are_neither_files_nor_folders(files: SfioFileSystem, tmp_path: Path) -> None:
+    files.pipe_file("data", b"abc")
+    for host in HOSTS:
+        (tmp_path / host / "link").symlink_to("data")
+    assert files.exists("link") and not files.isfile("link") and files.find("") == ["data"]
+    with pytest.raises(OSError, match="symbolic links"):
+        files.open("link")
