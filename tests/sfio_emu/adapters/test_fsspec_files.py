@@ -242,6 +242,49 @@ def test_files_and_folders_may_be_called_by_dots(files: SfioFileSystem) -> None:
     assert files.find("", withdirs=True) == ["kept"]
 
 
+def test_what_fails_while_a_file_is_open_is_an_error_of_the_operating_system(tmp_path: Path) -> None:
+    with listener(tmp_path, "p1", limit_bytes=3000) as (_, place):
+        files = SfioFileSystem(session=session_of(place), skip_instance_cache=True)
+        for size in (4000, 3 << 20):
+            with pytest.raises(OSError, match="File too large") as caught:
+                files.pipe_file("full", bytes(size))
+            assert (caught.value.errno, caught.value.filename) == (errno.EFBIG, "full")
+        files.pipe_file("data", b"0123456789")
+        with files.open("data", "r+b") as writer, pytest.raises(OSError, match="File too large"):
+            writer.truncate(4000)
+        reader, writer = files.open("data"), files.open("data", "r+b")
+        files.pipe_file("other", b"abc")
+        files.mv("other", "data")
+        for act in (reader.read, writer.read, lambda: writer.size):
+            with pytest.raises(OSError, match="not the file that was opened"):
+                act()
+        reader.close()
+        writer.close()
+        files.mkdir("folder")
+        for mode in ("rb", "r+b", "ab", "wb"):
+            with pytest.raises(IsADirectoryError):
+                files.open("folder", mode)
+
+
+def test_a_file_that_is_appended_to_is_at_its_end_as_with_python(files: SfioFileSystem) -> None:
+    for _ in range(2):
+        with files.open("table", "ab") as file:
+            file.write(b"row" if file.tell() else b"header")
+        with files.open("text", "at", encoding="utf-16") as text:
+            text.write("a")
+    assert files.cat_file("table") == b"headerrow" and files.read_text("text", encoding="utf-16") == "aa"
+
+
+def test_every_cache_of_fsspec_reads_what_is_there(files: SfioFileSystem) -> None:
+    content = bytes(range(200))
+    files.pipe_file("data", content)
+    for kind in ("none", "readahead", "bytes", "mmap", "blockcache", "background", "first", "all"):
+        with files.open("data", block_size=16, cache_type=kind) as file:
+            for place in (180, 3, 199, 60):
+                file.seek(place)
+                assert file.read(40) == content[place : place + 40], kind
+
+
 def test_links_are_neither_files_nor_folders(files: SfioFileSystem, tmp_path: Path) -> None:
     files.pipe_file("data", b"abc")
     for host in HOSTS:
