@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, NamedTuple, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,7 @@ from sfio_emu.settings import Settings
 from sfio_emu.wire import Kind
 
 if TYPE_CHECKING:
-    from typing_extensions import Buffer, Self
+    from typing_extensions import Buffer
 
 AT_ONCE_BYTES = 1 << 20
 
