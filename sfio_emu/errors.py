@@ -1,10 +1,11 @@
 """What can go wrong in a striped file: mistakes of the caller apart from faults of an I/O node or of the way to it.
 Every message is one line: what, where, how to fix."""
 
+import copyreg
 import errno as numbers
 import operator
 import os
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 
 class SfioError(Exception):
@@ -12,6 +13,10 @@ class SfioError(Exception):
 
     def __init__(self, text: str) -> None:
         super().__init__("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As it is, whatever it was made of: for a process pool, which would break off."""
+        return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]
 
 
 class UsageError(SfioError, ValueError):

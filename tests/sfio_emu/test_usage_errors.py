@@ -3,6 +3,7 @@ Python's."""
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,12 @@ import numpy as np
 import pytest
 
 from sfio_emu import (
+    ListenerLost,
     RemoteFailure,
     Session,
     Settings,
+    SfioError,
+    StaleFileError,
     StripedFile,
     UsageError,
     mchsize,
@@ -28,7 +32,7 @@ from sfio_emu import (
 )
 from sfio_emu.adapters.environment import parse_listeners, session_from_environment
 from sfio_emu.adapters.listener import main as listener_main
-from sfio_emu.adapters.process_group import SocketGroup
+from sfio_emu.adapters.process_group import GroupError, SocketGroup
 from sfio_emu.adapters.sockets import TcpConnections
 from tests.helpers.listeners import listener, session_of
 
@@ -211,3 +215,15 @@ def test_a_message_is_one_line_whatever_is_in_it(file: Any) -> None:
     with pytest.raises(UsageError) as refused:
         mopen("p1/b", np.array([[1, 2], [3, 4]]))
     assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UsageError("a"), ListenerLost("p1", "b"), StaleFileError("p1", "c"), GroupError("d", 3),
+        RemoteFailure("p1", "write", 28, "e", 5, hint=": f"),
+    ],
+)  # fmt: skip
+def test_an_error_reaches_whoever_waits_for_another_process(error: SfioError) -> None:
+    back = pickle.loads(pickle.dumps(error))
+    assert (type(back), str(back), vars(back)) == (type(error), str(error), vars(error))
