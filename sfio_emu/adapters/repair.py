@@ -23,6 +23,13 @@ def repair(name: str, stripe_unit: int | None, way: str | None, session: Session
     """
     subfiles = parse_file_name(name)
     found = stat_present(session, subfiles)
+    state, culprit = condition(found)
+    if state is Condition.MIXED:  # a rename was broken off
+        return (
+            f"{name}: {subfiles[culprit]} is another file's than those before it: delete the file, or rename the"
+            " subfiles of one of the two, each alone (mrename), to where the others are",
+            False,
+        )
     if stripe_unit is None:
         known = [one.layout.stripe_unit for one in found if one is not None and one.layout]
         if not known:
@@ -30,7 +37,7 @@ def repair(name: str, stripe_unit: int | None, way: str | None, session: Session
             raise UsageError("no stripe unit is stored with the file: give --stripe-unit")
         stripe_unit = known[0]
     blank = [one is None or not (one.layout or one.size) for one in found]
-    if condition(found)[0] is Condition.LOST and any(blank):
+    if state is Condition.LOST and any(blank):
         lost = ", ".join(str(subfile) for subfile, gone in zip(subfiles, blank, strict=True) if gone)
         if way is None:
             return (

@@ -315,13 +315,22 @@ def test_a_lost_subfile_is_an_error_until_it_is_repaired(
     assert read(sessions[0], NAME, 75) == content and mstat(NAME, sessions[0]).whole
 
 
-def test_subfiles_of_several_files_are_no_file(nodes: Nodes, sessions: list[Session]) -> None:
+def test_subfiles_of_several_files_are_no_file(
+    nodes: Nodes, sessions: list[Session], capsys: pytest.CaptureFixture[str]
+) -> None:
     write(sessions[0], NAME, 5, b"A" * 300)
     write(sessions[0], OTHER, 5, b"B" * 300)
     (nodes.root / "p3" / "b").rename(nodes.root / "p3" / "a")
     for act in (lambda: read(sessions[1], NAME, 5), lambda: mstat(NAME, sessions[1])):
         with pytest.raises(UsageError, match=r"p3/a is another file's than those before it: .* are not one file's"):
             act()
+    use(sessions[1])
+    assert repair.main([NAME, "--cut"]) == 1
+    assert "p3/a is another file's than those before it: delete the file, or rename" in capsys.readouterr().out
+    use(None)
+    for host in ("p1", "p2"):
+        rename_file(sessions[1], f"{host}/b", f"{host}/a", replace=True)
+    assert read(sessions[1], NAME, 5) == b"B" * 300
     write(sessions[0], NAME, 5, b"anew")
     assert read(sessions[1], NAME, 5) == b"anew"
 
