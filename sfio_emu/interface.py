@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Callable, Sequence, Sized
 from typing import TYPE_CHECKING
 
 from sfio_emu.client.buffers import first_bytes
-from sfio_emu.client.catalogue import remove_subfiles, rename_file
+from sfio_emu.client.catalogue import remove_subfiles, rename_file, stat_present
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.opening import create_subfiles, locked
 from sfio_emu.client.session import Session
@@ -50,12 +51,14 @@ def mchsize(file: StripedFile, size: int) -> None:
 
 def mcreate(name: str) -> None:
     """Create the subfiles, new and empty, also in the place of others: collective. Nothing is made where one of their
-    I/O nodes does not answer."""
+    I/O nodes does not answer, or one of the subfiles is no plain file."""
 
     def create(session: Session) -> None:
         subfiles = parse_file_name(name)
         with locked(session, subfiles):
-            create_subfiles(session, subfiles)
+            found = zip(subfiles, stat_present(session, subfiles), strict=True)
+            refused = [subfile for subfile, one in found if one is not None and not stat.S_ISREG(one.mode)]
+            create_subfiles(session, refused or subfiles)  # their nodes say why not, the others are not asked
 
     _change("create", [name], create)
 

@@ -174,3 +174,12 @@ def test_names_of_dots_are_folders_and_not_the_root(nodes: object) -> None:
     assert [entry.name for entry in mlist("p1/./;p2/.//.")] == ["..."]
     with pytest.raises(UsageError, match="leaves the root"):
         mlist("p1/..;p2/..")
+
+
+def test_nothing_is_created_where_a_subfile_would_be_a_folder(nodes: object, tmp_path: Path) -> None:
+    (tmp_path / "p1" / "a").mkdir()
+    write("p2/a", b"kept")
+    for name in ("p1/a;p2/a", "p1/a;p2/b"):
+        with pytest.raises(RemoteFailure, match="p1: creat of a: Is a directory"):
+            mcreate(name)
+    assert mstat("p2/a").size == 4 and not mexists("p2/b")
