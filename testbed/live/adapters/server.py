@@ -124,6 +124,8 @@ class LiveServer:
         await self._over.wait()
         loop.remove_reader(self._events.fileno())
         ticking.cancel()
+        with suppress(asyncio.CancelledError):
+            await ticking
         if self._view.ended is None:
             self._tell(self._view.apply(RunEnded(outcome="it was interrupted")))
         await self._farewell()

@@ -4,6 +4,7 @@ it."""
 from __future__ import annotations
 
 import asyncio
+import gc
 import http.client
 import json
 import os
@@ -304,3 +305,15 @@ def test_a_run_that_was_killed_meanwhile_ends_it_quietly() -> None:
     ours.close()
     with theirs:
         asyncio.run(server._serve(theirs))
+
+
+def test_a_command_that_is_refused_after_its_page_is_up_ends_it_without_a_word(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    theirs.close()
+    with ours:
+        asyncio.run(server.LiveServer(ours, "token").until_over())
+    gc.collect()
+    assert not caplog.records
