@@ -33,6 +33,10 @@ from fec.redundancy.labels import LABELS, WEYL_MULTIPLIER, LabelRule, label_tabl
 
 Interval = tuple[int, int]
 """Half-open range [start, stop) of labels."""
+UNBOUNDED = 1 << 40
+"""N of an order in which nothing arrives, where a number must stand."""
+LONGEST = 10**9
+"""Packets of a block that are reckoned with; codes have 56,403 source packets at most."""
 
 
 def as_fraction(value: float | Fraction | str, what: str) -> Fraction:
@@ -85,16 +89,24 @@ def stratified_block_size(intervals: Sequence[Interval], source_packets: int, ru
     >>> stratified_block_size([(0, 32768)], 20)
     42
     """
+    found = block_size_of_order(intervals, source_packets, rule)
+    if found is None:
+        raise FecError("the intervals cover every label: nothing arrives while this link is down, no N suffices")
+    return found
+
+
+def block_size_of_order(intervals: Sequence[Interval], source_packets: int, rule: LabelRule) -> int | None:
+    """The same; None where the order, which may leave labels out, has none outside the intervals."""
     _check_source_packets(source_packets)
     return _worst_window(tuple((start, stop) for start, stop in intervals), source_packets, rule)
 
 
 @lru_cache(maxsize=4096)
-def _worst_window(intervals: tuple[Interval, ...], source_packets: int, rule: LabelRule) -> int:
+def _worst_window(intervals: tuple[Interval, ...], source_packets: int, rule: LabelRule) -> int | None:
     lost = _on_link(intervals, rule)
     survivors = np.flatnonzero(~lost)
     if not len(survivors):
-        raise FecError("the intervals cover every label: nothing arrives while this link is down, no N suffices")
+        return None
     # the longest window with M - 1 survivors reaches from just after one survivor to just before the M-th after it
     rounds, rest = divmod(source_packets, len(survivors))
     reached = np.concatenate((survivors[rest:], survivors[:rest] + len(lost))) + len(lost) * rounds
@@ -232,6 +244,8 @@ def _block_size(m: int, lost: int, whole: int, rate: Fraction) -> int:
     def suffices(n: int) -> bool:
         return not _fails_too_often(m, n, lost, whole, rate)
 
+    if m * whole > LONGEST * (whole - lost):
+        raise FecError(f"loss {lost / whole:.12g}: blocks of more than {LONGEST:g} packets; no code has such")
     high = m
     while not suffices(high):
         high *= 2

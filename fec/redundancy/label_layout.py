@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fec.errors import FecError
-from fec.redundancy.block_size import Interval, stratified_tolerance_block_size
+from fec.redundancy.block_size import UNBOUNDED, Interval, stratified_tolerance_block_size
 from fec.redundancy.labels import LABELS, WEYL_MULTIPLIER, LabelRule
 
 # fmt: off
@@ -188,6 +188,7 @@ class _Layouts:
 
     def _layout(self, rule: LabelRule, sizes: NDArray[np.int64]) -> LabelLayout:
         sizes = np.maximum(self.bound, sizes)
+        at_rest = sizes[self._light | (sizes >= UNBOUNDED)]  # an order that a failure leaves nothing of is the worst
         # an order by a multiplier has every label once a period
         bounds = self._bounds if isinstance(rule, int) else self._bounds_of(self._windows.shares(rule))
         excess = (sizes - bounds) * self._counts
@@ -195,7 +196,7 @@ class _Layouts:
             multiplier=rule if isinstance(rule, int) else 0,
             slots=() if isinstance(rule, int) else rule,
             bound=self.bound,
-            base=int(sizes[self._light].max(initial=rest_block_size(self._tolerance, self._m, rule))),
+            base=int(at_rest.max(initial=rest_block_size(self._tolerance, self._m, rule))),
             packets=int(((sizes - self.bound) * self._counts).sum()),
             over_bound=int(excess.sum()),
             links_over_bound=int(self._counts[excess > 0].sum()),

@@ -18,14 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fec.jit import compiled_entry
-from fec.redundancy.block_size import Interval, stratified_block_size
+from fec.redundancy.block_size import UNBOUNDED, Interval, block_size_of_order
 from fec.redundancy.labels import LABELS, LabelRule, label_table
 
 Numbers = NDArray[np.integer[Any]]
 Limits = tuple[Numbers, Numbers, int, int]
 """How many links lose each set, the most that each N may be, N at rest, and the most packets beyond it that all links
 together may ask for: an order that goes beyond is of no use, and is walked no further."""
-_ANY = 1 << 40
 
 _HEAVY = 0.9
 """A set of more of the labels is reckoned by itself: its windows are too long to be kept."""
@@ -60,10 +59,10 @@ class WorstWindows:
 
     def sizes(self, rule: LabelRule, limits: Limits | None = None) -> NDArray[np.int64]:
         """Shape (sets,): the smallest N of which M packets arrive in every window of N labels of the order; shape (0,)
-        where that is beyond the limits."""
+        where that is beyond the limits. UNBOUNDED of a heavy set outside of which the order has no label."""
         if limits is None:
             ones = np.ones(self._count, dtype=np.int64)
-            limits = ones, ones * _ANY, 0, _ANY
+            limits = ones, ones * UNBOUNDED, 0, UNBOUNDED
         retained = np.zeros((self._count, self._room), dtype=np.int32)
         order = label_table(rule), self._place_of
         most = _most_lost(order, self._first, self._members, self._m, retained, limits)
@@ -71,7 +70,7 @@ class WorstWindows:
         if not len(sizes):
             return sizes
         for number, intervals in self._heavy.items():
-            sizes[number] = stratified_block_size(intervals, self._m, rule)
+            sizes[number] = block_size_of_order(intervals, self._m, rule) or UNBOUNDED
         return sizes
 
     def shares(self, rule: LabelRule) -> NDArray[np.float64]:

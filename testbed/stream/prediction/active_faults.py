@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from fec import fec_block_size
-from fec.redundancy.block_size import stratified_block_size
+from fec.redundancy.block_size import block_size_of_order
 from fec.redundancy.candidates import CandidateTable, FailureCandidate
 from fec.redundancy.labels import joined_intervals
 from testbed.faults.fault import ChangeTimes, Fault, FaultTimes, overlapping
@@ -188,7 +188,7 @@ class _Ledger:
         elif stream.labels == "random":
             needed = fec_block_size(m, round(min(loss, 0.9), 4), stream.decoding_error_rate)
         else:
-            needed = stratified_block_size(hit, m, stream.label_rule)
+            needed = block_size_of_order(hit, m, stream.label_rule) or NEVER
         backward = (self._plan.backward, *(c.backward for c in self._plan.changes))[number]
         losses = path_losses(backward, broken)
         starts = [path.start for path in backward.paths]
@@ -318,7 +318,7 @@ def exact_block_size(plan: StreamPlan) -> Callable[[tuple[Interval, ...]], int |
         if labels == LABELS:
             return None
         if stream.labels == "stratified":
-            return stratified_block_size(lost, m, stream.label_rule) if lost else m
+            return block_size_of_order(lost, m, stream.label_rule) if lost else m
         return fec_block_size(m, labels / LABELS, stream.decoding_error_rate)
 
     return size_of

@@ -183,3 +183,10 @@ def test_window_of_an_independent_loss(loss: float, precision: float, confidence
 def test_window_of_what_is_no_loss_precision_or_confidence_is_refused(wrong: tuple[float, float, float]) -> None:
     with pytest.raises(FecError, match="within"):
         binomial_window_for(*wrong)
+
+
+def test_a_loss_that_asks_for_longer_blocks_than_any_code_has_is_refused_at_once() -> None:
+    assert fec_block_size(20, "0.9999999", 1e-5) > 4e8
+    for loss in ("0.999999999", "0.999999999999999999"):
+        with pytest.raises(FecError, match="blocks of more than 1e"):
+            fec_block_size(20, loss, 1e-5)

@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 
 from fec.errors import FecError
 from fec.redundancy import label_slots
-from fec.redundancy.block_size import order_share, stratified_block_size, stratified_tolerance_block_size
+from fec.redundancy.block_size import (
+    block_size_of_order,
+    order_share,
+    stratified_block_size,
+    stratified_tolerance_block_size,
+)
 from fec.redundancy.label_layout import CANDIDATES, Groups, best_layout, block_size_bound, label_layout, rest_block_size
 from fec.redundancy.label_slots import SlotSearch
 from fec.redundancy.labels import LABELS, WEYL_MULTIPLIER, LabelRule, StratifiedLabels, stratified_labels
@@ -169,3 +174,11 @@ def test_a_moved_loss_changes_the_windows_that_a_recount_finds() -> None:
         inside[[out, into]] = inside[[into, out]]
         after = label_slots._excess(np.arange(places), inside, windows, most, recounted)
         assert grown == after[0] - before[0] and (counted == recounted).all()
+
+
+def test_no_order_is_chosen_that_leaves_out_all_labels_but_those_of_one_group() -> None:
+    """An order of slots takes some labels only: with one of all the labels left, a heavy link's failure lost all."""
+    heavy, thin = ((0, LABELS - 1),), ((LABELS - 1, LABELS),)
+    layout = best_layout(((heavy, 1), (thin, 2)), 20, 0.05)
+    assert stratified_block_size(heavy, 20, layout.rule) == 20 * LABELS
+    assert block_size_of_order(heavy, 20, (0, 1)) is None
