@@ -9,6 +9,7 @@ or on another option is checked where both are known.
 
 import itertools
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,6 +23,8 @@ RATES = {
     prefix + unit: factor
     for (prefix, factor), unit in itertools.product(_THOUSANDS.items(), ("", "b", "bit", "bps", "bit/s"))
 }
+_BYTES_A_SECOND = re.compile("B(ps)?$")
+"""Of a rate: eight times the bits that the small letter stands for."""
 TIMES = {"": 1.0, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 DAY_S = 86_400.0
 MAX_SEED = 2**53 - 1
@@ -82,7 +85,8 @@ class Kind:
     def _read(self, text: str) -> float:
         """The number before the longest unit that fits, times that unit; not a number where there is none."""
         word = text.strip().lower()
-        if not word.isascii() or len(word) > 60 or "_" in word:
+        bytes_s = self.units is RATES and _BYTES_A_SECOND.search(text.strip())
+        if not word.isascii() or len(word) > 60 or "_" in word or bytes_s:
             return math.nan
         try:
             if self.whole and not self.units:

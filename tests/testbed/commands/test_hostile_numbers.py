@@ -187,3 +187,11 @@ def test_numbers_inside_names_and_grammars_are_refused_as_well(
 ) -> None:
     build_parser(words[0])
     assert refusal(list(words), capsys) is None
+
+
+@pytest.mark.parametrize("text", ["10MB", "10 MBps", "1B", "2.5GB"])
+def test_bytes_are_not_taken_for_bits_in_a_rate(text: str) -> None:
+    """As in files of networks: 10MBps, eight times 10Mbps, was taken for that."""
+    assert kinds.rate_bps(text.lower()) > 0
+    with pytest.raises(InputError, match="bits a second"):
+        kinds.rate_bps(text)
