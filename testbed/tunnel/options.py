@@ -36,7 +36,7 @@ class TunnelOptions:
         "playback buffer)",
     )
     source_packets: int = option(
-        default=20, flag="--source-packets", kind=kinds.count, group=CODE, metavar="M", help="in a whole block"
+        default=20, flag="--source-packets", kind=kinds.block_packets, group=CODE, metavar="M", help="in a whole block"
     )
     playback_s: float = option(
         default="400ms",

@@ -13,6 +13,7 @@ from testbed.model.naming.names import NetworkLike, known_network
 from testbed.stream.path_delays import longest_path_delay_s
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import cable_name
+from testbed.stream.prediction.block_size_policy import MAX_SYMBOLS, link_block_size
 from topologies import JsonObject
 
 if TYPE_CHECKING:
@@ -70,6 +71,13 @@ class TunnelPlan:
             raise InputError(f"tunnel: order for {self.order_s:g} s; give 0 (as they come) to {playback_s:g} s")
         if self.mode not in MODES:
             raise InputError(f"tunnel: mode {self.mode!r}; give {', '.join(MODES)}")
+        for plan in (self.there, self.back) if self.mode == "static" else ():
+            longest = max(link_block_size(plan, link) or 0 for link in plan.forward.loaded)
+            if longest > MAX_SYMBOLS:
+                raise InputError(
+                    f"tunnel: with {plan.stream.source_packets} source packets a block mode static needs blocks of "
+                    f"{longest} packets, and {MAX_SYMBOLS} is the most; give fewer of them, or another mode"
+                )
 
     @property
     def mtu(self) -> int:

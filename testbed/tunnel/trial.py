@@ -107,6 +107,9 @@ def build_trial(requested: TunnelOptions) -> TrialPlan:
         method=requested.routing,
         seed=requested.seed,
     )
+    rivals = RIVALS if requested.mode is None else (requested.mode,)
+    if "static" in rivals:
+        replace(tunnel, mode="static")  # which refuses what it has no blocks for
     direct = spray(route_by_name(network, source, sink, "single"))
     faults = requested.faults
     chosen = default_faults(tunnel, direct, requested.duration_s) if faults is None else read_faults(faults, network)
@@ -117,7 +120,7 @@ def build_trial(requested: TunnelOptions) -> TrialPlan:
         tunnel=tunnel,
         direct=direct,
         direct_back=spray(route_by_name(network, sink, source, "single")),
-        rivals=RIVALS if requested.mode is None else (requested.mode,),
+        rivals=rivals,
         workloads=workloads,
         faults=chosen,
         duration_s=requested.duration_s,

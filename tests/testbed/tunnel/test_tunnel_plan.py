@@ -13,6 +13,7 @@ from testbed.stream.prediction.active_faults import cable_name
 from testbed.tunnel.emulated.tun_device import TunDevice, packets_unread
 from testbed.tunnel.ends import build_receiver, build_sender, flow_of_packet, is_ipv4
 from testbed.tunnel.plan import MODES, TunnelPlan, build_tunnel, report_labels, report_pairs
+from testbed.tunnel.workload import tunnel_plan
 
 KEY = bytes(32)
 
@@ -109,3 +110,10 @@ def test_the_other_end_reads_what_this_one_sends(plan: TunnelPlan) -> None:
     assert came == [udp(k) for k in range(3)]
     stranger = build_receiver(plan.reversed(), bytes(31) + b"x")
     assert stranger.receive(sent[0].data, 0.1) == [] and stranger.rejected["key"] == 1
+
+
+def test_blocks_that_a_code_for_any_cable_cannot_have_are_refused_before_anything_is_built() -> None:
+    """The trial's third run ended in an error of the code."""
+    with pytest.raises(InputError, match="mode static needs blocks of 267 packets"):
+        tunnel_plan("swiss-t1", ("s1", "s6"), source_packets=200)
+    assert tunnel_plan("swiss-t1", ("s1", "s6"), source_packets=200, mode="adaptive").tunnel.mode == "adaptive"
