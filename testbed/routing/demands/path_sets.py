@@ -212,7 +212,7 @@ def _members(graph: LinkGraph, matrix: DemandMatrix) -> list[int]:
         names = [matrix.network.nodes[node].id for node in (min(requested), missing[0])]
         raise InputError(
             f"network {matrix.network.name!r}: routing trees need nodes that all reach one another; {names[0]!r} and "
-            f"{names[1]!r} do not"
+            f"{names[1]!r} do not; give other methods by --routing"
         )
     return members
 

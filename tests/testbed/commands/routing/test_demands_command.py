@@ -66,3 +66,15 @@ def test_bad_input_is_one_line_and_exit_code_2(
     code, _, error = asked(capsys, *words)
     assert code == 2
     assert says in error and error.count("\n") == 1
+
+
+def test_trees_over_links_of_one_way_say_what_else_to_ask_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    links = [{"source": "a", "target": "b"}, {"source": "b", "target": "c"}]
+    document = {"directed": True, "nodes": [{"id": name} for name in "abc"], "links": links}
+    file = tmp_path / "chain.json"
+    file.write_text(json.dumps(document))
+    assert main(["demands", str(file), "--matrix", "uniform"]) == 2
+    assert "do not; give other methods by --routing" in capsys.readouterr().err
+    assert main(["demands", str(file), "--matrix", "uniform", "--routing", "capillary"]) == 0
