@@ -26,6 +26,7 @@ LinkId = tuple[str, str, int]
 
 DEFAULT_CAPACITY_BPS = 1e7
 MAX_CAPACITY_BPS = 1e15
+MIN_CAPACITY_BPS = 1e-3
 """As of rates on the command line."""
 MAX_DELAY_S = 86_400.0
 """A day."""
@@ -154,6 +155,8 @@ class Link:
                 raise TopologyError(f"{name}: {what} {value!r} is not a number; give one that is {floor}")
             if value < 0 or (value == 0 and floor == "positive"):
                 raise TopologyError(f"{name}: {what} {value!r} must be {floor}")
+            if what == "capacity_bps" and value < MIN_CAPACITY_BPS:
+                raise TopologyError(f"{name}: {what} {value:g} must be at least {MIN_CAPACITY_BPS:g}")
             if value > most:
                 raise TopologyError(f"{name}: {what} {value:g} must be at most {most:g}")
         if not isinstance(self.impairments, str):

@@ -12,7 +12,7 @@ from topologies.errors import TopologyError
 from topologies.files.node_link import graph_attributes
 from topologies.files.schemas import network_schema
 from topologies.mininet.parameters import BACK, UNITS, hand_over_addresses, read_parameters, split_ends
-from topologies.network import MAX_CAPACITY_BPS, is_finite
+from topologies.network import MAX_CAPACITY_BPS, MIN_CAPACITY_BPS, is_finite
 from topologies.text.json_types import JsonObject
 from topologies.text.units import is_bare, rate_bps, seconds
 
@@ -215,7 +215,7 @@ def _raw_capacity(fields: Fields) -> bool:
     """Whether the Zoo's capacity is taken for the link's, which has none of its own."""
     raw = fields.get(_RAW)
     value = rate_bps(raw) if isinstance(raw, str) else raw
-    if "capacity_bps" in fields or not is_finite(value) or not 0 < value <= MAX_CAPACITY_BPS:
+    if "capacity_bps" in fields or not is_finite(value) or not MIN_CAPACITY_BPS <= value <= MAX_CAPACITY_BPS:
         return False
     fields["capacity_bps"] = float(value)
     return True

@@ -93,6 +93,8 @@ def _float_documents(network: Network, pairs: Sequence[tuple[str, str]]) -> list
     for source, sink in pairs:
         loads = router.loads(source, sink).tolist()
         links = _link_rows(network, loads, [0] * len(loads), repr)
+        if not links:
+            raise InputError(f"--float: capacities of {network.name!r} differ too much for floats; leave it out")
         ends = {"network": network.name, "source": source, "sink": sink, "method": "capillary"}
         documents.append(ends | {"note": None, "links": links, "layers": []})
     return documents

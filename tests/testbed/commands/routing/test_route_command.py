@@ -133,3 +133,18 @@ def test_a_flow_without_ends_and_a_certificate_of_floats_are_refused(
 ) -> None:
     assert main(["route", "swiss-t1", *words]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("thin_bps", "floats", "says"),
+    [(1e-300, [], "capacity_bps 1e-300 must be at least 0.001"), (1, ["--float"], "differ too much for floats")],
+)
+def test_capacities_beyond_reckoning_are_one_line_and_exit_code_2(
+    thin_bps: float, floats: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ends = (("a", "b", 1e15), ("a", "c", thin_bps), ("c", "b", thin_bps))
+    links = [{"source": a, "target": b, "capacity_bps": rate} for a, b, rate in ends]
+    file = tmp_path / "net.json"
+    file.write_text(json.dumps({"nodes": [{"id": name} for name in "abc"], "links": links}))
+    assert main(["route", str(file), "--from", "a", "--to", "b", *floats]) == 2
+    assert says in capsys.readouterr().err.splitlines()[-1]
