@@ -89,6 +89,8 @@ class TrialMeasurements:
 def build_trial(requested: TunnelOptions) -> TrialPlan:
     """InputError where the two ends, the workloads or the faults do not fit the network."""
     network = known_network(requested.network)
+    if isinstance(requested.between, str) or len(requested.between) != 2:
+        raise InputError(f"between {requested.between!r}: give the two ends of the tunnel")
     source, sink = (read_node(node, network) for node in requested.between)
     workloads = tuple(dict.fromkeys(filter(None, requested.workload.split(","))))
     wrong = next((name for name in workloads if name not in WORKLOADS), None)

@@ -19,7 +19,7 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
-from testbed.errors import InputError, require_type
+from testbed.errors import InputError, UsageError, require_type
 from testbed.model.options.kinds import Kind
 
 if TYPE_CHECKING:  # the networks' package: what says --help does without
@@ -111,6 +111,8 @@ class Option:
         choices."""
         if value is None and (self.default is None or "None" in self.annotation):
             return
+        if self.annotation.startswith("tuple[str, ...") and isinstance(value, str):
+            raise UsageError(f"{self.name}: got the text {value[:60]!r}; give a list of texts")
         for one in value if self.many and isinstance(value, Sequence) else (value,):
             if self.kind is not None:
                 self.kind.checked(one, self.name)

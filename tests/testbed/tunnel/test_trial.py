@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import testbed
-from testbed.errors import InputError
+from testbed.errors import InputError, TestbedError
 from testbed.faults.fault import FaultTimes
 from testbed.tunnel.figures import trial_figures
 from testbed.tunnel.judgement import judge_trial
@@ -72,6 +72,23 @@ def measured(plan: TrialPlan, **adaptive: Any) -> TrialMeasurements:
     worse = {"voip": {"sent_s": [0.0], "delay_s": [1.0]}, "video": {"frames": 250, "identical": 90, "ssim": 0.8}}
     runs[1] = replace(runs[1], programs={**runs[1].programs, **worse})
     return TrialMeasurements(runs=(*runs, run_of(plan, "adaptive", **adaptive)))
+
+
+@pytest.mark.parametrize(
+    ("between", "more", "says"),
+    [
+        (("s0", "s1", "s2"), {}, "give the two ends"),
+        (("s0",), {}, "give the two ends"),
+        ("s0", {}, "give the two ends"),
+        (("s0", "s2"), {"command": "ls -l"}, "command: got the text 'ls -l'; give a list of texts"),
+    ],
+)
+def test_ends_that_are_not_two_and_a_command_in_one_text_are_refused(
+    between: Any, more: dict[str, Any], says: str
+) -> None:
+    """A text stood for its letters."""
+    with pytest.raises(TestbedError, match=says):
+        testbed.tunnel_plan("ring:4", between, **more)
 
 
 def test_a_run_as_predicted_passes_and_tells_every_rival(plan: TrialPlan) -> None:
