@@ -129,7 +129,7 @@ def test_loads_far_below_the_precision_of_floats_come_out_exactly(
 
 def test_a_piece_that_floats_misjudge_is_solved_again_in_integers(monkeypatch: pytest.MonkeyPatch) -> None:
     # x must hand a 1e-14th of its flow to y: less than the compiled kernel can see, so its answer does not balance
-    net = build("sx sy xt xy yt", {0: 1e10, 1: 1e10, 2: 1e10, 3: 2e-4, 4: 1e10 + 3e-4})
+    net = build("sx sy xt xy yt", {0: 1e12, 1: 1e12, 2: 1e12, 3: 2e-2, 4: 1e12 + 3e-2})
     compile_always(monkeypatch, compiled=False)
     exact = capillary_route(net, "s", "t")
     assert 0 < exact.load(("x", "y", 0)) < Fraction(1, 10**13)
