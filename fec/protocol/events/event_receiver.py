@@ -36,8 +36,8 @@ class Delivered(NamedTuple):
 class _Flow:
     __slots__ = ("held", "next")
 
-    def __init__(self) -> None:
-        self.next = 0
+    def __init__(self, first: int) -> None:
+        self.next = max(0, first - _MOST_WAITING)  # where it was under way before, some earlier ones may still come
         self.held: list[tuple[int, float, bytes, bool]] = []
 
 
@@ -60,7 +60,7 @@ class FlowOrder:
 
     def take(self, flow: int, number: int, payload: bytes, now_s: float, recovered: bool) -> list[Delivered]:
         """A packet of the network; what may be handed on now."""
-        own = self._flows.setdefault(flow, _Flow())
+        own = self._flows.get(flow) or self._flows.setdefault(flow, _Flow(number))
         number = own.next + signed(number - own.next, NUMBERS)
         if not self._order_s or number < own.next:
             own.next = max(own.next, number + 1)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fec.code.variable_lengths import VariableLengthCode
 from fec.errors import FecError
-from fec.protocol.events.event_receiver import Delivered, EventReceiver, _AnyPace
+from fec.protocol.events.event_receiver import Delivered, EventReceiver, FlowOrder, _AnyPace
 from fec.protocol.events.event_sender import EventPolicy, EventSender
 from fec.protocol.probation import EARLY_BLOCKS
 from fec.protocol.receiver_types import ReceiverParameters
@@ -276,3 +276,10 @@ def test_blocks_at_any_pace_begin_a_few_at_once_and_one_a_millisecond_after_that
     latest = [9 + EARLY_BLOCKS + ahead for ahead in (0, 0, 3)]  # counted from the latest block of which half had come
     for stamp_us, block in zip((499_000, 500_999, 503_999), latest, strict=True):
         assert schedule.may_begin(block, 9, stamp_us) and not schedule.may_begin(block + 1, 9, stamp_us)
+
+
+def test_a_flow_that_was_long_under_way_is_in_order_from_the_first_packet_on() -> None:
+    order, first = FlowOrder(0.08), 9_000_000
+    assert not [order.take(1, first + k, b"", 0.0, False) for k in (0, 2)][-1]
+    found = order.take(1, first + 1, b"", 0.04, False) + order.due(0.08)
+    assert [packet.number - first for packet in found] == [0, 1, 2]
