@@ -293,7 +293,7 @@ class LargeBlockReceiver:
 
     def _assemble(self) -> None:
         whole = b"".join(self._decoded[i] for i in range(len(self._decoded)))
-        length, digest = _PREAMBLE.unpack_from(whole)
+        length, digest = _PREAMBLE.unpack_from(whole.ljust(PREAMBLE_BYTES, b"\0"))
         file = whole[_PREAMBLE.size : _PREAMBLE.size + length]
         self.corrupted = len(file) != length or hashlib.sha256(file).digest() != digest
         self.file = None if self.corrupted else file
