@@ -115,7 +115,7 @@ class PathReports:
             if arrived < old_arrived and old_arrived - arrived < _WORD // 2:
                 old_lost = old_arrived = 0  # a receiver of its own counts again
             sums = self._totals.get(path, (0, 0))
-            self._totals[path] = sums[0] + lost - old_lost, sums[1] + arrived - old_arrived
+            self._totals[path] = sums[0] + lost - old_lost, sums[1] + (arrived - old_arrived & _WORD)
             self._last[path] = lost, arrived
 
     @property

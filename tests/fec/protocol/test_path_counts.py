@@ -130,3 +130,28 @@ def test_a_receiver_started_anew_is_heard_at_once(restart_s: float, gap_s: float
     loop.run_until(fails_s + 0.2)
     assert loop.sender.block_size == 40
     assert loop.sender.path_reports[2][1] > 0.2 * 250
+
+
+def test_a_count_of_arrivals_that_begins_again_after_32_bits_goes_on() -> None:
+    reports = PathReports()
+    for came in ((1 << 32) - 5, 5):
+        reports.add([(1, 0, came)])
+    assert reports.totals == {1: (0, (1 << 32) + 5)}
+
+
+def test_a_copy_that_comes_when_its_block_is_over_does_not_hide_a_loss() -> None:
+    sender, receiver = numbered_sender(bytes([1]) * 65536), build_receiver()
+    packets = sender.packets_due(0.018)
+    for packet in [*packets[:5], *packets[6:]]:
+        receiver.receive(packet.data, 0.018)
+    receiver.advance(1.0)
+    receiver.receive(packets[0].data, 1.0)
+    assert decode_report(receiver.reports_due(1.0)[0]).paths == ((1, 1, len(packets) - 1),)
+
+
+def test_a_receiver_that_is_started_again_does_not_report_as_lost_what_another_one_had() -> None:
+    loop = DelayLoop(numbered_sender(bytes(65536)), build_receiver())
+    loop.run_until(20.0)
+    loop.receiver = build_receiver()
+    loop.run_until(21.0)
+    assert loop.sender.block_size == 22 and loop.sender.control.loss == 0
