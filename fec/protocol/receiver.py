@@ -156,6 +156,8 @@ class StreamReceiver:
             self._offset_s, self._least_s, self._window_s = self._least_s, transit_s, now_s
             self._plan_closing()
         if block is None:
+            if self._recent.get(number, 0) >> symbol & 1:
+                return events  # it came in time, too
             self._counts["late"] += 1
             self._take_late(number, symbol, transit_s, now_s, events)
         elif block.bitmap >> symbol & 1:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fec.code.reed_solomon import ReedSolomonCode
-from fec.protocol.loss_report import MAX_PATHS
+from fec.protocol.loss_report import MAX_PATHS, decode_report
 from fec.protocol.path_counts import PathArrivals, PathNumbers, PathReports
 from fec.protocol.sender import OutgoingPacket, SenderParameters, StreamSender
 from fec.protocol.wire import decode_header
