@@ -100,8 +100,7 @@ class StreamReceiver:
         self._blocks: dict[int, OpenBlock] = {}
         self._highest = -1
         self._newest_us: int | None = None
-        self._newest_at_s = 0.0
-        self._alive_s = self._window_s = -math.inf
+        self._newest_at_s = self._alive_s = self._window_s = -math.inf
         self._offset_s = self._least_s = self._usual_s = self._closing_s = math.inf
         self._reporter = LossReporter(parameters, session, self._reader.seal)
         self._recent = self._reporter.recent

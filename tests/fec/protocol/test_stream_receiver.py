@@ -140,6 +140,23 @@ def test_what_does_not_belong_is_refused_and_counted_by_reason(reason: str, data
     assert dict(receiver.rejected) == {reason: 1}
     assert receiver.open_blocks == 0 and not receiver.counters and receiver.reports_due(1.0) == []
 
+@pytest.mark.parametrize("number", [500, FARTHEST_AHEAD + 5, (1 << 24) - 1])
+def test_a_stream_that_was_under_way_is_followed_at_once_and_nothing_before_it_counts_as_lost(number: int) -> None:
+    receiver = small()
+    assert of_kind(receiver.receive(packet(number, 0), 0.0), SourceDelivered)[0].index == number * M
+    assert receiver.open_blocks == 1 and not receiver.rejected
+    assert decode_report(receiver.reports_due(0.0)[0]).blocks == ((number, 1),)
+    receiver.advance(9.0)
+    assert receiver.counters["undecodable_blocks"] == 1 and receiver.counters["lost_sources"] == M - 1
+
+
+def test_a_clock_may_begin_below_zero() -> None:
+    receiver = small()
+    for k in range(12):
+        receiver.receive(packet(k, 0, sent_s=0.1 * k), 0.1 * k - 50)
+    assert receiver.counters["accepted"] == 12 and not receiver.rejected
+
+
 
 def test_a_report_is_no_packet_of_the_stream() -> None:
     receiver = small()
