@@ -155,9 +155,9 @@ class StreamReceiver:
             self._offset_s, self._least_s, self._window_s = self._least_s, transit_s, now_s
             self._plan_closing()
         if block is None:
+            self._counts["late"] += 1
             if self._recent.get(number, 0) >> symbol & 1:
                 return events  # it came in time, too
-            self._counts["late"] += 1
             self._take_late(number, symbol, transit_s, now_s, events)
         elif block.bitmap >> symbol & 1:
             self._counts["duplicate"] += 1
@@ -186,6 +186,8 @@ class StreamReceiver:
         number, newest, highest = packet.block, self._newest_us, self._highest
         if highest >= 0:
             number = highest + signed(number - highest, BLOCK_NUMBERS)
+        elif number >= NEAR_BLOCKS:  # the stream was under way when this end was started: nothing before was lost
+            highest = self._highest = number - 1
         sent_us = packet.stamp_us if newest is None else newest + signed(packet.stamp_us - newest, STAMPS)
         transit_s = now_s - sent_us * S_PER_US
         late_s = transit_s - self._offset_s
