@@ -156,7 +156,7 @@ class StreamSender:
         self._late: deque[tuple[float, SentBlock, int]] = deque()
         self._deadlines = PathDeadlines(parameters.delay_of_label, most_s=parameters.playback_s / 2)
         self._ended = False
-        self._last_report, self._last_report_s, self._anew_s = 0, -math.inf, -math.inf
+        self._last_report, self._last_report_s, self._again_s = 0, -math.inf, -math.inf
         self._older_number = self._older_reports = self._received = 0
         self.newest_reported_sent_s = -math.inf
         """When the newest packet that a report has told of was sent."""
@@ -333,9 +333,9 @@ class StreamSender:
         came = Arrived(arrived)
         known = self._deadlines.known(came, newest_s, now_s)
         if signed(report.received - self._received, _STAMPS) < 0:
-            self._anew_s = newest_s  # a receiver of its own, which knows nothing of what came before
+            self._again_s = newest_s  # a receiver of its own, which knows nothing of what came before
         self._received = report.received
-        known = known[(known[:, 1] >= oldest) & (known[:, 0] >= self._anew_s)]  # of others the report tells nothing
+        known = known[(known[:, 1] >= oldest) & (known[:, 0] >= self._again_s)]  # of others the report tells nothing
         lost = ~came.has(known)
         rows = zip(known[:, 3].astype(np.int64).tolist(), lost.tolist(), known[:, 0].tolist(), strict=True)
         reports = list(map(_new_tuple, itertools.repeat(PacketReport), rows))
