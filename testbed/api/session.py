@@ -148,7 +148,7 @@ class Session(Shown):
             stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
+            errors="surrogateescape",
         )
         with program:
             try:

@@ -23,7 +23,10 @@ def run_program(net: EmulatedNetwork, sock: socket.socket, request: Frame) -> No
     """
     if len(request.descriptors) != 3:
         raise InputError("a program needs standard input, output and error; give three descriptors")
-    program = ChildProgram(_start(net, request))
+    try:
+        program = ChildProgram(_start(net, request))
+    finally:
+        request.close()  # also of a refused one: the client reads until nobody has its pipes
     try:
         send(sock, {"pid": program.child.pid})
         send(sock, {"code": attend(program, sock)})
@@ -70,5 +73,5 @@ def _start(net: EmulatedNetwork, request: Frame) -> subprocess.Popen[bytes]:
         )
     except OSError as error:
         raise InputError(f"{program}: {error.strerror}") from None
-    finally:
-        request.close()
+    except (TypeError, ValueError) as error:  # of the environment
+        raise error if isinstance(error, InputError) else InputError(f"{program}: {error}") from None

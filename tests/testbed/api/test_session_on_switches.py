@@ -75,6 +75,18 @@ def test_program_in_a_host_has_the_hosts_address_and_its_own_exit_code(session: 
     assert len(session.exec("s0", ["ovs-vsctl", "list-br"]).stdout.split()) == 4
 
 
+@pytest.mark.parametrize("words", [{"argv": ["echo", "a\0b"]}, {"env": {"A=B": "1"}}, {"env": {"A": "\0"}}])
+def test_refused_program_ends_what_reads_its_output(session: testbed.Session, words: dict[str, Any]) -> None:
+    done = session.exec("h0", **{"argv": ["true"], **words, "timeout_s": 10})
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.startswith("testbed: ") and "met an error" not in done.stderr
+
+
+def test_bytes_that_are_no_text_are_kept(session: testbed.Session) -> None:
+    said = session.exec("h0", ["printf", r"\377a"]).stdout
+    assert said.encode(errors="surrogateescape") == b"\xffa"
+
+
 def test_popen_is_ended_by_its_stand_ins_end(session: testbed.Session) -> None:
     word = uuid.uuid4().hex
     program = session.popen("h2", ["sh", "-c", f"sleep 1000; : {word}"])
