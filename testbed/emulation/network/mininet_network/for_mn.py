@@ -168,6 +168,7 @@ def _main(words: list[str]) -> int:
     if words[0] == "describe":
         print(_described(words[1]))
         return 0
+    _Path("/proc/self/comm").write_text("controller")  # by which Mininet's clean-up ends it
     port, *network = [word for word in words[1:] if word != "-v"]
     _Switch.rules = _rules(network[0]) if network else None
     _Server(("127.0.0.1", int(port.removeprefix("ptcp:"))), _Switch).serve_forever()

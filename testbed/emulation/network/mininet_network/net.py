@@ -16,6 +16,7 @@ from mininet.topo import Topo
 from testbed.emulation.network.mininet_network.batch import Batch, refusals
 from testbed.emulation.network.mininet_network.nodes import late
 from testbed.emulation.network.mininet_network.requests import Requests
+from testbed.errors import InputError
 from testbed.model.naming.device_names import device_names
 from topologies.text.json_types import JsonObject
 
@@ -34,12 +35,15 @@ class TestbedMininet(Mininet):  # type: ignore[misc]
         net.pingAll()
         net.stop()
 
-    CapabilityError where the kernel or Open vSwitch refuses.
+    CapabilityError where the kernel or Open vSwitch refuses, InputError while another network of the program is there.
     """
 
     __test__ = False  # of pytest
 
     def __init__(self, *args: object, requests: Requests | None = None, mtu: int = 1500, **options: object) -> None:
+        before = Requests.current
+        if requests is None and isinstance(before, Batch) and not before.closed:
+            raise InputError("this program's network before was not stopped: net.stop(), or mininet.clean.cleanup()")
         self.requests = Batch(mtu=mtu) if requests is None else requests
         alone = len(args) <= _BEFORE_CONTROLLER and options.setdefault("controller", None) is None
         if alone and len(args) <= _BEFORE_SWITCH:

@@ -38,6 +38,7 @@ def main(words: list[str]) -> None:
     if shutil.which("controller") is None:
         _give_controller(private / "bin")
     _replace_mininet()
+    _give_nat_a_file(private / "interfaces")
     if script is None:
         sys.argv, sys.path[:0] = words[1:], [str(Path.cwd())]
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
@@ -75,6 +76,14 @@ def _give_controller(folder: Path) -> None:
     program.write_text(_CONTROLLER.format(root=_PROJECT, python=sys.executable, module=for_mn.__name__))
     program.chmod(0o755)
     os.environ["PATH"] += f":{folder}"
+
+
+def _give_nat_a_file(interfaces: Path) -> None:
+    """Mininet's NAT notes its interface in the machine's /etc/network/interfaces."""
+    import mininet.nodelib
+
+    interfaces.touch()
+    mininet.nodelib.open = lambda _, mode="r": interfaces.open(mode)
 
 
 def _replace_mininet() -> None:

@@ -97,6 +97,36 @@ def test_clean_up_of_mininet_leaves_the_machines_files(script: Path, monkeypatch
         kept.unlink(missing_ok=True)
 
 
+LEFT_UP = """
+from mininet.clean import cleanup
+from mininet.net import Mininet
+from mininet.topo import SingleSwitchTopo
+from mininet.util import quietRun
+Mininet(topo=SingleSwitchTopo(2)).start()
+try:
+    Mininet(topo=SingleSwitchTopo(2))
+except Exception as error:
+    print("SECOND", type(error).__name__, error)
+cleanup()
+print("SERVED", "for_mn serve" in quietRun("ps -e -o args"))
+net = Mininet(topo=SingleSwitchTopo(2))
+net.addNAT().configDefault()
+net.start()
+print("LOST", net.ping(net.get("h1", "h2"), timeout="2"))
+net.stop()
+"""
+
+
+def test_network_left_up_is_named_and_cleaned_up_and_nat_writes_no_file_of_the_machine(tmp_path: Path) -> None:
+    (tmp_path / "left.py").write_text(LEFT_UP)
+    noted = Path("/etc/network/interfaces")
+    before = noted.read_bytes() if noted.exists() else None
+    done = run_python("left.py", folder=tmp_path)
+    assert "SECOND InputError this program's network before was not stopped" in done.stdout
+    assert "SERVED False" in done.stdout and "LOST 0" in done.stdout, done.stderr[-2000:]
+    assert (noted.read_bytes() if noted.exists() else None) == before
+
+
 @pytest.mark.parametrize("words", [[], ["none_here.py"], ["."]])
 def test_no_script_is_one_line(words: list[str], tmp_path: Path) -> None:
     done = run_python(*words, folder=tmp_path)
