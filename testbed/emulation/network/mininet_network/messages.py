@@ -1,5 +1,7 @@
 """What Mininet's settings of interfaces, routes and queues are in the kernel's own language (rtnetlink messages)."""
 
+import math
+
 from testbed.emulation.network.kernel import rtnetlink as rtnl
 from testbed.emulation.network.kernel.queues import link_queues, netem_line
 from testbed.errors import InputError
@@ -44,8 +46,8 @@ def queue_messages(index: int, values: Json, mtu: int, *, netem: bool = True) ->
     ``loss`` in percent, ``max_queue_size`` in packets. ``netem``: whether the kernel delays and loses."""
     delay_s, jitter_s, loss = _delayed_and_lost(values)
     line = netem_line(index, delay_s=delay_s, jitter_s=jitter_s, loss=loss) if netem and (delay_s or loss) else None
-    rate_bps, packets = float(values.get("bw") or 0) * 1e6 or None, values.get("max_queue_size")
-    return link_queues(index, rate_bps=rate_bps, mtu=mtu, packets=packets and int(packets), netem=line)
+    rate_bps, packets = _number(values, "bw") * 1e6 or None, int(_number(values, "max_queue_size")) or None
+    return link_queues(index, rate_bps=rate_bps, mtu=mtu, packets=packets, netem=line)
 
 
 def relayed(values: Json) -> tuple[Impairments, float]:
@@ -59,7 +61,18 @@ def relayed(values: Json) -> tuple[Impairments, float]:
 
 def _delayed_and_lost(values: Json) -> tuple[float, float, float]:
     """Delay and jitter in seconds, and the share that is lost."""
-    loss = float(values.get("loss") or 0) / 100
+    loss = _number(values, "loss") / 100
     if not 0 <= loss <= 1:
         raise InputError(f"a loss of {values['loss']} %; give 0 to 100")
     return seconds(values.get("delay") or 0), seconds(values.get("jitter") or 0), loss
+
+
+def _number(values: Json, name: str) -> float:
+    """0 where it is not given. InputError for what is no number from 0 on."""
+    try:
+        found = float(values.get(name) or 0)
+    except (TypeError, ValueError):
+        found = math.nan
+    if not 0 <= found < math.inf:
+        raise InputError(f"{name}={values[name]!r} of a link; give a number from 0 on")
+    return found

@@ -27,9 +27,9 @@ from testbed.errors import SessionClosedError
 _MARK = f"\x7f{secrets.token_hex(4)}."
 """Begins what the shell prints after each command: this, the command's number, and DEL (Mininet's own sentinel, which
 programs print too)."""
-_PRINT_MARK = rf"printf '\177{_MARK[1:]}%d\177' $TESTBED_COMMAND >&9"
-# Descriptor 9 is the terminal whatever commands do with the shell's own output.
-_FIRST_COMMAND = f"PS1= PS2=; exec 9>&1; readonly PROMPT_COMMAND={shlex.quote(_PRINT_MARK)}; unset HISTFILE; set +m"
+_PRINT_MARK = rf"printf '\177{_MARK[1:]}%d\177' $TESTBED_COMMAND >&97"
+# Descriptor 97 is the terminal whatever commands do with the shell's own output; scripts lock files by 9, or 200.
+_FIRST_COMMAND = f"PS1= PS2=; exec 97>&1; readonly PROMPT_COMMAND={shlex.quote(_PRINT_MARK)}; unset HISTFILE; set +m"
 _JOB = re.compile(r"\[\d+\] (\d+)\r?\n")
 _LOOK_MS = 100
 _REST_S = 1.0

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from testbed.errors import InputError
+
 pytestmark = [pytest.mark.emulation, pytest.mark.unclocked]
 
 
@@ -38,6 +40,7 @@ def on_a_running_network() -> dict[str, Any]:
     found["connected"] = net.waitConnected(timeout=5)
     extra.setIP("10.0.0.98/8")
     found["plain"] = extra.cmd("echo $NO_COLOR").strip()
+    found["locked"] = extra.cmd('exec 9>"$TMPDIR/lock"; flock 9; echo mine; exec 9>&-').strip()
     found["addresses"] = re.findall(r"inet (\S+)", extra.cmd("ip -4 addr show dev h9-eth0"))
     net.delLink(near)
     found["gone"] = extra.cmd("ip -o link").count("\n")
@@ -58,6 +61,7 @@ def test_running_network_takes_hosts_switches_links_and_cuts(sandboxed: Callable
     assert found["iperf"] and all(float(rate.split()[0]) < 9 for rate in found["iperf"])
     assert found["connected"] is True
     assert found["addresses"] == ["10.0.0.98/8"] and found["plain"] == "1"
+    assert found["locked"] == "mine"
     assert found["gone"] == 1
     assert found["popen"] == "h1"
     assert found["closed"] is None
@@ -227,6 +231,37 @@ def with_a_node_of_ones_own() -> dict[str, Any]:
 def test_a_node_made_outside_the_network_joins_it_or_is_refused(sandboxed: Callable[..., Any]) -> None:
     refused = "InputError: apart was made outside the network, which cannot join it; make it by addHost"
     assert sandboxed(with_a_node_of_ones_own) == {"answers": True, "refused": refused}
+
+
+def restarted() -> dict[str, Any]:
+    """Its one switch is started again, and then the network."""
+    from mininet.topo import SingleSwitchTopo
+
+    from testbed.emulation.network.mininet_network.net import TestbedMininet
+
+    net = TestbedMininet(SingleSwitchTopo(k=2, lopts={"bw": 5}))
+    net.start()
+    switch, said = net["s1"], {}
+    for name, start in (("switch", lambda: switch.start([])), ("network", net.start)):
+        start()
+        queue = switch.cmd("tc qdisc show dev s1-eth1")
+        said[name] = net.ping(net.hosts, timeout="2"), "tbf" in queue and "5Mbit" in queue
+    net.stop()
+    return said
+
+
+def test_what_runs_is_started_again_as_it_was(sandboxed: Callable[..., Any]) -> None:
+    assert sandboxed(restarted) == {"switch": [0, True], "network": [0, True]}
+
+
+@pytest.mark.parametrize(
+    "values", [{"bw": -1}, {"bw": float("nan")}, {"bw": "x"}, {"max_queue_size": -3}, {"loss": "1%"}]
+)
+def test_link_values_that_are_no_numbers_are_one_line(values: dict[str, Any]) -> None:
+    from testbed.emulation.network.mininet_network.messages import queue_messages
+
+    with pytest.raises(InputError, match=f"{next(iter(values))}=.* of a link; give a number from 0 on"):
+        queue_messages(2, values, 1500)
 
 
 def with_several_daemons() -> dict[str, Any]:
