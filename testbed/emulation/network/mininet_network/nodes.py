@@ -134,7 +134,7 @@ class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
     """An Open vSwitch bridge that is made with all others, when Mininet starts its switches."""
 
     OVSVersion = "3.0"
-    _asked = False
+    _requested = False
 
     @classmethod
     def setup(cls) -> None:
@@ -159,7 +159,7 @@ class LateSwitch(LateNode, OVSSwitch):  # type: ignore[misc]
             return self.cmd("ovs-vsctl", *self.requests.database_words(self), *args, **options)
         targets = re.findall(r'target=\\"([^"\\]+)', words)
         self._has_controller = any(not target.startswith("p") for target in targets)
-        again, self._asked = self._asked and self.requests.running, True
+        again, self._requested = self._requested and self.requests.running, True
         if again:
             self.vsctl("--if-exists", "del-br", self.device)
         self.requests.add_bridge(self, targets)
