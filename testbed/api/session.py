@@ -177,11 +177,14 @@ class Session(Shown):
             raise UsageError('argv: give a program and its arguments as a list, such as ["ip", "address"]')
         self._host(host)
         self._process.check()
-        return subprocess.Popen(program_argv(self.name, host, argv, env, end_point=end_point), **options)
+        where = options.get("cwd") or "."
+        return subprocess.Popen(program_argv(self.name, host, argv, env, end_point=end_point, cwd=where), **options)
 
     def ping(self, source: str, target: str, count: int = 3, *, every_s: float = 0.2, wait_s: float = 1.0) -> Ping:
         """Echoes from one host to another, ``every_s`` seconds apart; the last is waited for ``wait_s`` seconds."""
         require_type(count, int, "count", "a whole number of echoes")
+        for what, value in (("every_s", every_s), ("wait_s", wait_s)):
+            require_type(value, (int, float), what, "seconds")
         if not 1 <= count <= 100_000:
             raise InputError(f"count {count}: give 1 to 100000")
         words = ["ping", "-n", "-q", "-c", str(count), "-i", f"{every_s:g}", "-W", f"{wait_s:g}", self.address(target)]
@@ -202,6 +205,8 @@ class Session(Shown):
         ``kind``: "down" (the carrier goes), "blackhole" (packets vanish) or "loss", with the fraction that is lost. A
         link that is broken already is broken in the new way.
         """
+        require_type(kind, str, "kind", "down, blackhole or loss")
+        require_type(loss, (int, float, type(None)), "loss", "a fraction")
         manner = [
             *kind.split(),
             *([f"{loss:g}"] if kind == "loss" and loss is not None else []),

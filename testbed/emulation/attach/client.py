@@ -39,12 +39,18 @@ def receive_reply(sock: socket.socket, report_progress: ReportProgress | None = 
 
 
 def program_argv(
-    name: str, host: str, argv: Sequence[str], env: Mapping[str, str] | None = None, *, end_point: bool = False
+    name: str,
+    host: str,
+    argv: Sequence[str],
+    env: Mapping[str, str] | None = None,
+    *,
+    end_point: bool = False,
+    cwd: str | Path = ".",
 ) -> list[str]:
     """The words of a local process that stands for ``argv`` in the host (see ``programs.run_program``). InputError
     where no such network of this user's is up."""
     program = {"host": host, "argv": list(argv), "env": dict(env or {}), "end_point": end_point}
-    header = {"do": "exec", "cwd": str(Path.cwd()), **program}
+    header = {"do": "exec", "cwd": str(Path(cwd).absolute()), **program}
     return [sys.executable, "-I", "-S", str(_STAND_IN), control_address(name), json.dumps(header)]
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import testbed
-from testbed.errors import InputError, SessionClosedError, TimeLimitError
+from testbed.errors import InputError, SessionClosedError, TimeLimitError, UsageError
 from tests.helpers.ordinary_user import as_ordinary_user
 from tests.helpers.paths import ROOT
 from tests.helpers.warm import TESTBED, WarmProcess, run
@@ -80,6 +80,23 @@ def test_refused_program_ends_what_reads_its_output(session: testbed.Session, wo
     done = session.exec("h0", **{"argv": ["true"], **words, "timeout_s": 10})
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.startswith("testbed: ") and "met an error" not in done.stderr
+
+
+def test_program_begins_where_popen_says(session: testbed.Session) -> None:
+    with session.popen("h0", ["pwd"], cwd="/usr", stdout=subprocess.PIPE, text=True) as program:
+        assert program.communicate()[0] == "/usr\n"
+
+
+def test_values_of_other_types_are_refused(session: testbed.Session) -> None:
+    wrong: Any = "x"
+    nothing: Any = None
+    for call in (
+        lambda: session.fail("s0->s1", kind=nothing),
+        lambda: session.fail("s0->s1", "loss", loss=wrong),
+        lambda: session.ping("h0", "h1", wait_s=wrong),
+    ):
+        with pytest.raises(UsageError, match="; give "):
+            call()
 
 
 def test_bytes_that_are_no_text_are_kept(session: testbed.Session) -> None:
