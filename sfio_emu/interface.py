@@ -58,7 +58,7 @@ def mcreate(name: str) -> None:
         with locked(session, subfiles):
             found = zip(subfiles, stat_present(session, subfiles), strict=True)
             refused = [subfile for subfile, one in found if one is not None and not stat.S_ISREG(one.mode)]
-            create_subfiles(session, refused or subfiles)  # their nodes say why not, the others are not asked
+            create_subfiles(session, refused or subfiles)  # their nodes say why not, the others change nothing
 
     _change("create", [name], create)
 

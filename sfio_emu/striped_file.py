@@ -313,7 +313,7 @@ class StripedFile(PositionedFile):
 
     def size(self) -> int:
         """The size of the file now: the sum of the sizes of its subfiles."""
-        return sum(self._sizes())
+        return self.layout.logical_size(self._sizes())
 
     def _sizes(self) -> list[int]:
         """Of the subfiles now."""

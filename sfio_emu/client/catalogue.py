@@ -232,8 +232,8 @@ def _change_folders(
     killed in the middle of it: it is brought to its end."""
     with locked(session, folders):
         found = stat_present(session, folders)
-        asked = [folder for folder, one in zip(folders, found, strict=True) if due(one)] or folders
-        _all_or_none(session, [_question(kind, one) for one in asked], [_question(undo, one) for one in asked])
+        changed = [folder for folder, one in zip(folders, found, strict=True) if due(one)] or folders
+        _all_or_none(session, [_question(kind, one) for one in changed], [_question(undo, one) for one in changed])
 
 
 def _kind_of(found: Stat) -> str:

@@ -106,7 +106,7 @@ def judge(rows: Rows) -> Verdict:
 
 
 def _merit(check: Check) -> tuple[int, float]:
-    """By outcome, then by how far the figure is from what was asked."""
+    """By outcome, then by how far the figure is from the prediction."""
     off = abs((check.measured or 0) - (check.predicted or 0))
     return _WORST_FIRST.index(check.outcome), off if check.passed and check.relation != "equals" else -off
 

@@ -132,7 +132,7 @@ def test_after_a_time_in_which_nothing_arrives_the_rate_is_as_before() -> None:
     assert sender.loss < 0.1
 
 
-def test_a_file_without_room_for_its_length_is_told_as_damaged() -> None:
+def test_a_file_without_room_for_its_length_counts_as_damaged() -> None:
     receiver = LargeBlockReceiver(1, CODES["reed-solomon"])
     receiver.receive(encode_symbol(1, LargeSymbol(0, 0, 1, 1, 0, bytes(8))), 0.0)
     assert receiver.corrupted and receiver.file is None

@@ -25,7 +25,7 @@ globals().update(
     if name.startswith("test_") and callable(value)
 )
 
-pytestmark = pytest.mark.long  # the properties beside this file hold the same, packet by packet
+pytestmark = pytest.mark.long  # the properties in this folder hold the same, packet by packet
 
 
 class OneByOne(CompiledReceiver):
