@@ -50,22 +50,24 @@ def mchsize(file: StripedFile, size: int) -> None:
 
 
 def mcreate(name: str) -> None:
-    """Create the subfiles, new and empty, also in the place of others: collective. Nothing is made where one of their
-    I/O nodes does not answer, or one of the subfiles is no plain file."""
+    """Create the subfiles, new and empty, also in the place of others: collective. Nothing is made or lost where one of
+    their I/O nodes does not answer or refuses, or one of the subfiles is no plain file."""
 
     def create(session: Session) -> None:
         subfiles = parse_file_name(name)
         with locked(session, subfiles):
             found = zip(subfiles, stat_present(session, subfiles), strict=True)
-            refused = [subfile for subfile, one in found if one is not None and not stat.S_ISREG(one.mode)]
-            create_subfiles(session, refused or subfiles)  # their nodes say why not, the others change nothing
+            present = [(subfile, stat.S_ISREG(one.mode)) for subfile, one in found if one is not None]
+            refused = [subfile for subfile, plain in present if not plain]
+            kept = [] if refused else [subfile for subfile, _ in present]
+            create_subfiles(session, refused or subfiles, kept)  # refusing nodes say why, the others change nothing
 
     _change("create", [name], create)
 
 
 def mdelete(name: str) -> None:
-    """Delete the subfiles: collective. Nothing is deleted where an I/O node does not answer, or one of them is no plain
-    file.
+    """Delete the subfiles: collective. Nothing is deleted where an I/O node does not answer or refuses, or one of them
+    is no plain file.
 
     Where some are missing the others are deleted, and the missing one is the error.
     """
@@ -73,7 +75,8 @@ def mdelete(name: str) -> None:
 
 
 def mrename(name: str, new_name: str, *, replace: bool = False) -> None:
-    """Give a striped file another name on the same hosts: collective. `replace`: also where a file has it."""
+    """Give a striped file another name on the same hosts: collective. `replace`: also where a file has it.
+    Where an I/O node refuses both files are what they were."""
     _change("rename", [name, new_name, replace], lambda session: rename_file(session, name, new_name, replace=replace))
 
 

@@ -4,7 +4,7 @@ Names of the form X and X_ANSWER belong together; runs and counts of WRITE and R
 """
 
 import struct
-from enum import IntFlag
+from enum import IntEnum, IntFlag
 from typing import Any, NamedTuple
 
 from sfio_emu.wire import Malformed
@@ -43,6 +43,15 @@ class OpenFlag(IntFlag):
     EXCLUSIVE = 2
     READ_ONLY = 4
     IF_THERE = 8
+
+
+class RenameWay(IntEnum):
+    """What is done about a file that has the new name already, or that the file keeps its old name beside the new
+    one."""
+
+    REFUSE = 0
+    REPLACE = 1
+    LINK = 2
 
 
 class StoredLayout(NamedTuple):

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from sfio_emu.listener.ports import CallFailed
-from sfio_emu.message_bodies import NO_LAYOUT, UNSTORABLE, Entry, OpenFlag, Stat, StoredLayout
+from sfio_emu.message_bodies import NO_LAYOUT, UNSTORABLE, Entry, OpenFlag, RenameWay, Stat, StoredLayout
 from sfio_emu.settings import COUNTED
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -74,6 +74,12 @@ class OpenFiles:
         cuts.files.discard(file)
         if not cuts.files:
             del self._cuts[cuts.key]
+
+    def note_found(self, found: os.stat_result) -> None:
+        """A file that may be open has a name again."""
+        cuts = self._cuts.get((found.st_dev, found.st_ino))
+        if cuts is not None:
+            self.replaced -= cuts.files
 
     def note_replaced(self, found: os.stat_result) -> None:
         """Another file has, or is about to get, the name of a file that may be open."""
@@ -180,21 +186,30 @@ class RootedSubfiles:
         with self._counted("rmdir"), self._parent(path, create=False) as (parent, name):
             os.rmdir(name, dir_fd=parent)
 
-    def rename(self, source: str, target: str, *, replace: bool) -> None:
-        """Give a plain file another path (its directories are made if missing); `replace`: also where a file has it."""
+    def rename(self, source: str, target: str, way: RenameWay) -> None:
+        """Give a plain file another path (its directories are made if missing). Of two names of one file that of the
+        source goes."""
         with (
             self._counted("rename"),
             self._parent(source, create=False) as (here, old),
             self._parent(target, create=True) as (there, new),
         ):
             found = _plain_stat(here, old)
+            same = False
             with suppress(FileNotFoundError):
                 target_found = _plain_stat(there, new)
-                if not replace:
+                same = os.path.samestat(found, target_found)
+                if way is RenameWay.REFUSE and not same:
                     raise FileExistsError(errno.EEXIST, "there is a file of that name")
-                if not os.path.samestat(found, target_found):
+                if not same:
                     self._open_files.note_replaced(target_found)
+            if way is RenameWay.LINK:
+                _link(here, old, there, new)
+                return
             os.rename(old, new, src_dir_fd=here, dst_dir_fd=there)
+            if same and source != target:  # the system has left both
+                os.unlink(old, dir_fd=here)
+            self._open_files.note_found(found)
         for opened in self._opened.values():
             if opened.path == source:
                 opened.path, opened.placed = target, False
@@ -398,6 +413,19 @@ def _plain_stat(parent: int, name: str) -> os.stat_result:
     if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "not a plain file")
     return found
+
+
+def _link(here: int, old: str, there: int, new: str) -> None:
+    """Give a file a second name, also in the place of another's; only the new one where the file system has no
+    links."""
+    with suppress(FileNotFoundError):
+        os.unlink(new, dir_fd=there)
+    try:
+        os.link(old, new, src_dir_fd=here, dst_dir_fd=there, follow_symlinks=False)
+    except OSError as fault:
+        if fault.errno not in (*NO_ATTRIBUTES, errno.EMLINK):
+            raise
+        os.rename(old, new, src_dir_fd=here, dst_dir_fd=there)
 
 
 def _stat(found: os.stat_result, layout: StoredLayout) -> Stat:

@@ -6,12 +6,13 @@ import sys
 from collections.abc import Sequence
 
 from sfio_emu.adapters.command_line import OneLineParser
-from sfio_emu.client.catalogue import stat_files, stat_present
+from sfio_emu.client.catalogue import rename_file, stat_files, stat_present
 from sfio_emu.client.current_session import current_session
-from sfio_emu.client.opening import Condition, condition, make_lost_subfiles
+from sfio_emu.client.keeping import drop_kept, kept_name, put_back
+from sfio_emu.client.opening import Condition, condition, locked, make_lost_subfiles
 from sfio_emu.client.session import Session
 from sfio_emu.errors import SfioError, UsageError
-from sfio_emu.names import parse_file_name
+from sfio_emu.names import SubfileName, parse_file_name
 from sfio_emu.striped_file import StripedFile
 
 
@@ -22,14 +23,22 @@ def repair(name: str, stripe_unit: int | None, way: str | None, session: Session
     None changes nothing. `stripe_unit`: where none is stored with the file. Raises `SfioError`.
     """
     subfiles = parse_file_name(name)
+    kept = _put_back(session, subfiles, change=way is not None)
     found = stat_present(session, subfiles)
     state, culprit = condition(found)
+    kept_text = ", ".join(str(kept_name(one)) for one in kept)
     if state is Condition.MIXED:  # a rename was broken off
+        hint = f" ({kept_text}: of the file that was replaced)" if kept else ""
         return (
-            f"{name}: {subfiles[culprit]} is another file's than those before it: delete the file, or rename the"
-            " subfiles of one of the two, each alone (mrename), to where the others are",
+            f"{name}: {subfiles[culprit]} is another file's than those before it: finish the renaming (--from NAME),"
+            " delete the file, or rename the subfiles of one of the two, each alone (mrename), to where the others"
+            f" are{hint}",
             False,
         )
+    if kept and way is None:
+        return f"{name}: its client was killed in a change: --cut or --fill ends it; kept meanwhile: {kept_text}", False
+    if state is Condition.ONE and all(one is not None and one.layout for one in found):
+        drop_kept(session, kept)
     if stripe_unit is None:
         known = [one.layout.stripe_unit for one in found if one is not None and one.layout]
         if not known:
@@ -41,8 +50,8 @@ def repair(name: str, stripe_unit: int | None, way: str | None, session: Session
         lost = ", ".join(str(subfile) for subfile, gone in zip(subfiles, blank, strict=True) if gone)
         if way is None:
             return (
-                f"{name}: what was in {lost} is lost; --cut keeps the bytes before the first that is missing,"
-                " --fill all others, with zeros between them",
+                f"{name}: what was in {lost} is lost (or was renamed by a client that was killed: rename it again);"
+                " --cut keeps the bytes before the first that is missing, --fill all others, with zeros between them",
                 False,
             )
         make_lost_subfiles(session, subfiles, stripe_unit)
@@ -60,6 +69,20 @@ def repair(name: str, stripe_unit: int | None, way: str | None, session: Session
         return f"{said}: made {size} bytes", file.extent().whole
 
 
+def _put_back(session: Session, subfiles: Sequence[SubfileName], *, change: bool) -> list[SubfileName]:
+    """The subfiles of whose names a change was broken off, so that something is kept. `change`: what is of the file and
+    missing gets its name again."""
+    kept = dict(zip(subfiles, stat_present(session, [kept_name(one) for one in subfiles]), strict=True))
+    kept = {one: there for one, there in kept.items() if there is not None}
+    if not change or not kept:
+        return list(kept)
+    with locked(session, subfiles):
+        found = stat_present(session, subfiles)
+        ids = {one.layout.file_id for one in found if one is not None} or {next(iter(kept.values())).layout.file_id}
+        put_back(session, [one for one, there in kept.items() if there.layout.file_id in ids])
+    return list(kept)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code: 0 whole, 1 not whole, 2 what cannot be queried or changed."""
     parser = OneLineParser(prog="python -m sfio_emu.adapters.repair", description=__doc__)
@@ -68,8 +91,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     paths = parser.add_mutually_exclusive_group()
     paths.add_argument("--cut", dest="way", action="store_const", const="cut", help="leave what is read without a gap")
     paths.add_argument("--fill", dest="way", action="store_const", const="fill", help="keep all, zeros in the gaps")
+    parser.add_argument("--from", dest="source", metavar="NAME", help="finish its renaming from NAME, broken off")
     options = parser.parse_args(arguments)
     try:
+        if options.source is not None:
+            rename_file(current_session(), options.source, options.name, replace=True)
         said, whole = repair(options.name, options.stripe_unit, options.way, current_session())
     except SfioError as error:
         print(f"repair: {error}", file=sys.stderr)

@@ -5,16 +5,18 @@ import errno
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from sfio_emu import message_bodies
 from sfio_emu.client.current_session import current_session
+from sfio_emu.client.keeping import KEPT, all_or_none, change_kept, drop_kept, kept_name, question, renaming
 from sfio_emu.client.opening import Condition, condition, locked, require_one_file
-from sfio_emu.client.session import OpenSubfile, Question, Session, answered
+from sfio_emu.client.session import OpenSubfile, Session, answered
 from sfio_emu.client.size_check import fit_one_file
-from sfio_emu.errors import PeerError, RemoteFailure, UsageError
+from sfio_emu.errors import RemoteFailure, UsageError
 from sfio_emu.layout.striping import Layout
-from sfio_emu.message_bodies import Entry, Stat, encode_path
+from sfio_emu.message_bodies import Entry, RenameWay, Stat
 from sfio_emu.names import SubfileName, parse_file_name
 from sfio_emu.wire import Kind
 
@@ -121,6 +123,7 @@ def mlist(folders: str, session: Session | None = None) -> list[ListedFile]:
         ListedFile(name, sum([entry.size for entry in entries]), entries[0].kind == "folder")
         for name, entries in sorted(found.items())
         if [entry.kind for entry in entries] in (["file"] * len(places), ["folder"] * len(places))
+        and not name.startswith(KEPT)
     ]
 
 
@@ -137,8 +140,9 @@ def parse_folders(folders: str) -> tuple[SubfileName, ...]:
 def rename_file(session: Session, name: str, new_name: str, *, replace: bool = False) -> None:
     """Give a striped file another name, on the same hosts in the same order.
 
-    `replace`: also where a file has that name. Where one subfile cannot be renamed those before it get their names
-    back. Raises `UsageError`, `RemoteFailure` (ENOENT, EEXIST), `ListenerLost`.
+    `replace`: also where a file has that name. Where one node refuses all names are again what they were. What a client
+    that was killed has begun is brought to its end. Raises `UsageError`, `RemoteFailure` (ENOENT, EEXIST),
+    `ListenerLost`.
     """
     olds, news = parse_file_name(name), parse_file_name(new_name)
     if [old.host for old in olds] != [new.host for new in news]:
@@ -146,29 +150,40 @@ def rename_file(session: Session, name: str, new_name: str, *, replace: bool = F
     if any(new in olds for old, new in zip(olds, news, strict=True) if old != new):
         raise UsageError("a subfile would get the old name of another: rename the file to a third name first")
     with locked(session, olds, news):
-        stat_files(session, olds)
-        for new, found in zip(news, stat_present(session, news), strict=True):
-            if found is not None and (not replace or not stat.S_ISREG(found.mode)) and new not in olds:
-                raise RemoteFailure(new.host, "rename", errno.EEXIST, new.path)
-        pairs = [(old, new) for old, new in zip(olds, news, strict=True) if old != new]
-        _all_or_none(
-            session,
-            [
-                (old, Kind.RENAME, message_bodies.encode_pair(bytes([replace]), old.path, new.path))
-                for old, new in pairs
-            ],
-            [(old, Kind.RENAME, message_bodies.encode_pair(b"\0", new.path, old.path)) for old, new in pairs],
-        )
+        found, there = stat_present(session, olds), stat_present(session, news)
+        _require_files(olds, found, "name a file")
+        ids = {one.layout.file_id for one in found if one is not None and one.layout} - {0}
+        pairs, present, moved = [], [], []
+        for old, new, one, target in zip(olds, news, found, there, strict=True):
+            if one is None and target is not None and target.layout and target.layout.file_id in ids:
+                moved.append(new)
+            elif one is None:
+                raise RemoteFailure(old.host, "stat", errno.ENOENT, old.path)
+            elif old != new:
+                pairs.append((old, new))
+                present += [new] if target is not None else []
+                if target is not None and not (replace and stat.S_ISREG(target.mode)):
+                    raise RemoteFailure(new.host, "rename", errno.EEXIST, new.path)
+        changes = [renaming(*pair, RenameWay(replace)) for pair in pairs]
+        undo = [renaming(new, old) for old, new in pairs]
+        change_kept(session, present, partial(all_or_none, session, changes, undo))
+        drop_kept(session, moved)
 
 
 def remove_subfiles(session: Session, subfiles: Sequence[SubfileName]) -> None:
-    """Delete subfiles when all their I/O nodes have answered and all that is there are plain files; nothing otherwise.
+    """Delete subfiles when all their I/O nodes have answered and all that is there are plain files that can be deleted;
+    nothing otherwise.
 
     Raises the first fault: also where a subfile was missing, when the others are deleted.
     """
     with locked(session, subfiles):
-        _require_files(subfiles, stat_present(session, subfiles), "nothing is deleted")
-        answered(session.ask_each([_question(Kind.UNLINK, one) for one in subfiles], bytes))
+        found = stat_present(session, subfiles)
+        _require_files(subfiles, found, "nothing is deleted")
+        kept = [(one, kept_name(one)) for one, there in zip(subfiles, found, strict=True) if there is not None]
+        changes = [renaming(one, away, RenameWay.REPLACE) for one, away in kept]
+        all_or_none(session, changes, [renaming(away, one) for one, away in kept])
+        places = [kept_name(one) if there is not None else one for one, there in zip(subfiles, found, strict=True)]
+        answered(session.ask_each([question(Kind.UNLINK, one) for one in places], bytes))
 
 
 def stat_files(session: Session, subfiles: Sequence[SubfileName]) -> list[Stat]:
@@ -180,12 +195,12 @@ def stat_files(session: Session, subfiles: Sequence[SubfileName]) -> list[Stat]:
 
 def stat_paths(session: Session, places: Sequence[SubfileName]) -> list[Stat]:
     """What the paths are; raises the first fault."""
-    return answered(session.ask_each([_question(Kind.STAT, place) for place in places], Stat.decode))
+    return answered(session.ask_each([question(Kind.STAT, place) for place in places], Stat.decode))
 
 
 def stat_present(session: Session, places: Sequence[SubfileName]) -> list[Stat | None]:
     """What the paths are, None where there is nothing."""
-    answers = session.ask_each([_question(Kind.STAT, place) for place in places], Stat.decode)
+    answers = session.ask_each([question(Kind.STAT, place) for place in places], Stat.decode)
     return answered([None if is_missing(one) else one for one in answers])
 
 
@@ -198,19 +213,6 @@ def _require_files(subfiles: Sequence[SubfileName], found: Sequence[Stat | None]
     for subfile, one in zip(subfiles, found, strict=True):
         if one is not None and not stat.S_ISREG(one.mode):
             raise UsageError(f"{subfile} is no subfile but {_kind_of(one)}: {what}")
-
-
-def _question(kind: Kind, place: SubfileName) -> Question:
-    return place, kind, encode_path(place.path)
-
-
-def _all_or_none(session: Session, questions: Sequence[Question], undo: Sequence[Question]) -> None:
-    """Change something about each path; where one change fails, undo the others, and raise the first fault."""
-    answers = session.ask_each(questions, bytes)
-    done = [not isinstance(answer, PeerError) for answer in answers]
-    if not all(done):
-        session.ask_each([one for one, was in zip(undo, done, strict=True) if was], bytes)
-    answered(answers)
 
 
 def make_folder(session: Session, folders: Sequence[SubfileName]) -> None:
@@ -233,7 +235,7 @@ def _change_folders(
     with locked(session, folders):
         found = stat_present(session, folders)
         changed = [folder for folder, one in zip(folders, found, strict=True) if due(one)] or folders
-        _all_or_none(session, [_question(kind, one) for one in changed], [_question(undo, one) for one in changed])
+        all_or_none(session, [question(kind, one) for one in changed], [question(undo, one) for one in changed])
 
 
 def _kind_of(found: Stat) -> str:

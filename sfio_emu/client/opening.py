@@ -14,10 +14,11 @@ from enum import Enum
 from functools import partial
 
 from sfio_emu import message_bodies
+from sfio_emu.client.keeping import all_or_none, change_kept, question
 from sfio_emu.client.session import OpenSubfile, Session, answered
 from sfio_emu.client.threads import Event
 from sfio_emu.errors import PeerError, RemoteFailure, SfioError, UsageError
-from sfio_emu.message_bodies import UNSTORABLE, Opened, OpenFlag, Stat, StoredLayout, encode_lock, encode_path
+from sfio_emu.message_bodies import UNSTORABLE, Opened, OpenFlag, Stat, StoredLayout, encode_lock
 from sfio_emu.names import SubfileName
 from sfio_emu.wire import Kind
 
@@ -105,12 +106,13 @@ def _take_lock(session: Session, home: SubfileName) -> None:
     raise PeerError(home.host, f"somebody else has been changing {home.path} for long: try again")
 
 
-def create_subfiles(session: Session, subfiles: Sequence[SubfileName]) -> None:
-    """Make new and empty subfiles, also in the place of others. Nothing is made where a host cannot be reached; by
-    whoever has the lock."""
+def create_subfiles(session: Session, subfiles: Sequence[SubfileName], present: Sequence[SubfileName]) -> None:
+    """Make new and empty subfiles, in the place of those that are `present`. Nothing is made or lost where a host
+    cannot be reached or refuses; by whoever has the lock."""
     for subfile in subfiles:
         session.link(subfile.host)
-    answered(session.ask_each([(one, Kind.CREATE, encode_path(one.path)) for one in subfiles], bytes))
+    changes, undo = ([question(kind, one) for one in subfiles] for kind in (Kind.CREATE, Kind.UNLINK))
+    change_kept(session, present, partial(all_or_none, session, changes, undo))
 
 
 def store_layouts(session: Session, subfiles: Sequence[OpenSubfile], stripe_unit: int) -> None:
@@ -177,7 +179,7 @@ def _made(
         raise RemoteFailure(there.name.host, "open", errno.EEXIST, there.name.path)
     if truncate and there is not None and not _has_layout(found, stripe_unit):
         session.release(opened)
-        create_subfiles(session, subfiles)
+        create_subfiles(session, subfiles, [one.name for one in opened if one.opened.handle])
         opened[:] = session.open(subfiles, OpenFlag(0))
         found = _found(opened)
     for number, one in enumerate(opened):

@@ -13,7 +13,7 @@ from sfio_emu import message_bodies, wire
 from sfio_emu.listener.data_sieving import Integers, Part, Window, parts_of, strided_parts
 from sfio_emu.listener.ports import Answer, CallFailed, Subfiles, answered, failed
 from sfio_emu.listener.reader import BufferPool, Request
-from sfio_emu.message_bodies import LIST_ENTRY, StoredLayout, encode_entry
+from sfio_emu.message_bodies import LIST_ENTRY, RenameWay, StoredLayout, encode_entry
 from sfio_emu.wire import WRITES, Kind, Malformed
 
 Operation = Callable[[Request], Answer]
@@ -119,8 +119,10 @@ class Operations:
         return Answer(body=message_bodies.LOCK_ANSWER.pack(granted))
 
     def _rename(self, request: Request) -> Answer:
-        (replace,), source, target = message_bodies.decode_pair(message_bodies.RENAME, request.body)
-        self._subfiles.rename(source, target, replace=bool(replace))
+        (way,), source, target = message_bodies.decode_pair(message_bodies.RENAME, request.body)
+        if way not in tuple(RenameWay):
+            raise Malformed(f"a rename in the unknown way {way}", fatal=False)
+        self._subfiles.rename(source, target, RenameWay(way))
         return Answer()
 
     def _stat(self, request: Request) -> Answer:

@@ -308,7 +308,7 @@ def test_a_lost_subfile_is_an_error_until_it_is_repaired(
         assert lost.exists() == emptied and (not emptied or lost.stat().st_size == 0)
     use(sessions[1])
     assert repair.main([NAME]) == 1
-    assert f"{NAME}: what was in p2/a is lost; --cut keeps" in capsys.readouterr().out
+    assert f"{NAME}: what was in p2/a is lost (or was renamed" in capsys.readouterr().out
     assert lost.exists() == emptied
     assert repair.main([NAME, way]) == 0
     use(None)
@@ -326,7 +326,10 @@ def test_subfiles_of_several_files_are_no_file(
             act()
     use(sessions[1])
     assert repair.main([NAME, "--cut"]) == 1
-    assert "p3/a is another file's than those before it: delete the file, or rename" in capsys.readouterr().out
+    assert (
+        "p3/a is another file's than those before it: finish the renaming (--from NAME), delete"
+        in capsys.readouterr().out
+    )
     use(None)
     for host in ("p1", "p2"):
         rename_file(sessions[1], f"{host}/b", f"{host}/a", replace=True)
