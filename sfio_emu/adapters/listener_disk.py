@@ -2,7 +2,6 @@
 is refused. Failed calls of the operating system are counted by name, as merror reports them."""
 
 import errno
-import fcntl
 import os
 import stat
 import struct
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from sfio_emu.adapters.root_locks import lock_root, unlock_root
 from sfio_emu.listener.ports import CallFailed
 from sfio_emu.message_bodies import NO_LAYOUT, UNSTORABLE, Entry, OpenFlag, RenameWay, Stat, StoredLayout
 from sfio_emu.settings import COUNTED
@@ -97,17 +97,11 @@ class RootedSubfiles:
     """
 
     def __init__(self, root: Path, open_files: OpenFiles | None = None) -> None:
-        """Raises `OSError`, also where another listener serves the root: neither would know of the other's writes."""
+        """Raises `OSError`, also where another listener serves the root, a folder in it or one around it: neither would
+        know of the other's writes."""
         root.mkdir(parents=True, exist_ok=True)
-        self._root = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(self._root, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            text = f"{root} is served by another listener{_lock_holder(self._root)}: end it, or give another root"
-            os.close(self._root)
-            raise OSError(text) from None
-        except OSError:  # a file system without locks: nobody can be distinguished there
-            pass
+        self._folders = lock_root(root)
+        self._root = self._folders[0]
         self._errors = dict.fromkeys(COUNTED, 0)
         self._open_files = open_files or OpenFiles(2**31)
         self._opened: dict[int, Opening] = {}
@@ -117,9 +111,7 @@ class RootedSubfiles:
 
     def dispose(self) -> None:
         """Close the root itself, for another listener to serve."""
-        with suppress(OSError):
-            fcntl.flock(self._root, fcntl.LOCK_UN)  # a child of fork may hold the descriptor still
-        os.close(self._root)
+        unlock_root(self._folders)
 
     def take_errors(self) -> list[int]:
         """Failed calls and rejected messages, in the order of `COUNTED`, since the last query."""
@@ -460,14 +452,3 @@ def _entry(here: int, name: str) -> Entry:
     if stat.S_ISDIR(found.st_mode):
         return Entry(name, "folder", 0)
     return Entry(name, "file", found.st_size) if stat.S_ISREG(found.st_mode) else Entry(name, "other", 0)
-
-
-def _lock_holder(directory: int) -> str:
-    """The process that has locked a directory, as the kernel lists it, in brackets; "" where it does not say."""
-    with suppress(OSError):
-        inode = str(os.fstat(directory).st_ino)
-        for line in Path("/proc/locks").read_text().splitlines():
-            words = line.split()
-            if words[1] == "FLOCK" and words[5].rpartition(":")[2] == inode:
-                return f" (process {words[4]})"
-    return ""

@@ -100,7 +100,7 @@ def test_a_failed_read_names_the_path_of_its_subfile(tmp_path: Path, monkeypatch
             file.preadv([bytearray(2), bytearray(3)], [0, 20])
 
 
-def test_a_folder_is_served_by_one_listener_at_a_time(tmp_path: Path) -> None:
+def test_a_folder_and_what_is_in_it_is_served_by_one_listener_at_a_time(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",
@@ -115,6 +115,11 @@ def test_a_folder_is_served_by_one_listener_at_a_time(tmp_path: Path) -> None:
         assert second.returncode == 2
         [line] = second.stderr.splitlines()
         assert f"{tmp_path}/p1 is served by another listener (process {process.pid})" in line
+        for root, line in ((tmp_path, "a folder in {}"), (tmp_path / "p1" / "deep", "{}/p1, around {}/p1/deep/p1,")):
+            command[4:] = [str(root), "--listen", "127.0.0.1:0" if root == tmp_path else "p1@127.0.0.1:0"]
+            second = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+            said = f"{line.format(tmp_path, tmp_path)} is served by another listener (process {process.pid})"
+            assert (second.returncode, said in second.stderr, second.stderr.count("\n")) == (2, True, 1)
     with listening(tmp_path / "p1") as addresses:  # what a killed listener held is free
         StripedFile.open("p1/a", 5, session=session_of(addresses)).close()
     with listening(tmp_path / "p1"):  # and what a closed one held
