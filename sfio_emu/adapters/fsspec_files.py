@@ -3,16 +3,19 @@ and write them. A file has one subfile of the same path on each host, a folder i
 
 import errno
 import io
-import re
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, TypedDict
 
+from fsspec.callbacks import DEFAULT_CALLBACK
+from fsspec.implementations.local import LocalFileSystem
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
+from fsspec.utils import stringify_path
 
 from sfio_emu.adapters.environment import parse_listeners
+from sfio_emu.adapters.fsspec_paths import escape, targets, unescape
 from sfio_emu.adapters.sockets import TcpConnections
 from sfio_emu.client import catalogue
 from sfio_emu.client.current_session import current_session
@@ -148,6 +151,8 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         cache_options: object = None,
         **options: object,
     ) -> io.IOBase:
+        if not path:
+            raise IsADirectoryError(errno.EISDIR, "it is a folder", path)
         if not autocommit and mode != "rb":
             raise NotImplementedError("striped files know no transactions: write to another name and move it")
         unit = self._unit(path, missing_is_new=mode[0] == "a") if mode[0] in "ra" else self.stripe_unit
@@ -193,12 +198,10 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         entries: list[Info] = [found]
         if found["type"] == "directory":
             with _as_os_errors(path):
-                listed = catalogue.mlist(
-                    ";".join(f"{host}/{_escape(path) or '.'}" for host in self.hosts), self.session
-                )
+                listed = catalogue.mlist(";".join(f"{host}/{escape(path) or '.'}" for host in self.hosts), self.session)
             entries = [
                 {
-                    "name": f"{path}/{_unescape(entry.name)}" if path else _unescape(entry.name),
+                    "name": f"{path}/{unescape(entry.name)}" if path else unescape(entry.name),
                     "size": entry.size,
                     "type": "directory" if entry.folder else "file",
                 }
@@ -259,8 +262,8 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
                 raise IsADirectoryError(errno.EISDIR, str(error), path) from error
 
     def rm(self, path: str, recursive: bool = False, maxdepth: int | None = None) -> None:
-        """Delete files; with `recursive` folders and all that is in them."""
-        for name in reversed(self.expand_path(path, recursive=recursive, maxdepth=maxdepth)):
+        """Delete files; with `recursive` folders and all that is in them. A name that is there is no pattern."""
+        for name in reversed(self._named(path, recursive, maxdepth)):
             if not recursive or not self.isdir(name):
                 self.rm_file(name)
             elif name and maxdepth is None:
@@ -269,21 +272,75 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def mv(
         self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **options: object
     ) -> None:
-        """Move a file (by its name alone), or with `recursive` a folder and all that is in it."""
-        sources = self.expand_path(path1, recursive=recursive, maxdepth=maxdepth)
+        """Move a file (by its name alone), or with `recursive` a folder and all that is in it. A name that is there is
+        no pattern."""
+        sources = self._named(path1, recursive, maxdepth)
         folders = [name for name in sources if self.isdir(name)]
         if folders and not recursive:
             raise IsADirectoryError(errno.EISDIR, "it is a folder: give recursive=True", folders[0])
-        self.copy(path1, path2, recursive=recursive, maxdepth=maxdepth, on_error="raise", by_name=True)
+        if maxdepth is not None and isinstance(path1, str):
+            sources = [name for name in sources if name not in folders]
+        literal = isinstance(path1, str) and self.exists(path1)
+        self.copy(sources, targets(path1, sources, path2, self.isdir, literal=literal), on_error="raise", by_name=True)
         for folder in reversed(folders):
             with suppress(OSError):  # what came into it meanwhile, or lies too deep, stays
                 self.rmdir(folder)
+
+    def copy(
+        self,
+        path1: str | list[str],
+        path2: str | list[str],
+        recursive: bool = False,
+        maxdepth: int | None = None,
+        on_error: str | None = None,
+        **options: object,
+    ) -> None:
+        """As of every file system of fsspec."""
+        lists = self._pairs(path1, path2, self.isdir, recursive, maxdepth)
+        super().copy(*lists, recursive=recursive, on_error=on_error, **options)
+
+    def get(
+        self,
+        rpath: str | list[str],
+        lpath: str | list[str],
+        recursive: bool = False,
+        callback: Any = DEFAULT_CALLBACK,
+        maxdepth: int | None = None,
+        **options: object,
+    ) -> None:
+        """As of every file system of fsspec."""
+        isdir = LocalFileSystem().isdir
+        lists = self._pairs(rpath, stringify_path(lpath), isdir, recursive, maxdepth)
+        super().get(*lists, recursive=recursive, callback=callback, **options)
+
+    def _named(self, path: Any, recursive: bool, maxdepth: int | None) -> list[str]:
+        """What names or patterns mean, sorted; a name that is there is no pattern."""
+        found: set[str] = set()
+        for name in [self._strip_protocol(one) for one in (path if isinstance(path, list) else [path])]:
+            there = self.exists(name)
+            if not there:
+                found |= set(self.expand_path(name, recursive, maxdepth))
+            elif recursive:
+                found |= set(self.find(name, maxdepth=maxdepth, withdirs=True))
+            found |= {name} if there else set()
+        return sorted(found)
+
+    def _pairs(
+        self, source: Any, target: Any, isdir: Callable[[str], bool], recursive: bool, maxdepth: int | None
+    ) -> tuple[list[str], list[str]]:
+        """The files and folders to be copied, and where each goes."""
+        if isinstance(source, list) and isinstance(target, list):
+            return source, target
+        sources = self.expand_path(source, recursive=recursive, maxdepth=maxdepth)
+        if not isinstance(source, list) and (not recursive or maxdepth is not None):
+            sources = [name for name in sources if not self.isdir(name)]
+        return sources, targets(stringify_path(source), sources, target, isdir, literal=False)
 
     def cp_file(self, path1: str, path2: str, by_name: bool = False, **options: object) -> None:
         """Copy a file, or make a folder as that one is; `by_name`: move it. A file that is copied to itself stays."""
         source, target = self._strip_protocol(path1), self._strip_protocol(path2)
         if self.isdir(source):
-            if by_name and f"{target}/".startswith(f"{source}/"):
+            if by_name and (not source or f"{target}/".startswith(f"{source}/")):
                 raise OSError(errno.EINVAL, "a folder cannot be moved into itself", source)
             self.makedirs(target, exist_ok=True)
         elif source != target and by_name:
@@ -295,7 +352,7 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
                     new.write(part)
 
     def _name(self, path: str) -> str:
-        return ";".join(f"{host}/{_escape(self._strip_protocol(path))}" for host in self.hosts)
+        return ";".join(f"{host}/{escape(self._strip_protocol(path))}" for host in self.hosts)
 
     @contextmanager
     def _at(self, path: str) -> Iterator[tuple[str, tuple[SubfileName, ...]]]:
@@ -304,19 +361,6 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         with _as_os_errors(path):
             roots = tuple(SubfileName(host=host, path="") for host in self.hosts)
             yield path, parse_file_name(self._name(path)) if path else roots
-
-
-def _escape(path: str) -> str:
-    """The path without ";", which parts the subfiles of a name: it becomes "%3B" (and what looks so, "%253B").
-
-    >>> _escape("50%;a"), _unescape(_escape("%3B;")), _escape("%3B")
-    ('50%%3Ba', '%3B;', '%253B')
-    """
-    return re.sub(r"%((?:25)*3B)", r"%25\1", path).replace(";", "%3B")
-
-
-def _unescape(name: str) -> str:
-    return re.sub(r"%25((?:25)*3B)|%3B", lambda found: f"%{found[1]}" if found[1] else ";", name)
 
 
 def _different_hosts(session: Session) -> tuple[str, ...]:

@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfio_emu import ListenerLost, mstat
-from sfio_emu.adapters.fsspec_files import SfioFileSystem, _escape, _unescape
+from sfio_emu.adapters.fsspec_files import SfioFileSystem
+from sfio_emu.adapters.fsspec_paths import escape, unescape
 from tests.helpers.listeners import listener, listening, session_of
 from tests.sfio_emu.views.test_views_on_striped_files import listeners
 
@@ -171,8 +172,8 @@ def test_files_are_pickled_and_forgotten_ones_leave_nothing_open(tmp_path: Path)
 
 @given(st.text("%;253Babc"))
 def test_every_name_is_escaped_so_that_it_is_found_again(name: str) -> None:
-    assert ";" not in _escape(name) and _unescape(_escape(name)) == name
-    assert _escape(name) == name or ";" in name or "3B" in name
+    assert ";" not in escape(name) and unescape(escape(name)) == name
+    assert escape(name) == name or ";" in name or "3B" in name
 
 
 def test_pyarrow_makes_and_deletes_folders(files: SfioFileSystem) -> None:
@@ -292,3 +293,30 @@ def test_links_are_neither_files_nor_folders(files: SfioFileSystem, tmp_path: Pa
     assert files.exists("link") and not files.isfile("link") and files.find("") == ["data"]
     with pytest.raises(OSError, match="symbolic links"):
         files.open("link")
+
+
+def test_names_at_the_top_are_copied_moved_and_fetched_into_folders(files: SfioFileSystem, tmp_path: Path) -> None:
+    files.pipe({"a": b"1", "b": b"2", "dir/x": b"3", "there/y": b"4"})
+    files.mv("a", "there")
+    files.cp("b*", "there")
+    files.cp("dir", "there", recursive=True)
+    assert files.find("there") == ["there/a", "there/b", "there/dir/x", "there/y"]
+    out = tmp_path / "out"
+    out.mkdir()
+    files.get("b", out)
+    files.get("dir", str(out), recursive=True)
+    assert (out / "b").read_bytes() == b"2" and (out / "dir" / "x").read_bytes() == b"3"
+    for act in (lambda: files.mv("", "new", recursive=True), lambda: files.open("", "wb")):
+        with pytest.raises(OSError, match=r"into itself|it is a folder"):
+            act()
+    assert files.find("") == ["b", "dir/x", "there/a", "there/b", "there/dir/x", "there/y"]
+
+
+def test_what_is_called_like_a_pattern_is_moved_and_deleted_alone(files: SfioFileSystem) -> None:
+    files.pipe({"a[1]": b"this", "a1": b"other", "*": b"star", "d/a*": b"", "d/ab": b""})
+    files.mv("a[1]", "moved")
+    files.rm("*")
+    files.rm(["d/a*", "moved"])
+    assert files.find("") == ["a1", "d/ab"]
+    files.rm("d/*")
+    assert files.find("") == ["a1"]

@@ -1,0 +1,37 @@
+"""Paths of striped files as fsspec has them: names with ";", and where what is copied goes."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from fsspec.core import has_magic
+from fsspec.utils import other_paths
+
+
+def targets(
+    source: str | list[str], found: list[str], target: Any, isdir: Callable[[str], bool], *, literal: bool
+) -> list[str]:
+    """Where what was found of `source` goes, as fsspec has it, but that it takes names at the top, which have no slash,
+    for the folder they are in. `literal`: the source is no pattern."""
+    if not isinstance(target, str) or not found:
+        return target if found else []
+    into = False
+    if isinstance(source, str) and has_magic(source) and not literal:
+        into = len(found) == 1
+    elif isinstance(source, str):
+        into = (target.endswith("/") or isdir(target)) and not source.endswith("/")
+    named = other_paths([f"/{name}" for name in found], target, exists=into, flatten=isinstance(source, list))
+    return list(named)
+
+
+def escape(path: str) -> str:
+    """The path without ";", which parts the subfiles of a name: it becomes "%3B" (and what looks so, "%253B").
+
+    >>> escape("50%;a"), unescape(escape("%3B;")), escape("%3B")
+    ('50%%3Ba', '%3B;', '%253B')
+    """
+    return re.sub(r"%((?:25)*3B)", r"%25\1", path).replace(";", "%3B")
+
+
+def unescape(name: str) -> str:
+    return re.sub(r"%25((?:25)*3B)|%3B", lambda found: f"%{found[1]}" if found[1] else ";", name)
