@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
+PEEKED_BYTES = 8 << 10
+
+
 @dataclass(frozen=True, kw_only=True)
 class Opening:
     """What a file is opened for.
@@ -123,6 +126,12 @@ class PositionedFile(io.RawIOBase):
             self._position += len(result)
         return result
 
+    def peek(self, size: int = 0) -> bytes:
+        """Some bytes from the position, which stays: in them `readline` looks for the end of a line, else it would read
+        byte by byte."""
+        with self.session.guard:
+            return self.pread(PEEKED_BYTES, self._position)
+
     def readinto(self, buffer: Buffer) -> int:
         """Read into a buffer from the position, which goes on."""
         with self.session.guard:
@@ -133,8 +142,7 @@ class PositionedFile(io.RawIOBase):
     def write(self, data: Buffer) -> int:
         """Write at the position (at the end, where the file was opened to append), which goes on."""
         with self.session.guard:
-            if self._opening.append:
-                self._position = self.size()
-            count = self.pwrite(data, self._position)
-            self._position += count
+            place = self.size() if self._opening.append else self._position
+            count = self.pwrite(data, place)
+            self._position = place + count if count else self._position
         return count

@@ -221,3 +221,21 @@ def test_a_forgotten_file_closes_nothing_for_the_others(tmp_path: Path) -> None:
         session = Session(session_of(first).connections, group)
         StripedFile.open("p1/a", 5, session=session)  # forgotten: no collective call may come of it
         assert group.all_gather(b"in step") == [b"in step"]
+
+
+def test_lines_of_a_raw_file_are_not_read_byte_by_byte(opened: Open) -> None:
+    lines = [b"a" * 300 + b"\n", b"\n", b"b" * 20_000 + b"\n", b"the end"]
+    with opened("w+", unit=700) as raw:
+        raw.write(b"".join(lines))
+        raw.seek(0)
+        before = raw.counters.messages
+        assert list(raw) == lines and raw.counters.messages - before < 40
+        raw.seek(10)
+        assert raw.readline(20) == b"a" * 20 and raw.tell() == 30
+
+
+def test_nothing_that_is_appended_moves_nothing(opened: Open) -> None:
+    opened("w").write(b"0123")
+    with opened("a+") as raw:
+        raw.seek(1)
+        assert raw.write(b"") == 0 and raw.read(1) == b"1"
