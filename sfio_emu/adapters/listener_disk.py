@@ -421,7 +421,8 @@ def _link(here: int, old: str, there: int, new: str) -> None:
 
 
 def _stat(found: os.stat_result, layout: StoredLayout) -> Stat:
-    return Stat(found.st_mode, found.st_size, found.st_mtime_ns, found.st_dev, found.st_ino, layout)
+    modified_ns = min(max(found.st_mtime_ns, -(2**63)), 2**63 - 1)  # a file may have the time of any clock
+    return Stat(found.st_mode, found.st_size, modified_ns, found.st_dev, found.st_ino, layout)
 
 
 def _layout_of(file: int) -> StoredLayout:

@@ -7,6 +7,7 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -26,7 +27,7 @@ from sfio_emu import (
     mstat,
     use,
 )
-from tests.helpers.listeners import listener, session_of
+from tests.helpers.listeners import listener, listening, session_of
 from tests.helpers.striped_nodes import Nodes
 
 NAME = "p1/runs/a;p2/runs/a"
@@ -183,3 +184,14 @@ def test_nothing_is_created_where_a_subfile_would_be_a_folder(nodes: object, tmp
         with pytest.raises(RemoteFailure, match="p1: creat of a: Is a directory"):
             mcreate(name)
     assert mstat("p2/a").size == 4 and not mexists("p2/b")
+
+
+def test_a_file_may_have_the_time_of_any_clock() -> None:
+    with TemporaryDirectory(dir="/dev/shm") as folder, listening(Path(folder)) as addresses:
+        session, subfile = session_of(addresses), Path(folder) / "a"
+        for mtime_ns in (-(10**19), 0, 2**63 - 1):
+            subfile.write_bytes(b"abc")
+            os.utime(subfile, ns=(mtime_ns, mtime_ns))
+            if subfile.stat().st_mtime_ns != mtime_ns:
+                pytest.skip("the file system has no time before 1677")
+            assert mstat("p1/a", session).modified_ns == max(mtime_ns, -(2**63))
