@@ -6,12 +6,13 @@ import sys
 from collections.abc import Sequence
 
 from sfio_emu.adapters.command_line import OneLineParser
-from sfio_emu.client.catalogue import rename_file, stat_files, stat_present
+from sfio_emu.client.catalogue import rename_file, require_files, stat_files, stat_present
 from sfio_emu.client.current_session import current_session
 from sfio_emu.client.keeping import drop_kept, kept_name, put_back
 from sfio_emu.client.opening import Condition, condition, locked, make_lost_subfiles
 from sfio_emu.client.session import Session
 from sfio_emu.errors import SfioError, UsageError
+from sfio_emu.message_bodies import Stat
 from sfio_emu.names import SubfileName, parse_file_name
 from sfio_emu.striped_file import StripedFile
 
@@ -25,6 +26,7 @@ def repair(name: str, stripe_unit: int | None, way: str | None, session: Session
     subfiles = parse_file_name(name)
     kept = _put_back(session, subfiles, change=way is not None)
     found = stat_present(session, subfiles)
+    require_files(subfiles, found, "name a file")
     state, culprit = condition(found)
     kept_text = ", ".join(str(kept_name(one)) for one in kept)
     if state is Condition.MIXED:  # a rename was broken off
@@ -36,7 +38,7 @@ def repair(name: str, stripe_unit: int | None, way: str | None, session: Session
             False,
         )
     if kept and way is None:
-        return f"{name}: its client was killed in a change: --cut or --fill ends it; kept meanwhile: {kept_text}", False
+        return f"{name}: a change of it was broken off: --cut or --fill ends it; kept meanwhile: {kept_text}", False
     if state is Condition.ONE and all(one is not None and one.layout for one in found):
         drop_kept(session, kept)
     if stripe_unit is None:
@@ -45,15 +47,9 @@ def repair(name: str, stripe_unit: int | None, way: str | None, session: Session
             stat_files(session, subfiles)
             raise UsageError("no stripe unit is stored with the file: give --stripe-unit")
         stripe_unit = known[0]
-    blank = [one is None or not (one.layout or one.size) for one in found]
-    if state is Condition.LOST and any(blank):
-        lost = ", ".join(str(subfile) for subfile, gone in zip(subfiles, blank, strict=True) if gone)
+    if state is Condition.LOST:
         if way is None:
-            return (
-                f"{name}: what was in {lost} is lost (or was renamed by a client that was killed: rename it again);"
-                " --cut keeps the bytes before the first that is missing, --fill all others, with zeros between them",
-                False,
-            )
+            return f"{name}: {_lost(subfiles, found)}", False
         make_lost_subfiles(session, subfiles, stripe_unit)
     with StripedFile.open(name, stripe_unit, mode="r" if way is None else "r+", session=session) as file:
         extent = file.extent()
@@ -67,6 +63,19 @@ def repair(name: str, stripe_unit: int | None, way: str | None, session: Session
             return f"{said}: not the sizes of one file; give --cut or --fill", False
         size = file.truncate(extent.readable if way == "cut" else extent.end)
         return f"{said}: made {size} bytes", file.extent().whole
+
+
+def _lost(subfiles: Sequence[SubfileName], found: Sequence[Stat | None]) -> str:
+    """What there is to say of a file of which something is missing."""
+    names = list(zip(map(str, subfiles), found, strict=True))
+    lost = ", ".join(name for name, one in names if one is None or not (one.layout or one.size))
+    if not lost:
+        bare = ", ".join(name for name, one in names if one is not None and not one.layout)
+        return f"nothing is stored with {bare}, a copy without attributes?: --cut or --fill takes it as it is"
+    return (
+        f"what was in {lost} is lost (or was renamed by a client that was killed: rename it again); --cut keeps the"
+        " bytes before the first that is missing, --fill all others, with zeros between them"
+    )
 
 
 def _put_back(session: Session, subfiles: Sequence[SubfileName], *, change: bool) -> list[SubfileName]:

@@ -151,7 +151,7 @@ def rename_file(session: Session, name: str, new_name: str, *, replace: bool = F
         raise UsageError("a subfile would get the old name of another: rename the file to a third name first")
     with locked(session, olds, news):
         found, there = stat_present(session, olds), stat_present(session, news)
-        _require_files(olds, found, "name a file")
+        require_files(olds, found, "name a file")
         ids = {one.layout.file_id for one in found if one is not None and one.layout} - {0}
         pairs, present, moved = [], [], []
         for old, new, one, target in zip(olds, news, found, there, strict=True):
@@ -178,7 +178,7 @@ def remove_subfiles(session: Session, subfiles: Sequence[SubfileName]) -> None:
     """
     with locked(session, subfiles):
         found = stat_present(session, subfiles)
-        _require_files(subfiles, found, "nothing is deleted")
+        require_files(subfiles, found, "nothing is deleted")
         kept = [(one, kept_name(one)) for one, there in zip(subfiles, found, strict=True) if there is not None]
         changes = [renaming(one, away, RenameWay.REPLACE) for one, away in kept]
         all_or_none(session, changes, [renaming(away, one) for one, away in kept])
@@ -189,7 +189,7 @@ def remove_subfiles(session: Session, subfiles: Sequence[SubfileName]) -> None:
 def stat_files(session: Session, subfiles: Sequence[SubfileName]) -> list[Stat]:
     """What the subfiles are; raises the first fault, and `UsageError` where one is no plain file."""
     found = stat_paths(session, subfiles)
-    _require_files(subfiles, found, "name a file")
+    require_files(subfiles, found, "name a file")
     return found
 
 
@@ -209,7 +209,8 @@ def is_missing(answer: object) -> bool:
     return isinstance(answer, RemoteFailure) and answer.errno in (errno.ENOENT, errno.ENOTDIR)
 
 
-def _require_files(subfiles: Sequence[SubfileName], found: Sequence[Stat | None], what: str) -> None:
+def require_files(subfiles: Sequence[SubfileName], found: Sequence[Stat | None], what: str) -> None:
+    """Raises `UsageError` where something that was found is no plain file."""
     for subfile, one in zip(subfiles, found, strict=True):
         if one is not None and not stat.S_ISREG(one.mode):
             raise UsageError(f"{subfile} is no subfile but {_kind_of(one)}: {what}")

@@ -119,3 +119,22 @@ def test_a_file_without_a_layout_wants_its_stripe_unit(tmp_path: Path, capsys: p
         assert told.out == "p1/plain: 3 bytes, whole\n"
         assert main(["p1/plain", "--stripe-unit", "0"]) == 2
         use(None)
+
+
+def test_a_subfile_without_its_attributes_is_taken_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with listener(tmp_path, "p1") as (_, first), listener(tmp_path, "p2") as (_, second):
+        use(session_of(first, second))
+        with StripedFile.open(NAME, 10) as file:
+            file.pwrite(bytes(range(1, 101)), 0)
+        os.removexattr(tmp_path / "p2" / "a", "user.sfio.layout")  # as a copy that was put back has it
+        assert main([NAME]) == 1
+        assert capsys.readouterr().out.startswith(f"{NAME}: nothing is stored with p2/a, a copy without")
+        assert main([NAME, "--fill"]) == 0
+        with StripedFile.open(NAME, 10, mode="r") as file:
+            assert file.read() == bytes(range(1, 101))
+        (tmp_path / "p2" / "a").unlink()
+        os.mkfifo(tmp_path / "p2" / "a")
+        capsys.readouterr()
+        assert main([NAME, "--cut"]) == 2 == main([NAME])
+        assert capsys.readouterr().err == 2 * "repair: p2/a is no subfile but a pipe: name a file\n"
+        use(None)
