@@ -15,7 +15,7 @@ from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 from fsspec.utils import stringify_path
 
 from sfio_emu.adapters.environment import parse_listeners
-from sfio_emu.adapters.fsspec_paths import escape, targets, unescape
+from sfio_emu.adapters.fsspec_paths import check_path, escape, targets, unescape
 from sfio_emu.adapters.sockets import TcpConnections
 from sfio_emu.client import catalogue
 from sfio_emu.client.current_session import current_session
@@ -38,6 +38,8 @@ class Info(TypedDict, total=False):
 STRIPE_UNIT = 64 << 10
 BUFFER_BYTES = 1 << 20
 COPY_BYTES = 16 << 20
+NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EACCES, errno.EINVAL)
+"""What `exists` takes for an answer, as `os.path.exists` does."""
 
 
 class _RawFile(StripedFile):
@@ -213,8 +215,10 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         """Whether there is a file or folder; a listener that does not answer is an error, not an answer."""
         try:
             self.info(path)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
+        except OSError as error:
+            if error.errno in NOT_THERE:
+                return False
+            raise
         return True
 
     def modified(self, path: str) -> datetime:
@@ -352,7 +356,9 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
                     new.write(part)
 
     def _name(self, path: str) -> str:
-        return ";".join(f"{host}/{escape(self._strip_protocol(path))}" for host in self.hosts)
+        path = escape(self._strip_protocol(path))
+        check_path(path)
+        return ";".join(f"{host}/{path}" for host in self.hosts)
 
     @contextmanager
     def _at(self, path: str) -> Iterator[tuple[str, tuple[SubfileName, ...]]]:

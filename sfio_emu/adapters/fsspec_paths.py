@@ -1,11 +1,16 @@
 """Paths of striped files as fsspec has them: names with ";", and where what is copied goes."""
 
+import errno
+import os
 import re
 from collections.abc import Callable
 from typing import Any
 
 from fsspec.core import has_magic
 from fsspec.utils import other_paths
+
+from sfio_emu.message_bodies import MAX_PATH_BYTES, encode_path
+from sfio_emu.names import MAX_PIECE_BYTES
 
 
 def targets(
@@ -22,6 +27,23 @@ def targets(
         into = (target.endswith("/") or isdir(target)) and not source.endswith("/")
     named = other_paths([f"/{name}" for name in found], target, exists=into, flatten=isinstance(source, list))
     return list(named)
+
+
+def check_path(path: str) -> None:
+    """Raises `OSError` for what no file can be called, as the operating system has it."""
+    try:
+        pieces = [encode_path(piece) for piece in path.split("/")]
+    except UnicodeEncodeError:  # half of a character
+        pieces = [b"\0"]
+    number = 0
+    if b".." in pieces:
+        number = errno.EACCES
+    elif any(b"\0" in piece for piece in pieces):
+        number = errno.EINVAL
+    elif len(b"/".join(pieces)) > MAX_PATH_BYTES or max(map(len, pieces)) > MAX_PIECE_BYTES:
+        number = errno.ENAMETOOLONG
+    if number:
+        raise OSError(number, os.strerror(number), path)
 
 
 def escape(path: str) -> str:

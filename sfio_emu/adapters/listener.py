@@ -336,7 +336,7 @@ def _work_in_batches() -> None:
 def _parse_listen(text: str) -> tuple[str, str, int]:
     name, _, place = text.rpartition("@")
     address, colon, port = place.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535 or "/" in name or name in (".", ".."):
+    if not colon or not (port.isascii() and port.isdigit()) or int(port) > 65535 or "/" in name or name in (".", ".."):
         raise argparse.ArgumentTypeError(f"{text!r} is no [NAME@]HOST:PORT")
     return name, address, int(port)
 

@@ -194,6 +194,7 @@ def test_addresses_and_time_outs_are_checked() -> None:
         (["--message", "100"], "argument --message: '100' is no size that can be: give bytes, 4096 to 268435456"),
         (["--message", "1e9"], "argument --message: '1e9' is no size"),
         (["--memory", "-5"], "argument --memory"),
+        (["--listen", "a@127.0.0.1:²"], "'a@127.0.0.1:²' is no [NAME@]HOST:PORT"),
         (["--memory", "100000", "--message", "200000"], "--message 200000 does not fit into --memory 100000"),
     ],
 )

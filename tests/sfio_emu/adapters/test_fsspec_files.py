@@ -320,3 +320,25 @@ def test_what_is_called_like_a_pattern_is_moved_and_deleted_alone(files: SfioFil
     assert files.find("") == ["a1", "d/ab"]
     files.rm("d/*")
     assert files.find("") == ["a1"]
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("é" * 128, errno.ENAMETOOLONG), ("d/" * 600, errno.ENAMETOOLONG), (";" * 100, errno.ENAMETOOLONG),
+     ("a/../b", errno.EACCES), ("a\0b", errno.EINVAL), ("\ud800", errno.EINVAL)],
+)  # fmt: skip
+def test_what_no_file_can_be_called_is_an_error_of_the_operating_system(
+    files: SfioFileSystem, name: str, number: int
+) -> None:
+    for act in (
+        files.info,
+        files.open,
+        files.mkdir,
+        files.rm_file,
+        files.touch,
+        lambda name: files.pipe_file(name, b""),
+    ):
+        with pytest.raises(OSError) as caught:
+            act(name)
+        assert caught.value.errno == number
+    assert not files.exists(name) and not files.isdir(name) and files.glob(name) == [] == files.find(name)
