@@ -59,8 +59,8 @@ def mcreate(name: str) -> None:
             found = zip(subfiles, stat_present(session, subfiles), strict=True)
             present = [(subfile, stat.S_ISREG(one.mode)) for subfile, one in found if one is not None]
             refused = [subfile for subfile, plain in present if not plain]
-            kept = [] if refused else [subfile for subfile, _ in present]
-            create_subfiles(session, refused or subfiles, kept)  # refusing nodes say why, the others change nothing
+            retained = [] if refused else [subfile for subfile, _ in present]
+            create_subfiles(session, refused or subfiles, retained)  # refusing nodes say why, the others change nothing
 
     _change("create", [name], create)
 

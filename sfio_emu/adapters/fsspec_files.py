@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, TypedDict
 
-from fsspec.callbacks import DEFAULT_CALLBACK
+from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 from fsspec.utils import stringify_path
@@ -308,7 +308,7 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         rpath: str | list[str],
         lpath: str | list[str],
         recursive: bool = False,
-        callback: Any = DEFAULT_CALLBACK,
+        callback: Callback = DEFAULT_CALLBACK,
         maxdepth: int | None = None,
         **options: object,
     ) -> None:

@@ -4,7 +4,6 @@ import errno
 import os
 import re
 from collections.abc import Callable
-from typing import Any
 
 from fsspec.core import has_magic
 from fsspec.utils import other_paths
@@ -14,7 +13,7 @@ from sfio_emu.names import MAX_PIECE_BYTES
 
 
 def targets(
-    source: str | list[str], found: list[str], target: Any, isdir: Callable[[str], bool], *, literal: bool
+    source: str | list[str], found: list[str], target: str | list[str], isdir: Callable[[str], bool], *, literal: bool
 ) -> list[str]:
     """Where what was found of `source` goes, as fsspec has it, but that it takes names at the top, which have no slash,
     for the folder they are in. `literal`: the source is no pattern."""

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from sfio_emu.adapters.command_line import OneLineParser
 from sfio_emu.client.catalogue import rename_file, require_files, stat_files, stat_present
 from sfio_emu.client.current_session import current_session
-from sfio_emu.client.keeping import drop_kept, kept_name, put_back
 from sfio_emu.client.opening import Condition, condition, locked, make_lost_subfiles
+from sfio_emu.client.retaining import drop_retained, put_back, retained_name
 from sfio_emu.client.session import Session
 from sfio_emu.errors import SfioError, UsageError
 from sfio_emu.message_bodies import Stat
@@ -24,23 +24,26 @@ def repair(name: str, stripe_unit: int | None, way: str | None, session: Session
     None changes nothing. `stripe_unit`: where none is stored with the file. Raises `SfioError`.
     """
     subfiles = parse_file_name(name)
-    kept = _put_back(session, subfiles, change=way is not None)
+    retained = _put_back(session, subfiles, change=way is not None)
     found = stat_present(session, subfiles)
     require_files(subfiles, found, "name a file")
     state, culprit = condition(found)
-    kept_text = ", ".join(str(kept_name(one)) for one in kept)
+    retained_text = ", ".join(str(retained_name(one)) for one in retained)
     if state is Condition.MIXED:  # a rename was broken off
-        hint = f" ({kept_text}: of the file that was replaced)" if kept else ""
+        hint = f" ({retained_text}: of the file that was replaced)" if retained else ""
         return (
             f"{name}: {subfiles[culprit]} is another file's than those before it: finish the renaming (--from NAME),"
             " delete the file, or rename the subfiles of one of the two, each alone (mrename), to where the others"
             f" are{hint}",
             False,
         )
-    if kept and way is None:
-        return f"{name}: a change of it was broken off: --cut or --fill ends it; kept meanwhile: {kept_text}", False
+    if retained and way is None:
+        return (
+            f"{name}: a change of it was broken off: --cut or --fill ends it; retained meanwhile: {retained_text}",
+            False,
+        )
     if state is Condition.ONE and all(one is not None and one.layout for one in found):
-        drop_kept(session, kept)
+        drop_retained(session, retained)
     if stripe_unit is None:
         known = [one.layout.stripe_unit for one in found if one is not None and one.layout]
         if not known:
@@ -79,17 +82,17 @@ def _lost(subfiles: Sequence[SubfileName], found: Sequence[Stat | None]) -> str:
 
 
 def _put_back(session: Session, subfiles: Sequence[SubfileName], *, change: bool) -> list[SubfileName]:
-    """The subfiles of whose names a change was broken off, so that something is kept. `change`: what is of the file and
+    """The subfiles of whose names a change was broken off, so that something is retained. `change`: what is of the file and
     missing gets its name again."""
-    kept = dict(zip(subfiles, stat_present(session, [kept_name(one) for one in subfiles]), strict=True))
-    kept = {one: there for one, there in kept.items() if there is not None}
-    if not change or not kept:
-        return list(kept)
+    retained = dict(zip(subfiles, stat_present(session, [retained_name(one) for one in subfiles]), strict=True))
+    retained = {one: there for one, there in retained.items() if there is not None}
+    if not change or not retained:
+        return list(retained)
     with locked(session, subfiles):
         found = stat_present(session, subfiles)
-        ids = {one.layout.file_id for one in found if one is not None} or {next(iter(kept.values())).layout.file_id}
-        put_back(session, [one for one, there in kept.items() if there.layout.file_id in ids])
-    return list(kept)
+        ids = {one.layout.file_id for one in found if one is not None} or {next(iter(retained.values())).layout.file_id}
+        put_back(session, [one for one, there in retained.items() if there.layout.file_id in ids])
+    return list(retained)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

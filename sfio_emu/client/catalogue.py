@@ -10,8 +10,16 @@ from typing import NamedTuple
 
 from sfio_emu import message_bodies
 from sfio_emu.client.current_session import current_session
-from sfio_emu.client.keeping import KEPT, all_or_none, change_kept, drop_kept, kept_name, question, renaming
 from sfio_emu.client.opening import Condition, condition, locked, require_one_file
+from sfio_emu.client.retaining import (
+    RETAINED,
+    all_or_none,
+    change_retaining,
+    drop_retained,
+    question,
+    renaming,
+    retained_name,
+)
 from sfio_emu.client.session import OpenSubfile, Session, answered
 from sfio_emu.client.size_check import fit_one_file
 from sfio_emu.errors import RemoteFailure, UsageError
@@ -123,7 +131,7 @@ def mlist(folders: str, session: Session | None = None) -> list[ListedFile]:
         ListedFile(name, sum([entry.size for entry in entries]), entries[0].kind == "folder")
         for name, entries in sorted(found.items())
         if [entry.kind for entry in entries] in (["file"] * len(places), ["folder"] * len(places))
-        and not name.startswith(KEPT)
+        and not name.startswith(RETAINED)
     ]
 
 
@@ -166,8 +174,8 @@ def rename_file(session: Session, name: str, new_name: str, *, replace: bool = F
                     raise RemoteFailure(new.host, "rename", errno.EEXIST, new.path)
         changes = [renaming(*pair, RenameWay(replace)) for pair in pairs]
         undo = [renaming(new, old) for old, new in pairs]
-        change_kept(session, present, partial(all_or_none, session, changes, undo))
-        drop_kept(session, moved)
+        change_retaining(session, present, partial(all_or_none, session, changes, undo))
+        drop_retained(session, moved)
 
 
 def remove_subfiles(session: Session, subfiles: Sequence[SubfileName]) -> None:
@@ -179,10 +187,10 @@ def remove_subfiles(session: Session, subfiles: Sequence[SubfileName]) -> None:
     with locked(session, subfiles):
         found = stat_present(session, subfiles)
         require_files(subfiles, found, "nothing is deleted")
-        kept = [(one, kept_name(one)) for one, there in zip(subfiles, found, strict=True) if there is not None]
-        changes = [renaming(one, away, RenameWay.REPLACE) for one, away in kept]
-        all_or_none(session, changes, [renaming(away, one) for one, away in kept])
-        places = [kept_name(one) if there is not None else one for one, there in zip(subfiles, found, strict=True)]
+        retained = [(one, retained_name(one)) for one, there in zip(subfiles, found, strict=True) if there is not None]
+        changes = [renaming(one, away, RenameWay.REPLACE) for one, away in retained]
+        all_or_none(session, changes, [renaming(away, one) for one, away in retained])
+        places = [retained_name(one) if there is not None else one for one, there in zip(subfiles, found, strict=True)]
         answered(session.ask_each([question(Kind.UNLINK, one) for one in places], bytes))
 
 

@@ -14,7 +14,7 @@ from enum import Enum
 from functools import partial
 
 from sfio_emu import message_bodies
-from sfio_emu.client.keeping import all_or_none, change_kept, question
+from sfio_emu.client.retaining import all_or_none, change_retaining, question
 from sfio_emu.client.session import OpenSubfile, Session, answered
 from sfio_emu.client.threads import Event
 from sfio_emu.errors import PeerError, RemoteFailure, SfioError, UsageError
@@ -112,7 +112,7 @@ def create_subfiles(session: Session, subfiles: Sequence[SubfileName], present: 
     for subfile in subfiles:
         session.link(subfile.host)
     changes, undo = ([question(kind, one) for one in subfiles] for kind in (Kind.CREATE, Kind.UNLINK))
-    change_kept(session, present, partial(all_or_none, session, changes, undo))
+    change_retaining(session, present, partial(all_or_none, session, changes, undo))
 
 
 def store_layouts(session: Session, subfiles: Sequence[OpenSubfile], stripe_unit: int) -> None:

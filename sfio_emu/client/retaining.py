@@ -1,5 +1,5 @@
-"""Changes of names that lose nothing where one I/O node refuses: what lies under the names is kept beside them (links
-`.sfio-kept-*` in the same folders) until all nodes have done the change, and is put back where one has not."""
+"""Changes of names that lose nothing where one I/O node refuses: what lies under the names is retained beside them (links
+`.sfio-retained-*` in the same folders) until all nodes have done the change, and is put back where one has not."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,13 +12,15 @@ from sfio_emu.message_bodies import RenameWay, encode_path
 from sfio_emu.names import SubfileName
 from sfio_emu.wire import Kind
 
-KEPT = ".sfio-kept-"
+RETAINED = ".sfio-retained-"
 
 
-def kept_name(subfile: SubfileName) -> SubfileName:
-    """Where a subfile is kept while its name is given to another."""
+def retained_name(subfile: SubfileName) -> SubfileName:
+    """Where a subfile is retained while its name is given to another."""
     folder, slash, _ = subfile.path.rpartition("/")
-    return SubfileName(host=subfile.host, path=f"{folder}{slash}{KEPT}{xxh3_64_hexdigest(encode_path(subfile.path))}")
+    return SubfileName(
+        host=subfile.host, path=f"{folder}{slash}{RETAINED}{xxh3_64_hexdigest(encode_path(subfile.path))}"
+    )
 
 
 def question(kind: Kind, place: SubfileName) -> Question:
@@ -41,24 +43,24 @@ def all_or_none(session: Session, questions: Sequence[Question], undo: Sequence[
     answered(answers)
 
 
-def change_kept(session: Session, present: Sequence[SubfileName], change: Callable[[], None]) -> None:
+def change_retaining(session: Session, present: Sequence[SubfileName], change: Callable[[], None]) -> None:
     """Carry out a change (all or none) of the names under which the subfiles `present` lie; where it fails they lie
     there again. By whoever has the lock."""
-    keep = [renaming(one, kept_name(one), RenameWay.LINK) for one in present]
-    all_or_none(session, keep, [renaming(kept_name(one), one) for one in present])
+    links = [renaming(one, retained_name(one), RenameWay.LINK) for one in present]
+    all_or_none(session, links, [renaming(retained_name(one), one) for one in present])
     try:
         change()
     except SfioError:
         put_back(session, present)
         raise
-    drop_kept(session, present)
+    drop_retained(session, present)
 
 
 def put_back(session: Session, subfiles: Sequence[SubfileName]) -> None:
-    """Give what was kept its name again, where nothing else has that now."""
-    session.ask_each([renaming(kept_name(one), one) for one in subfiles], bytes)
+    """Give what was retained its name again, where nothing else has that now."""
+    session.ask_each([renaming(retained_name(one), one) for one in subfiles], bytes)
 
 
-def drop_kept(session: Session, subfiles: Sequence[SubfileName]) -> None:
-    """Delete what was kept; what stays, because a listener is gone, is deleted after the next change of that name."""
-    session.ask_each([question(Kind.UNLINK, kept_name(one)) for one in subfiles], bytes)
+def drop_retained(session: Session, subfiles: Sequence[SubfileName]) -> None:
+    """Delete what was retained; what stays, because a listener is gone, is deleted after the next change of that name."""
+    session.ask_each([question(Kind.UNLINK, retained_name(one)) for one in subfiles], bytes)

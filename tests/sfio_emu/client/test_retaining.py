@@ -56,8 +56,8 @@ def content(name: str, unit: int = 5) -> bytes:
         return file.read()
 
 
-def kept(root: Path) -> list[str]:
-    return [path.name for path in root.rglob(".sfio-kept-*")]
+def retained(root: Path) -> list[str]:
+    return [path.name for path in root.rglob(".sfio-retained-*")]
 
 
 @pytest.mark.parametrize("change", ["rename", "mcreate", "another unit", "mdelete"])
@@ -89,11 +89,11 @@ def test_what_one_node_refuses_leaves_all_as_it_was(
             acts[change]()
         assert file.pwrite(b"P", 0) == 1, "whoever has it open goes on in it"
     assert content(NEW) == b"P" + NEW.encode()[1:] and content(OLD) == OLD.encode()
-    assert not kept(tmp_path)
+    assert not retained(tmp_path)
     monkeypatch.undo()
     use(session_of(nodes.places))
     acts[change]()
-    assert not kept(tmp_path)
+    assert not retained(tmp_path)
     assert mexists(NEW) == (change != "mdelete") and mexists(OLD) == (change != "rename")
 
 
@@ -114,7 +114,9 @@ class _DyingConnections(TcpConnections):
         raise _Killed
 
 
-@pytest.mark.parametrize("rounds", [2, 3, 4], ids=["while it is kept", "while it is replaced", "while it is dropped"])
+@pytest.mark.parametrize(
+    "rounds", [2, 3, 4], ids=["while it is retained", "while it is replaced", "while it is dropped"]
+)
 @pytest.mark.parametrize("again", [True, False], ids=["the caller renames again", "repair"])
 def test_a_renaming_whose_client_is_killed_is_told_and_ended(
     nodes: Nodes, tmp_path: Path, capsys: pytest.CaptureFixture[str], rounds: int, again: bool
@@ -127,9 +129,9 @@ def test_a_renaming_whose_client_is_killed_is_told_and_ended(
         mrename(OLD, NEW, replace=True)
     dying.close()
     use(session_of(nodes.places))
-    assert len(kept(tmp_path)) == {2: 1, 3: 2, 4: 1}[rounds]
+    assert len(retained(tmp_path)) == {2: 1, 3: 2, 4: 1}[rounds]
     assert all(entry.name in ("old", "new") for entry in mlist("p1/d;p2/d"))
-    assert main([NEW]) == 1 and kept(tmp_path)[0] in capsys.readouterr().out
+    assert main([NEW]) == 1 and retained(tmp_path)[0] in capsys.readouterr().out
     if rounds == 4:
         assert content(NEW) == OLD.encode() and not mexists(OLD)
         assert main([NEW, "--cut"]) == 0
@@ -137,7 +139,7 @@ def test_a_renaming_whose_client_is_killed_is_told_and_ended(
         mrename(OLD, NEW, replace=True)
     else:
         assert main([NEW, "--from", OLD]) == 0
-    assert content(NEW) == OLD.encode() and not kept(tmp_path)
+    assert content(NEW) == OLD.encode() and not retained(tmp_path)
     assert main([NEW]) == 0 and main([NEW, "--from", "p1/d/none;p2/d/none"]) == 2
 
 
@@ -153,7 +155,7 @@ def test_a_deletion_whose_client_is_killed_is_undone_by_repair(
     dying.close()
     use(session_of(nodes.places))
     assert main([NEW]) == 1 and "--cut or --fill ends it" in capsys.readouterr().out
-    assert main([NEW, "--cut"]) == 0 and content(NEW) == NEW.encode() and not kept(tmp_path)
+    assert main([NEW, "--cut"]) == 0 and content(NEW) == NEW.encode() and not retained(tmp_path)
 
 
 def test_a_plain_renaming_that_was_broken_off_is_ended_by_renaming_again(nodes: Nodes, tmp_path: Path) -> None:
