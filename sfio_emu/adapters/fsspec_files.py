@@ -265,7 +265,7 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
             except UsageError as error:
                 raise IsADirectoryError(errno.EISDIR, str(error), path) from error
 
-    def rm(self, path: str, recursive: bool = False, maxdepth: int | None = None) -> None:
+    def rm(self, path: str | list[str], recursive: bool = False, maxdepth: int | None = None) -> None:
         """Delete files; with `recursive` folders and all that is in them. A name that is there is no pattern."""
         for name in reversed(self._named(path, recursive, maxdepth)):
             if not recursive or not self.isdir(name):

@@ -17,8 +17,8 @@ def targets(
 ) -> list[str]:
     """Where what was found of `source` goes, as fsspec has it, but that it takes names at the top, which have no slash,
     for the folder they are in. `literal`: the source is no pattern."""
-    if not isinstance(target, str) or not found:
-        return target if found else []
+    if isinstance(target, list) or not found:
+        return list(target) if found else []
     into = False
     if isinstance(source, str) and has_magic(source) and not literal:
         into = len(found) == 1

@@ -82,10 +82,10 @@ def _lost(subfiles: Sequence[SubfileName], found: Sequence[Stat | None]) -> str:
 
 
 def _put_back(session: Session, subfiles: Sequence[SubfileName], *, change: bool) -> list[SubfileName]:
-    """The subfiles of whose names a change was broken off, so that something is retained. `change`: what is of the file and
-    missing gets its name again."""
-    retained = dict(zip(subfiles, stat_present(session, [retained_name(one) for one in subfiles]), strict=True))
-    retained = {one: there for one, there in retained.items() if there is not None}
+    """The subfiles of whose names a change was broken off, so that something is retained. `change`: what is of the file
+    and missing gets its name again."""
+    stats = zip(subfiles, stat_present(session, [retained_name(one) for one in subfiles]), strict=True)
+    retained = {one: there for one, there in stats if there is not None}
     if not change or not retained:
         return list(retained)
     with locked(session, subfiles):

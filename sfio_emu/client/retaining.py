@@ -1,5 +1,5 @@
-"""Changes of names that lose nothing where one I/O node refuses: what lies under the names is retained beside them (links
-`.sfio-retained-*` in the same folders) until all nodes have done the change, and is put back where one has not."""
+"""Changes of names that lose nothing where one I/O node refuses: what lies under the names is retained beside them
+(links `.sfio-retained-*` in the same folders) until all nodes have done the change, and put back where one has not."""
 
 from collections.abc import Callable, Sequence
 
@@ -18,9 +18,8 @@ RETAINED = ".sfio-retained-"
 def retained_name(subfile: SubfileName) -> SubfileName:
     """Where a subfile is retained while its name is given to another."""
     folder, slash, _ = subfile.path.rpartition("/")
-    return SubfileName(
-        host=subfile.host, path=f"{folder}{slash}{RETAINED}{xxh3_64_hexdigest(encode_path(subfile.path))}"
-    )
+    place = f"{folder}{slash}{RETAINED}{xxh3_64_hexdigest(encode_path(subfile.path))}"
+    return SubfileName(host=subfile.host, path=place)
 
 
 def question(kind: Kind, place: SubfileName) -> Question:
@@ -62,5 +61,5 @@ def put_back(session: Session, subfiles: Sequence[SubfileName]) -> None:
 
 
 def drop_retained(session: Session, subfiles: Sequence[SubfileName]) -> None:
-    """Delete what was retained; what stays, because a listener is gone, is deleted after the next change of that name."""
+    """Delete what was retained; what stays, as a listener is gone, is deleted after the next change of that name."""
     session.ask_each([question(Kind.UNLINK, retained_name(one)) for one in subfiles], bytes)

@@ -303,7 +303,7 @@ def test_names_at_the_top_are_copied_moved_and_fetched_into_folders(files: SfioF
     assert files.find("there") == ["there/a", "there/b", "there/dir/x", "there/y"]
     out = tmp_path / "out"
     out.mkdir()
-    files.get("b", out)
+    files.get("b", str(out))
     files.get("dir", str(out), recursive=True)
     assert (out / "b").read_bytes() == b"2" and (out / "dir" / "x").read_bytes() == b"3"
     for act in (lambda: files.mv("", "new", recursive=True), lambda: files.open("", "wb")):

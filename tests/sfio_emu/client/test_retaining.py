@@ -114,9 +114,7 @@ class _DyingConnections(TcpConnections):
         raise _Killed
 
 
-@pytest.mark.parametrize(
-    "rounds", [2, 3, 4], ids=["while it is retained", "while it is replaced", "while it is dropped"]
-)
+@pytest.mark.parametrize("rounds", [2, 3, 4], ids=["it is retained", "it is replaced", "it is dropped"])
 @pytest.mark.parametrize("again", [True, False], ids=["the caller renames again", "repair"])
 def test_a_renaming_whose_client_is_killed_is_told_and_ended(
     nodes: Nodes, tmp_path: Path, capsys: pytest.CaptureFixture[str], rounds: int, again: bool
