@@ -100,7 +100,7 @@ def test_a_failed_read_names_the_path_of_its_subfile(tmp_path: Path, monkeypatch
             file.preadv([bytearray(2), bytearray(3)], [0, 20])
 
 
-def test_a_folder_and_what_is_in_it_is_served_by_one_listener_at_a_time(tmp_path: Path) -> None:
+def test_a_folder_is_served_by_one_listener_at_a_time(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",
