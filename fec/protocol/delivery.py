@@ -26,7 +26,7 @@ class SourceDelivery:
         self._counts["decoded_blocks"] += 1
         missing: list[int] = []
         if block.bitmap & self._all_sources != self._all_sources:
-            missing = [i for i in range(self._m) if i not in block.symbols]
+            missing = [i for i in range(self._m) if not block.bitmap >> i & 1]
             sources = self._code.decode(block.symbols)
             for i in missing:
                 if not self.deliver(block.number, i, sources[i], now_s, True, events):

@@ -129,11 +129,15 @@ class Schedule:
 
 class LateBlocks:
     """Blocks that came whole after their deadlines, with none in time between them: the way has grown for good, or this
-    end's clock was set.
+    end's clock was set. Those that come more than twice as quickly as they were sent only waited, for an end that
+    stood still or in a queue, and tell nothing of those behind them.
 
     >>> late = LateBlocks(playback_s=0.4)
-    >>> [late.arrived(True, 0.5 + k / 100, 0.0) for k in range(8)]
+    >>> [late.arrived(True, 0.5, 0.0, k / 8) for k in range(8)]
     [None, None, None, None, None, None, None, 0.5]
+    >>> late.in_time()
+    >>> any(late.arrived(True, 0.9 - k / 10, 0.0, 1.0) for k in range(8))
+    False
     """
 
     def __init__(self, *, playback_s: float) -> None:
@@ -142,15 +146,19 @@ class LateBlocks:
 
     def in_time(self) -> None:
         """A block was complete before its deadline."""
-        self.count, self._least_s = 0, math.inf
+        self.count, self._least_s, self._first_s = 0, math.inf, math.inf
+        self._first_sent_s, self._last_sent_s = math.inf, -math.inf
 
-    def arrived(self, whole: bool, transit_s: float, usual_s: float) -> float | None:
+    def arrived(self, whole: bool, transit_s: float, usual_s: float, now_s: float) -> float | None:
         """A packet of a block that is over, and whether it makes it whole: by how much the clock must be set later,
         once that is sure. ``usual_s``: the shortest time on the way, as it was."""
         self.count += whole
-        self._least_s = min(self._least_s, transit_s)
+        self._least_s, self._first_s = min(self._least_s, transit_s), min(self._first_s, now_s)
+        self._first_sent_s = min(self._first_sent_s, now_s - transit_s)
+        self._last_sent_s = max(self._last_sent_s, now_s - transit_s)
         later_s = self._least_s - usual_s
-        return later_s if self.count >= LATE_BLOCKS and later_s > self._least_later_s else None
+        waited = 2 * (now_s - self._first_s) < self._last_sent_s - self._first_sent_s
+        return later_s if self.count >= LATE_BLOCKS and later_s > self._least_later_s and not waited else None
 
 
 class Probation:
@@ -164,7 +172,7 @@ class Probation:
     def __init__(self) -> None:
         self._votes = 0
         self._session = self._block = self._symbol = self._stamp_us = 0
-        self._transit_s = self._began_s = 0.0
+        self._transit_s = self.began_s = 0.0
 
     def agreed(
         self, packet: tuple[int, int, int], stamp_us: int, now_s: float, alive_s: float, silent_s: float
@@ -172,7 +180,7 @@ class Probation:
         """Whether this stray packet (session, block, symbol) is the one that turns the scale. ``alive_s``: when the
         sequence followed last went on; it must have been silent for ``silent_s``."""
         session, block, symbol = packet
-        if alive_s >= self._began_s:
+        if alive_s >= self.began_s:
             self._votes = 0
         transit_s = now_s - stamp_us * 1e-6
         near = (
@@ -187,7 +195,7 @@ class Probation:
         elif self._votes and (stamp_us < self._stamp_us or (block, symbol) == (self._block, self._symbol)):
             return False  # overtaken, or one packet again and again
         if not self._votes:
-            self._began_s = now_s
+            self.began_s = now_s
         self._votes += 1
         self._session, self._block, self._symbol, self._stamp_us = session, block, symbol, stamp_us
         self._transit_s = transit_s

@@ -57,9 +57,9 @@ class SenderParameters:
     """How a stream is coded and paced. FecError for values that cannot be used.
 
     ``rate_pps``: source packets a second; ``source_packets``: M; ``playback_s``: late parity is sent only for blocks
-    younger than this. ``late_pps``: late parity packets a second (None: eight times the rate, 1000 at least).
+    younger than this. ``late_parity_pps``: late parity packets a second (None: eight times the rate, 1000 at least).
     ``session``: of 32 bits, another one for each start of a sender (by default drawn), so that receivers tell it from
-    the one before.
+    the one before: of two starts with one number, blocks less than a playback time old are taken for the same.
     ``key``: of 16 bytes or more, seals every packet, and only reports that it seals are believed. ``delay_of_label``:
     in seconds, planned for each of the 65,536 labels' paths; None where nothing is planned. After ``silence_s`` without
     a report blocks are of ``silent_size`` at least: whoever hears nothing does not know that nothing is lost.

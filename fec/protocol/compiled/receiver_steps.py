@@ -13,9 +13,10 @@ from fec.jit import compiled_entry
 from fec.protocol.compiled.words import CRC_BITS, DATA, HEADER, PARITY, SEAL, call, get, put, teach
 from fec.protocol.framing import BLOCK_NUMBERS, MAX_SYMBOL_ID
 from fec.protocol.loss_reporting import STAMPS
+from fec.protocol.open_blocks import FARTHEST_AHEAD, S_PER_US
 from fec.protocol.path_counts import count
 from fec.protocol.probation import PERIOD_US, STEP, earliest_us, half_arrived
-from fec.protocol.receiver import CLOCK_WINDOW_S, FARTHEST_AHEAD, S_PER_US
+from fec.protocol.receiver import CLOCK_WINDOW_S
 
 OTHER, DECODABLE = 1, 2
 """Why ``take`` stops early: before a packet for Python; behind the one with which a block can be decoded."""

@@ -180,7 +180,7 @@ class _Blocks(StreamReceiver):
 
 class EventReceiver:
     """Each method gives the packets that may be handed on now; every packet once, and none later than ``playback_s``
-    after the first of its block was sent and ``order_s`` more.
+    after the first of its block was sent and ``order_s`` more, but for what was held when this end itself stood still.
 
     Within a flow they are in order as long as none is held longer than ``order_s`` (0: as they come). Whatever the
     bytes of a datagram are, nothing is raised. FecError for an order that holds longer than packets are waited for.

@@ -6,7 +6,7 @@ import pytest
 
 from fec.protocol import probation
 from fec.protocol.probation import LATE_BLOCKS
-from fec.protocol.receiver_types import BlockUndecodable, PlayoutMoved
+from fec.protocol.receiver_types import BlockUndecodable, Event, PlayoutMoved, SourceDelivered
 from tests.helpers.delay_loop import DelayLoop, build_receiver, build_sender
 
 AT_S, END_S = 1.0, 3.6
@@ -65,3 +65,47 @@ def test_a_clock_that_is_set_costs_a_few_blocks(jump_s: float) -> None:
 
 def test_a_delay_that_passes_and_blocks_that_are_lost_move_nothing() -> None:
     assert moved(stream(0.3)) == moved(stream(0.0, lost=True)) == moved(stream(0.6, for_s=0.1)) == []
+
+
+def handed_on(events: list[Event]) -> list[tuple[int, float]]:
+    return [(event.index, event.at_s) for event in events if isinstance(event, SourceDelivered)]
+
+
+@pytest.mark.parametrize("m", [2, 20, 60])
+@pytest.mark.parametrize("jump_s", [-3600.0, -3.0, -0.2, 0.2, 0.39, 0.6, 3.0, 10.0, 3600.0])
+@pytest.mark.parametrize("ways_s", [(0.002, 0.002), (0.002, 0.03)])
+def test_a_clock_that_is_set_has_nothing_handed_on_twice(m: int, jump_s: float, ways_s: tuple[float, float]) -> None:
+    sender, receiver = build_sender(block_size=m + 2, base=m + 2, source_packets=m), build_receiver(source_packets=m)
+    flying, events = list[tuple[float, bytes]](), list[Event]()
+    for step in range(2500):
+        now = step / RATE
+        flying += [(now + ways_s[packet.label >> 15], packet.data) for packet in sender.packets_due(now)]
+        local = now + (jump_s if step >= 1007 else 0.0)
+        for at, data in sorted(flying):
+            if at <= now:
+                events += receiver.receive(data, local) + receiver.receive(data, local)
+        flying = [packet for packet in flying if packet[0] > now]
+        events += receiver.advance(local)
+    indexes = [index for index, _ in handed_on(events)]
+    assert len(indexes) == len(set(indexes)) > 1500 and receiver.counters["restarts"] == 0
+
+
+@pytest.mark.parametrize("m", [2, 20, 60])
+@pytest.mark.parametrize("still_s", [0.1, 0.45, 1.0, 3.0, 6.0])
+def test_a_receiver_that_stood_still_hands_on_nothing_after_its_deadline(m: int, still_s: float) -> None:
+    sender, receiver = build_sender(block_size=m + 2, base=m + 2, source_packets=m), build_receiver(source_packets=m)
+    waiting, events, end = list[bytes](), list[Event](), int((still_s + 2) * RATE)
+    for step in range(end):
+        now = step / RATE
+        waiting += [packet.data for packet in sender.packets_due(now)]
+        if not 1.007 <= now < 1.007 + still_s:
+            for data in waiting:
+                events += receiver.receive(data, now)
+            waiting.clear()
+    playback_s = receiver.parameters.playback_s
+    found = dict(handed_on(events))
+    assert len(found) == len(handed_on(events)) == receiver.counters["delivered"]
+    assert max(at_s - index // m * m / RATE for index, at_s in found.items()) <= playback_s + 1e-6
+    first = int((1.007 + still_s) * RATE)
+    assert all(index in found for index in (*range(1007), *range(first, end - 1)))
+    assert receiver.counters["restarts"] == receiver.counters["playout_moved"] == 0

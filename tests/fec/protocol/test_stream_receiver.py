@@ -8,7 +8,8 @@ from fec.code.reed_solomon import ReedSolomonCode
 from fec.errors import FecError
 from fec.protocol.framing import BLOCK_NUMBERS
 from fec.protocol.loss_report import decode_report
-from fec.protocol.receiver import FARTHEST_AHEAD, StreamReceiver
+from fec.protocol.open_blocks import FARTHEST_AHEAD
+from fec.protocol.receiver import StreamReceiver
 from fec.protocol.receiver_types import (
     BlockComplete,
     BlocksSkipped,

@@ -37,7 +37,7 @@ def stream(
     size = PlannedBlockSize(lambda begins_s: values["source_packets"] + int(begins_s * 7) % 5)
     sender = StreamSender(parameters, code, StratifiedLabels(), size, lambda i: bytes([i % 251]) * (i % 3 + 5), PATHS)
     loss, spread_s, found = chance.choice([0.0, 0.02, 0.3]), chance.choice([0.0, 0.001, 0.03]), []
-    offset_s, out_s = chance.choice([0.0, 0.0, 7.0]), chance.choice([-1.0, 0.5])
+    offset_s, out_s = chance.choice([0.0, 0.0, 7.0, 0.45, 3.0, -3.0]), chance.choice([-1.0, 0.5])
     now = began_s
     while now < ended_s:
         now += 0.001
@@ -67,6 +67,8 @@ def drawn_stream(chance: random.Random) -> tuple[ReceiverParameters, list[Datagr
     packets = stream(chance, values, 5, 0.0, chance.choice([0.7, 1.5]))
     if chance.random() < 0.6:
         packets += stream(chance, values, chance.choice([5, 6]), chance.choice([1.6, 2.5]), 3.0)
+    still_s, until_s = chance.choice([(9.0, 9.0), (0.4, 0.6), (0.3, 1.4)])  # it takes what waited all at once
+    packets = [(until_s if still_s < at < until_s else at, data) for at, data in packets]
     told = ReceiverParameters(playback_s=chance.choice([0.1, 0.4]), report_interval_s=0.03, **values)
     return told, sorted(packets, key=lambda packet: packet[0])
 
