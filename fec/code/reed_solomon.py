@@ -6,7 +6,7 @@ Any M of a block's symbols decode it, and parity can be added to a block at any 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from numbers import Integral
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -49,6 +49,9 @@ class ReedSolomonCode:
         self._own = tuple(range(source_packets))
         tables_bytes = source_packets * min(source_packets, MAX_BLOCK - source_packets) * 32
         self._prepared = lru_cache(maxsize=max(8, min(1024, _CACHE_BYTES // tables_bytes)))(self._engine.prepare)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.source_packets, self.engine)
 
     @property
     def engine(self) -> str:

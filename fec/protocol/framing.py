@@ -23,7 +23,7 @@ know."""
 BLOCK_NUMBERS = 1 << 24
 """Source block numbers before they repeat."""
 MAX_SYMBOL_ID = 254
-MAX_SESSION = (1 << 32) - 1
+MAX_SESSION, MAX_STREAM_ID, MAX_SYMBOL_BYTES = (1 << 32) - 1, (1 << 16) - 1, 65_535
 MIN_KEY_BYTES = 16
 SEAL_BYTES = 4
 NO_SEAL = bytes(SEAL_BYTES)
@@ -41,6 +41,16 @@ class PacketType(IntEnum):
     REPORT = 3
 
 
+def as_bytes(data: bytes | bytearray | memoryview) -> bytes:
+    """A copy of what is no bytes, whose owner may write into it again. FecError for what has no bytes."""
+    if type(data) is bytes:
+        return data
+    try:
+        return memoryview(data).tobytes()
+    except TypeError:
+        raise FecError(f"a {type(data).__name__} where bytes were expected") from None
+
+
 def checksum(front: bytes, rest: bytes | memoryview) -> bytes:
     """The seal of those who have no key."""
     return zlib.crc32(rest, zlib.crc32(front)).to_bytes(SEAL_BYTES, "big")
@@ -54,6 +64,7 @@ def sealed_with(key: bytes | None) -> Seal:
     """
     if key is None:
         return checksum
+    key = as_bytes(key)
     if len(key) < MIN_KEY_BYTES:
         raise FecError(f"a key of {len(key)} bytes; give at least {MIN_KEY_BYTES}")
     padded = (hashlib.sha256(key).digest() if len(key) > _HMAC_BLOCK else key).ljust(_HMAC_BLOCK, b"\0")

@@ -6,7 +6,16 @@ from typing import NamedTuple
 from zlib import crc32
 
 from fec.errors import MalformedPacket
-from fec.protocol.framing import KEYED_FLAG, MAX_SYMBOL_ID, NO_SEAL, VERSION, PacketType, checksum, sealed_with
+from fec.protocol.framing import (
+    KEYED_FLAG,
+    MAX_SYMBOL_ID,
+    NO_SEAL,
+    VERSION,
+    PacketType,
+    as_bytes,
+    checksum,
+    sealed_with,
+)
 from fec.protocol.receiver_types import ReceiverParameters
 from fec.protocol.wire import CRC_OFFSET, HEADER, HEADER_BYTES, decode_header
 
@@ -48,6 +57,7 @@ class PacketReader:
         self._packet_bytes = HEADER_BYTES + parameters.symbol_bytes
 
     def read(self, data: bytes) -> Fields | None:
+        data = as_bytes(data)
         if len(data) == self._packet_bytes:
             first, flags, stream, ids, session, k, n, path, sequence, length, stamp, crc = _unpack(data)
             body = data[HEADER_BYTES:]

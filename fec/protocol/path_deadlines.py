@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fec.errors import FecError
 from fec.protocol.loss_report import MAX_BLOCKS
 from fec.redundancy.labels import LABELS
 
@@ -124,6 +125,8 @@ class PathDeadlines:
         self._delay_of = (
             np.zeros(LABELS) if delay_of_label is None else np.array(list(delay_of_label), dtype=np.float64)
         )
+        if self._delay_of.shape != (LABELS,) or not np.all(np.isfinite(self._delay_of) & (self._delay_of >= 0)):
+            raise FecError(f"planned delays: give {LABELS:,} numbers of seconds from 0 on, one for each label")
         self._most_s = most_s
         self._paths: dict[float, _Path] = {}
         self._heard_s = self._first_s = -math.inf

@@ -5,8 +5,9 @@ blocks and packets lost for good (named tuples, because there is one for every p
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from fec.code.checked import whole
 from fec.errors import FecError
-from fec.protocol.framing import MAX_SYMBOL_ID
+from fec.protocol.framing import MAX_STREAM_ID, MAX_SYMBOL_BYTES, MAX_SYMBOL_ID
 
 
 class SourceDelivered(NamedTuple):
@@ -96,7 +97,8 @@ class ReceiverParameters:
     key: bytes | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if not 1 <= self.source_packets <= MAX_SYMBOL_ID or not 3 <= self.symbol_bytes <= 65535:
-            raise FecError(f"M = {self.source_packets} (1..254), symbols of {self.symbol_bytes} bytes (3..65535)")
-        if min(self.playback_s, self.report_interval_s, self.report_packets, self.urgent_s) <= 0:
+        whole(self.source_packets, "source_packets", 1, MAX_SYMBOL_ID)
+        whole(self.symbol_bytes, "symbol_bytes", 3, MAX_SYMBOL_BYTES)
+        whole(self.stream_id, "stream_id", 0, MAX_STREAM_ID)
+        if not all(v > 0 for v in (self.playback_s, self.report_interval_s, self.report_packets, self.urgent_s)):
             raise FecError("playback, report interval, report packets and urgent interval must all be above 0")

@@ -15,15 +15,19 @@ from zlib import crc32
 
 import numpy as np
 
+from fec.code.checked import whole
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.errors import FecError, MalformedPacket
 from fec.protocol.framing import (
     BLOCK_NUMBERS,
     KEYED_FLAG,
     MAX_SESSION,
+    MAX_STREAM_ID,
+    MAX_SYMBOL_BYTES,
     SHORT_FLAG,
     VERSION,
     PacketType,
+    as_bytes,
     sealed_with,
     signed,
 )
@@ -78,16 +82,15 @@ class SenderParameters:
     silent_size: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.session <= MAX_SESSION:
-            raise FecError(f"session {self.session}; give 0 to {MAX_SESSION}")
+        whole(self.source_packets, "source_packets", 1, MAX_BLOCK)
+        whole(self.symbol_bytes, "symbol_bytes", 3, MAX_SYMBOL_BYTES)
+        whole(self.stream_id, "stream_id", 0, MAX_STREAM_ID)
+        whole(self.session, "session", 0, MAX_SESSION)
         if self.late_parity_pps is not None and not self.late_parity_pps > 0:
             raise FecError(f"late parity at {self.late_parity_pps} packets/s; give more than 0, or None")
-        if not (math.isfinite(self.rate_pps) and self.rate_pps > 0 and self.playback_s > 0):
-            raise FecError(f"rate {self.rate_pps} packets/s, playback {self.playback_s} s: both must be above 0")
-        if not 3 <= self.symbol_bytes <= 65535 or not 0 <= self.stream_id < 1 << 16:
-            raise FecError(f"symbols of {self.symbol_bytes} bytes (3..65535), stream id {self.stream_id} (16 bits)")
-        if not 1 <= self.source_packets <= MAX_BLOCK:
-            raise FecError(f"M = {self.source_packets} source packets a block; give 1 to {MAX_BLOCK}")
+        if not (math.isfinite(self.rate_pps) and self.rate_pps > 0 and self.playback_s > 0 and self.silence_s > 0):
+            times = f"playback {self.playback_s} s, silence {self.silence_s} s"
+            raise FecError(f"rate {self.rate_pps} packets/s, {times}: all must be above 0")
 
 
 class OutgoingPacket(NamedTuple):
@@ -238,11 +241,8 @@ class StreamSender:
             return
         begun = -(-self._next_source // self._m)
         highest = _expand_block_number(report.highest_block, begun)
-        own = (
-            data[1],
-            report.stream_id,
-            report.session,
-        ) == self._identity  # a seal without a key to check it is no seal
+        # a seal without a key to check it is no seal
+        own = (data[1], report.stream_id, report.session) == self._identity
         # a number is a time stamp that came back, or some more: one from the time to come is none of this sender's
         early_us = signed(report.number - int(now_s * 1e6), _STAMPS)
         if not own or highest >= max(1, begun) + _BLOCKS_AHEAD or early_us > _NUMBERS_AHEAD:
@@ -275,7 +275,7 @@ class StreamSender:
         symbol = len(block.sources) if block is not None else m
         if block is None or symbol == m:
             block, symbol = self._begin_block(self._next_source // m, due_s), 0
-        payload = self._source(self._next_source)
+        payload = as_bytes(self._source(self._next_source))
         full = len(payload) == self._symbol_bytes - 2
         block.sources.append(self._full_prefix + payload if full else protect(payload, self._symbol_bytes))
         self._next_source += 1

@@ -12,11 +12,13 @@ from fec.errors import FecError, MalformedPacket
 from fec.protocol.framing import (
     BLOCK_NUMBERS,
     KEYED_FLAG,
+    MAX_SYMBOL_BYTES,
     MAX_SYMBOL_ID,
     SHORT_FLAG,
     VERSION,
     PacketType,
     Seal,
+    as_bytes,
     check_seal,
     checksum,
     peek_type,
@@ -33,7 +35,6 @@ __all__ = [
 STREAM_UDP_PORT = 47000
 """UDP destination port of streams and of their loss reports (the source port is the packet's label)."""
 
-MAX_SYMBOL_BYTES = 65535
 HEADER = struct.Struct(">BBHIIHBBHHII")
 """version << 4 | type, flags, stream id, SBN << 8 | ESI, session, k, N, path, path sequence, symbol length, time stamp,
 CRC32 or HMAC."""
@@ -166,6 +167,7 @@ def protect(payload: bytes | bytearray | memoryview, symbol_bytes: int | None = 
     >>> unprotect(protect(b"abc", 8))
     b'abc'
     """
+    payload = as_bytes(payload)
     size = len(payload) + 2 if symbol_bytes is None else symbol_bytes
     if len(payload) + 2 > size or size > MAX_SYMBOL_BYTES:
         raise FecError(f"payload of {len(payload)} bytes in a symbol of {size}: two bytes of it hold the length")

@@ -15,6 +15,7 @@ from fec.protocol.batches import MOST, BatchSender
 from fec.protocol.compiled import sender_steps as steps
 from fec.protocol.compiled.tables import Tabled, fields
 from fec.protocol.compiled.words import SEAL
+from fec.protocol.framing import as_bytes
 from fec.protocol.path_deadlines import SentBlock
 from fec.protocol.sender import OutgoingPacket, SenderParameters
 from fec.protocol.wire import HEADER, HEADER_BYTES, protect
@@ -114,7 +115,7 @@ class CompiledSender(Tabled, BatchSender):
             self._tables.blocks[slot] = (number, place, block.size, 0, self._room(m), block.started_s)
             self._prepare_parity(block.size)
         count = max(1, min(m - symbol, int(now_s / self._interval) + 1 - first))
-        payloads, prefix = list(map(self._source, range(first, first + count))), self._full_prefix
+        payloads, prefix = [as_bytes(self._source(i)) for i in range(first, first + count)], self._full_prefix
         if {*map(len, payloads)} == {length - 2}:
             symbols = prefix + prefix.join(payloads)
         else:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from fec.code.variable_lengths import VariableLengthCode
 from fec.errors import FecError
 from fec.protocol.events.event_sender import FRAMING, NUMBERS
-from fec.protocol.framing import MAX_SYMBOL_ID, SHORT_FLAG, signed
+from fec.protocol.framing import MAX_SYMBOL_ID, SHORT_FLAG, as_bytes, signed
 from fec.protocol.packet_reader import FIRST_BYTES, Fields, PacketReader
 from fec.protocol.probation import EARLY_BLOCKS, LAST_US, PERIOD_US, Schedule
 from fec.protocol.receiver import StreamReceiver
@@ -132,6 +132,7 @@ class _Reader(PacketReader):
     """Packets of any length up to that of a symbol; ``known``: source packets of the last one's block."""
 
     def read(self, data: bytes) -> Fields | None:
+        data = as_bytes(data)
         if HEADER_BYTES < len(data) <= self._packet_bytes:
             first, flags, stream, ids, session, k, n, path, sequence, length, stamp, _ = HEADER.unpack_from(data)
             body, symbol, short = data[HEADER_BYTES:], ids & 0xFF, bool(flags & SHORT_FLAG)

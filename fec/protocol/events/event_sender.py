@@ -15,6 +15,7 @@ from zlib import crc32
 
 from fec.code.variable_lengths import VariableLengthCode
 from fec.errors import FecError
+from fec.protocol.framing import as_bytes
 from fec.protocol.path_deadlines import SentBlock
 from fec.protocol.sender import OutgoingPacket, SenderParameters, StreamSender
 from fec.redundancy.block_size_control import BlockSizeControl
@@ -103,6 +104,7 @@ class EventSender(StreamSender):
 
     def offer(self, payload: bytes, now_s: float, flow: int = 0) -> list[OutgoingPacket]:
         """A packet of a flow (0 to 255), of 0 to ``largest_payload`` bytes; FecError for a longer one."""
+        payload = as_bytes(payload)
         if len(payload) > self.largest_payload or not 0 <= flow < FLOWS:
             raise FecError(
                 f"packet of {len(payload)} bytes of flow {flow}: give at most {self.largest_payload} bytes and a flow "
