@@ -54,7 +54,7 @@ _SETTINGS = {
 _BETWEEN_VALUES = re.compile(r",\s*[0-9a-z-]+=")
 _BETWEEN_FAULTS = re.compile(r",(?!\s*[0-9a-z-]+=)")
 """A comma, but for those between the values of an impairment."""
-_SECONDS = r"(?:[0-9.]+(?:e[+-]?[0-9]+)?|nan|inf)"
+_SECONDS = r"(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|nan|inf)"
 _TIMES = re.compile(rf"({_SECONDS})?(?:-({_SECONDS})?)?", re.IGNORECASE)
 _REST = re.compile(r"\s*(?:@\s*(?P<times>\S*))?(?P<manner>(?:\s.*)?)", re.DOTALL)
 _FOR_GOOD = re.compile(r"\s*@\s*\S*-(?:\s|$)")

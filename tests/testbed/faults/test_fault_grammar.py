@@ -126,6 +126,8 @@ def _pair(a: str, b: str) -> Any:
         ("s1->s99@1-2", "'s1->s99' is no link"),
         ("s1->s2#7", "is no link"),
         ("s1->s2@soon", "'soon' is not START-STOP in seconds"),
+        ("s1->s2@1..2", "'1..2' is not START-STOP in seconds"),
+        ("s1->s2@.-2", "'.-2' is not START-STOP in seconds"),
         ("s1->s2@2-1", "start must be 0 or more and before stop"),
         ("s1->s2@nan", "start must be"),
         ("s1->s2@0-nan", "start must be"),
