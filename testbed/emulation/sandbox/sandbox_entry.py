@@ -186,8 +186,23 @@ def _prepare(options: dict[str, object]) -> str:
             "hide /run, where programs of the machine listen",
         )
     _protect_machine("" if options.get("read_only") else "/sys")
+    _show_own_interfaces()
     _loopback_up()
     return run_directory
+
+
+def _show_own_interfaces() -> None:
+    """As of ``namespace_holder``, which is a program by itself too, before its hosts have any."""
+    groups = "/sys/fs/cgroup"
+    retained = os.open(groups, os.O_PATH) if os.path.isdir(groups) else None  # noqa: PTH112 - as above
+    try:
+        _mount("sysfs", "/sys", "sysfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, "mount /sys")
+        if retained is not None:
+            _mount(f"/proc/self/fd/{retained}", groups, None, MS_BIND | MS_REC, f"bind {groups}")
+    except RefusedError:
+        pass
+    if retained is not None:
+        os.close(retained)
 
 
 def _protect_machine(below: str) -> None:

@@ -51,8 +51,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class HostNamespaces:
-    """One network namespace a name, each held by a sleeping thread of a process, until ``close``; ``pids``: the
-    threads' ids. Those that are added together have one process."""
+    """Namespaces of network, host name and mounts for each name, held by a sleeping thread of a process until
+    ``close``; ``pids``: the threads' ids. Those that are added together have one process."""
 
     def __init__(self, names: Sequence[str] = ()) -> None:
         """Begin to make them all; ``wait`` before use. gethostname() says the name in each (``as_hostname``)."""
@@ -190,7 +190,7 @@ def _refusal(line: str, count: int) -> str:
     why = os.strerror(int(words[1])) if len(words) == 2 and words[1].isdigit() else "the holder process died"
     return (
         f"the kernel refuses network namespaces for {count} hosts ({why}); "
-        "raise the limits: sysctl user.max_net_namespaces, ulimit -u"
+        "raise the limits: sysctl user.max_net_namespaces user.max_mnt_namespaces, ulimit -u"
     )
 
 

@@ -1,4 +1,4 @@
-"""Holds the namespaces of emulated hosts, of network and host name: a stand-alone program, one sleeping thread a host.
+"""Holds emulated hosts' namespaces (network, host name, mounts): a stand-alone program, one sleeping thread a host.
 
 ``host_namespaces`` runs it with ``python -I -S``; it prints the threads' ids, one a line, and lives until its input
 closes. A thread's namespaces are entered as a process' are, by /proc/ID/ns; a thread needs some 30 kB where a process
@@ -14,7 +14,8 @@ import os
 import socket
 import sys
 
-CLONE_NEWUTS, CLONE_NEWNET = 0x04000000, 0x40000000
+CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWNET = 0x00020000, 0x04000000, 0x40000000
+MS_BIND, MS_REC, READ_ONLY = 4096, 16384, 1 | 2 | 4 | 8  # without devices, programs and their rights
 _STACK_BYTES = 128 << 10
 _libc = ctypes.CDLL(None, use_errno=True)
 _for_ever = _thread.allocate_lock()
@@ -46,11 +47,24 @@ def _refuse(code: int) -> int:
     return 3
 
 
+def show_own_interfaces() -> None:
+    """/sys shows the interfaces of the network in which it was mounted: mount it anew, with the control groups that lie
+    in it. It stays as it was where the kernel refuses (in a container that hides a part of it)."""
+    groups = "/sys/fs/cgroup"
+    retained = os.open(groups, os.O_PATH) if os.path.isdir(groups) else None  # noqa: PTH112 - pathlib takes time
+    if _libc.mount(b"sysfs", b"/sys", b"sysfs", ctypes.c_ulong(READ_ONLY), None) == 0 and retained is not None:
+        seen = f"/proc/thread-self/fd/{retained}"
+        _libc.mount(seen.encode(), groups.encode(), None, ctypes.c_ulong(MS_BIND | MS_REC), None)
+    if retained is not None:
+        os.close(retained)
+
+
 def _hold(holders: list[int], number: int, report: int, name: str) -> None:
-    if _libc.unshare(CLONE_NEWNET | CLONE_NEWUTS) != 0:
+    if _libc.unshare(CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWNS) != 0:
         os.write(report, bytes([ctypes.get_errno()]))
         return
     socket.sethostname(name)
+    show_own_interfaces()
     for scope in ("default", "all"):
         try:
             with open(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6", "w") as file:

@@ -56,6 +56,8 @@ WORKS = {
     "tcpdump": "(sleep 0.3; ping -c 2 -W 1 10.0.0.2 >/dev/null) & timeout 10 tcpdump -c 1 -n -i any icmp",
     "a server below port 1024": "python3 -c 'import socket; socket.create_server((\"\", 80))' || perl -e 1",
     "files of one's own": "touch $TMPDIR/mine && chmod 600 $TMPDIR/mine && rm $TMPDIR/mine",
+    "interfaces in /sys": 'test "$(cd /sys/class/net && echo *)" = "h0-eth0 lo"',
+    "limits of control groups": "test -e /sys/fs/cgroup/cpuset || test -e /sys/fs/cgroup/cgroup.controllers",
     "memory shared by System V": "ipcmk -M 4096 && ipcs -m | grep -c 4096",
 }  # fmt: skip
 
@@ -98,6 +100,7 @@ def test_memory_shared_by_system_v_goes_with_the_run() -> None:
 def test_programs_in_hosts_and_at_switches_are_bounded_alike(session: testbed.Session) -> None:
     for node, end_point in (("h0", False), ("s0", False)):
         assert bounded(session.exec(node, ["sh", "-c", RIGHTS], end_point=end_point).stdout), node
+    assert "s0-eth1" in session.exec("s0", ["ls", "/sys/class/net"]).stdout.split()
     said = session.exec("s0", ["ovs-vsctl", "list-br"])
     assert said.returncode == 0 and len(said.stdout.split()) == 4
     with pytest.raises(InputError):
@@ -126,7 +129,9 @@ def test_ranks_of_a_run_are_bounded(mpi: bool) -> None:
 @ROOT_ONLY
 def test_an_ordinary_user_s_programs_are_bounded_and_work() -> None:
     works = " && ".join(
-        f"({words}) >/dev/null" for name, words in WORKS.items() if name in ("ping", "forwarding", "ip", "nft")
+        f"({words}) >/dev/null"
+        for name, words in WORKS.items()
+        if name in ("ping", "forwarding", "ip", "nft", "interfaces in /sys")
     )
     lines = [f"h0 {RIGHTS}", f"h0 ({works}) && echo all well"]
     command = as_ordinary_user([*COMMAND, "up", "ring:3"])
