@@ -64,6 +64,7 @@ class Batch(Requests):
         self._flushing, self._within = False, 0.0
         self._connected: tuple[float, set[str]] = (0.0, set())
         self._made = 0
+        self._shaped: set[Intf] = set()
         self.detours = Redirects(self.namespaces, mtu=mtu, seed=seed)
 
     @cached_property
@@ -176,6 +177,10 @@ class Batch(Requests):
 
     def _shape(self) -> None:
         queues, self.queues = self.queues, {}
+        for one in queues.keys() & self._shaped:
+            with contextlib.suppress(rtnl.NetlinkError):  # a bridge that took the interface over has removed it
+                self.namespaces.netlink_of(one.host).apply([rtnl.delete_queue(one.index)])
+        self._shaped |= queues.keys()
         netem = not queues or self.detours.has_netem
         self.namespaces.apply(
             (one.host, message)

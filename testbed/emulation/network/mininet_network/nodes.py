@@ -32,6 +32,7 @@ from topologies.text.json_types import JsonObject
 Mininet.inited = True  # Mininet's own start-up would change limits of the whole machine
 SHAPING = ("bw", "delay", "jitter", "loss", "max_queue_size")
 """Mininet's parameters of a link that become queues."""
+_NOT_CARRIED_OUT = "enable_ecn", "enable_red", "latency_ms", "speedup"
 _NONE = "0.0.0.0"
 """The address that MiniEdit gives a router: none."""
 _SYSCTL = re.compile(r"(?:sudo )?sysctl (?:-w )?(net\.[\w./-]+?) ?= ?(\S+)")
@@ -235,10 +236,15 @@ class LateIntf(Intf):  # type: ignore[misc]
         return self.given_index if self.given_index and self.node.requests.takes_settings else None
 
     def config(self, **params: object) -> JsonObject:
-        """Mininet's, and the queues of TCIntf: bw, delay, jitter, loss, max_queue_size."""
-        self.values.update({key: params[key] for key in SHAPING if params.get(key) is not None})
-        if self.values:
-            self.node.requests.set_queue(self, self.values)
+        """Mininet's, and the queues of TCIntf: bw, delay, jitter, loss, max_queue_size; what is given replaces all that
+        was, and nothing, or a jitter alone, leaves it."""
+        given = {key: params[key] for key in SHAPING if params.get(key) is not None}
+        if given.keys() & {"bw", "max_queue_size"} or given.get("delay") or given.get("loss"):
+            self.values = given
+            self.node.requests.set_queue(self, given)
+        for name in _NOT_CARRIED_OUT:
+            if params.get(name):
+                warn(f"*** {self.name}: {name} is not carried out here\n")
         # Interfaces are taken up with their cables.
         return dict(_USUAL["config"](self, up=None, **{key: params.get(key) for key in ("mac", "ip", "ifconfig")}))
 

@@ -196,6 +196,12 @@ def delayed_links() -> dict[str, Any]:
         text = said(40)
         found[name] = float(re.findall(r"= ([\d.]+)/", text)[0])
         found["lost"] = float(re.findall(r"([\d.]+)% packet loss", text)[0])
+    host.intf().config(bw=5)
+    found["delay replaced"] = float(re.findall(r"= ([\d.]+)/", said(10))[0])
+    host.intf().config()
+    found["queues"] = [host.cmd("tc qdisc show dev h1-eth0").count("tbf")]
+    host.intf().config(delay="1ms", jitter="1ms")
+    found["queues"].append(host.cmd("tc qdisc show dev h1-eth0").count("tbf"))
     net.stop()
     return found
 
@@ -204,6 +210,7 @@ def test_delays_and_losses_of_scripts_need_no_netem(sandboxed: Callable[..., Any
     found = sandboxed(delayed_links)
     assert 20 <= found["before"] + 10 < found["after"] and 20 <= found["lost"] <= 80
     assert found["lossy"] < found["after"] - 25
+    assert 10 <= found["delay replaced"] < found["before"] - 5 and found["queues"] == [1, 0]
 
 
 def with_a_node_of_ones_own() -> dict[str, Any]:
