@@ -48,6 +48,8 @@ def move_above_select_limit(descriptor: int) -> int:
 _CLONE_NEWNET = 0x40000000
 _HOLDER = Path(__file__).with_name("namespace_holder.py")
 _libc = ctypes.CDLL(None, use_errno=True)
+_MOUNT = """mkdir -p -- "$1" ${2:+"$2"} || exit
+if [ "$2" ]; then mount --bind -- "$2" "$1"; else mount -t tmpfs tmpfs "$1"; fi"""
 
 
 class HostNamespaces:
@@ -118,6 +120,13 @@ class HostNamespaces:
         with self.inside(name):
             for path, value in values.items():
                 Path("/proc/sys/net", path).write_text(str(value))
+
+    def mount_directory(self, name: str, seen: str, source: str) -> str:
+        """Let the host alone see ``source``, or an empty directory that goes with it, at ``seen``; both are made where
+        they are missing. Why it cannot be, "" where it can."""
+        enter = ["nsenter", f"--mount=/proc/{self.pids[name]}/ns/mnt", "sh", "-c", _MOUNT, "sh", seen, source]
+        done = subprocess.run(enter, capture_output=True, text=True, errors="replace", check=False)
+        return "" if done.returncode == 0 else done.stderr.strip().partition("\n")[0]
 
     def inside(self, name: str) -> AbstractContextManager[None]:
         """This thread acts in the namespace for the time of the block."""

@@ -126,6 +126,12 @@ class Batch(Requests):
         self.begin(names, {})
         self.namespaces.wait()
         self.namespaces.apply((name, rtnl.set_up(_LOOPBACK, True)) for name in names)
+        directories, self.directories = self.directories, []
+        for name, seen, source in directories:
+            if why := self.namespaces.mount_directory(name, seen, source):
+                from mininet.log import warn
+
+                warn(f"*** {name}: {seen} is not private, it sees that of all ({why})\n")
 
     def _make_interfaces(self) -> list[rtnl.VethEnd]:
         requested, self.interfaces = self.interfaces, []

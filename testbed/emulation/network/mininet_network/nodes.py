@@ -71,8 +71,11 @@ class LateNode(LateShell, Node):  # type: ignore[misc]
             self.requests.add_host(self.given)
 
     def mountPrivateDirs(self) -> None:  # noqa: N802 - Mininet's name
-        """Hosts share their files here."""
-        if self.privateDirs:
+        """With the host, in mounts of its own; a node next to the switches shares all files."""
+        for one in self.privateDirs if self.inNamespace else ():
+            seen, source = one if isinstance(one, tuple) else (one, "")
+            self.requests.add_directory(self.given, seen, source % self.__dict__)
+        if self.privateDirs and not self.inNamespace:
             warn(f"*** {self.name}: no private directories here; it sees those of all\n")
 
     @property

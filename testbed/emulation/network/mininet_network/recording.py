@@ -66,6 +66,10 @@ class RecordedRequests(Requests):
         if not _QUIET.fullmatch(text):
             self.commands.append((who, text))
 
+    def add_directory(self, host: str, seen: str, source: str) -> None:
+        """Not in what is read."""
+        self.notes.append(f"{host}: {seen} is not private, it sees that of all")
+
     def close(self) -> None:
         """What was noted stays."""
 

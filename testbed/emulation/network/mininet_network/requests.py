@@ -55,6 +55,7 @@ class Requests:
         self.queues: dict[Intf, Json] = {}
         self.messages: list[tuple[str | None, Message]] = []
         self.sysctls: list[tuple[str, str, str]] = []
+        self.directories: list[tuple[str, str, str]] = []
         self.indices: dict[tuple[str | None, str], int] = {}
         self.datapath_ids = itertools.count(_FIRST_DATAPATH_ID)
         self.running = self.closed = False
@@ -128,6 +129,11 @@ class Requests:
     def apply(self, host: str | None, *messages: Message) -> None:
         """Settings of interfaces."""
         self.messages += [(host, message) for message in messages]
+        self._request()
+
+    def add_directory(self, host: str, seen: str, source: str) -> None:
+        """A directory that the host sees there and others do not: ``source``, or an empty one that goes with it."""
+        self.directories.append((host, seen, source))
         self._request()
 
     def set_sysctl(self, host: str, name: str, value: str) -> None:

@@ -127,6 +127,33 @@ def test_network_left_up_is_named_and_cleaned_up_and_nat_writes_no_file_of_the_m
     assert (noted.read_bytes() if noted.exists() else None) == before
 
 
+PRIVATE = """
+import os, sys
+from functools import partial
+from mininet.net import Mininet
+from mininet.node import Host
+from mininet.topo import SingleSwitchTopo
+at = os.path.abspath("seen")
+host = partial(Host, privateDirs=[at, (at + "2", "/tmp/%(name)s/own"), "/proc/none/here"])
+net = Mininet(topo=SingleSwitchTopo(2), host=host)
+net.start()
+net["h1"].cmd(f"echo mine > {at}/a; echo bound > {at}2/b")
+for name in ("h1", "h2"):
+    out, _, _ = net[name].pexec("sh", "-c", f"ls {at} {at}2 | tr '\\n' ' '")
+    print(name, out.replace(at, "AT"))
+print("KEPT", open("/tmp/h1/own/b").read().strip(), os.listdir(at), net["h1"].cmd("hostname").strip())
+net.stop()
+"""
+
+
+def test_private_directories_are_a_hosts_own(tmp_path: Path) -> None:
+    (tmp_path / "private.py").write_text(PRIVATE)
+    done = run_python("private.py", folder=tmp_path)
+    assert "h1 AT: a  AT2: b" in done.stdout and "h2 AT:  AT2:" in done.stdout, done.stdout + done.stderr[-2000:]
+    assert "KEPT bound [] h1" in done.stdout
+    assert done.stderr.count("/proc/none/here is not private, it sees that of all (mkdir:") == 2
+
+
 @pytest.mark.parametrize("words", [[], ["none_here.py"], ["."]])
 def test_no_script_is_one_line(words: list[str], tmp_path: Path) -> None:
     done = run_python(*words, folder=tmp_path)

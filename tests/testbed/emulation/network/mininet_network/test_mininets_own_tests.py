@@ -96,8 +96,8 @@ PASSING = {
     **{
         f"examples/test/test_{name}.py": ""
         for name in (
-            "controllers", "emptynet", "intfoptions", "linuxrouter", "mobility", "multilink", "multiping", "multipoll",
-            "multitest", "numberedports", "popen", "simpleperf", "linearbandwidth",
+            "bind", "controllers", "emptynet", "intfoptions", "linuxrouter", "mobility", "multilink", "multiping",
+            "multipoll", "multitest", "numberedports", "popen", "simpleperf", "linearbandwidth",
         )
     },
 }  # fmt: skip
