@@ -32,7 +32,7 @@ from testbed.emulation.network.open_vswitch.switch_daemon import Datapath
 from testbed.emulation.network.open_vswitch.switches import MOST_PORTS, SHARE_PORTS, PrivateSwitches, choose_datapath
 from testbed.emulation.sandbox.process_lifetime import confined
 from testbed.emulation.sandbox.sandbox import require_sandbox
-from testbed.errors import CapabilityError, InvalidRunError
+from testbed.errors import CapabilityError, InputError, InvalidRunError
 from topologies.text.json_types import Json
 
 if TYPE_CHECKING:
@@ -278,12 +278,17 @@ def as_bridge(switch: OVSSwitch, targets: Sequence[str]) -> ovs.Bridge:
 
 @contextlib.contextmanager
 def refusals() -> Iterator[None]:
-    """What the kernel refuses in the block is a CapabilityError, or an InvalidRunError where it was too busy."""
+    """What the kernel refuses in the block is a CapabilityError, an InvalidRunError where it was too busy or
+    an InputError where a name is used twice."""
     try:
         yield
     except rtnl.NetlinkError as error:
         if error.errno == errno.ETIMEDOUT:
             raise InvalidRunError(
                 f"the kernel did not set the network up: {error.strerror}; the machine is too busy"
+            ) from error
+        if error.errno == errno.EEXIST:
+            raise InputError(
+                "two interfaces, or a switch and another, have one name; call each node otherwise"
             ) from error
         raise CapabilityError(f"the kernel refused a setting of the network: {error.strerror}") from error

@@ -44,7 +44,7 @@ class RecordedRequests(Requests):
     """Of a topology that is read: commands are noted as (node, command), and say nothing. ``notes``: what of it is not
     taken over."""
 
-    name_bytes = 1 << 16
+    makes_devices = False
 
     def __init__(self) -> None:
         super().__init__()

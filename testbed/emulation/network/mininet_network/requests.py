@@ -7,6 +7,7 @@ another process. ``batch.Batch`` carries them out.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from mininet.node import Node, OVSSwitch
 
 _FIRST_INDEX, _FIRST_HOST_INDEX = 10_000, 2  # loopback is 1
+_MOST_BYTES, _NO_DEVICES = 15, ("", ".", "..", "lo")
 _FIRST_DATAPATH_ID = 0x7E57_0001
 """Of switches whose names have no digits that could be their number."""
 
@@ -43,8 +45,8 @@ class Requests:
     current: ClassVar[Requests | None] = None
     """Of nodes that Mininet makes now."""
     takes_settings = True
-    name_bytes = 15
-    """Of an interface, at most."""
+    makes_devices = True
+    """Of which the kernel takes not every name."""
 
     def __init__(self, words: Callable[[str, Sequence[str]], list[str]] | None = None) -> None:
         self._words = words
@@ -100,12 +102,10 @@ class Requests:
 
     def add_interfaces(self, *ends: tuple[str, str | None, str | None], make: MakeInterfaces | None = None) -> None:
         """Interfaces as (name, host or None, MAC or None), made by one batch of messages: a veth pair unless ``make``
-        says otherwise. InputError for a name that is too long."""
+        says otherwise. InputError for a name that none can have."""
         made = []
         for name, host, mac in ends:
-            if len(name.encode()) > self.name_bytes:
-                most = f"{self.name_bytes} bytes at most"
-                raise InputError(f"an interface called {name!r}: {most}; give its node a shorter name")
+            self._require_device(name, "an interface")
             index = self._next.setdefault(host, _FIRST_HOST_INDEX)
             self._next[host] = index + 1
             self.indices[host, name] = index
@@ -114,7 +114,9 @@ class Requests:
         self._request()
 
     def add_bridge(self, switch: OVSSwitch, targets: Sequence[str]) -> None:
-        """The switch's bridge, with the interfaces that it has when that is made."""
+        """The switch's bridge, with the interfaces that it has when that is made. InputError for a name that no bridge
+        can have."""
+        self._require_device(switch.device, "a switch")
         self.bridges.append((switch, targets))
         self._request()
 
@@ -140,6 +142,13 @@ class Requests:
         """A setting of the host's network."""
         self.sysctls.append((host, name, value))
         self._request()
+
+    def _require_device(self, name: str, what: str) -> None:
+        """InputError where the kernel takes no such name."""
+        if self.makes_devices and len(name.encode()) > _MOST_BYTES:
+            raise InputError(f"{what} called {name!r}: {_MOST_BYTES} bytes at most; give its node a shorter name")
+        if self.makes_devices and (name in _NO_DEVICES or re.search(r"[\s/:]", name)):
+            raise InputError(f"{what} called {name!r}: give its node a name without spaces, / and :, and not lo")
 
     def _request(self) -> None:
         if self.running:

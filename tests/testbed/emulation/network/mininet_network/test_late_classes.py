@@ -311,3 +311,35 @@ def test_ports_and_switches_go_whatever_daemon_has_them(sandboxed: Callable[...,
     assert not place.startswith("db.sock") and found["lost"] == 0
     assert found["before"][place] == ["s4-eth1", "s4-eth2"] and found["port less"][place] == ["s4-eth2"]
     assert set(found["before"]) - set(found["switch less"]) == {place} and found["still"] == 0
+
+
+@pytest.mark.parametrize(
+    ("hosts", "switch", "said"),
+    [
+        (["New York"], "s1", "called 'New York-eth0': give its node a name without spaces"),
+        (["a/b"], "s1", "called 'a/b-eth0': give its node a name without"),
+        (["h1"], "lo", "a switch called 'lo': give its node a name without spaces, / and :, and not lo"),
+        (["h1", "h1"], "s1", "have one name; call each node otherwise"),
+    ],
+)
+def test_names_that_the_kernel_does_not_take_are_one_line(
+    hosts: list[str], switch: str, said: str, sandboxed: Callable[..., Any]
+) -> None:
+    assert said in sandboxed(named, hosts, switch)
+
+
+def named(hosts: list[str], switch: str) -> str:
+    """What the error says."""
+    from testbed.emulation.network.mininet_network.net import TestbedMininet
+
+    net = TestbedMininet()
+    at = net.addSwitch(switch)
+    try:
+        for name in hosts:
+            net.addLink(net.addHost(name), at)
+        net.start()
+    except Exception as error:  # noqa: BLE001 - what it is, is the question
+        return f"{type(error).__name__}: {error}"
+    finally:
+        net.stop()
+    return ""
