@@ -583,6 +583,8 @@ def test_one_slip_in_a_key_of_ours_is_refused(key: str, data: st.DataObject) -> 
         ("a.json", '{"nodes": [{"id": "a", "id": "b"}], "links": []}', "the key 'id' is there twice"),
         ("a.json", "hello", "not JSON at line 1"),
         ("a.json", " \n", "it is empty"),
+        ("a.mn", "{}", "hosts, switches and links of MiniEdit are missing"),
+        ("a.mn", '{"hosts": []}', "hosts, switches and links of MiniEdit are missing"),
         (
             "a.json",
             '{"nodes": [{"id": %s}], "links": []}' % ("9" * 5000),

@@ -138,7 +138,10 @@ def _document(text: str, ending: str, notes: list[str]) -> Any:
         from topologies.files.values import other_document
 
         document = parse_json(text)
-        return other_document(document, notes) or document
+        found = other_document(document, notes)
+        if found is None and ending == ".mn" and not (isinstance(document, dict) and "nodes" in document):
+            raise TopologyError("hosts, switches and links of MiniEdit are missing; save the file with MiniEdit again")
+        return found or document
     if ending in _OTHERS:
         raise TopologyError(f"{_OTHERS[ending]} ({READ})")
     if start.startswith("?SNDlib") or _NATIVE.search(start):
