@@ -147,7 +147,8 @@ class OneLineParser(argparse.ArgumentParser):
         return found
 
     def _get_value(self, action: argparse.Action, text: str) -> object:
-        """As argparse does; a kind refuses a text by an error of the testbed, whose words are shown."""
+        """As argparse does; a kind refuses a text by an error of the testbed, whose words are shown. An option without
+        a text is a variable of a shell that is not set: a name of a file, and a word, have one letter at least."""
         read = self._registry_get("type", action.type, action.type)
         try:
             value: object = read(text)
@@ -172,6 +173,13 @@ class OneLineParser(argparse.ArgumentParser):
         from testbed.commands.help_pages import help_text
 
         return help_text(self, self.example)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """As argparse does, which swallows that its help cannot be written."""
+        if file is sys.stdout:
+            file.write(message)
+        else:
+            super()._print_message(message, file)
 
     def _chosen(self, found: argparse.Namespace) -> "OneLineParser":
         """The parser of the command (and of the command's command) that the words chose."""

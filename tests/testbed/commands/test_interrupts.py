@@ -165,9 +165,26 @@ def test_an_interrupted_stream_on_switches_says_so_in_one_line(tmp_path: Path) -
     assert all(line.startswith("testbed: ") for line in said.splitlines())
 
 
+@pytest.mark.parametrize("words", [("route", *SWISS), ("topology", "show", "swiss-t1", "--json"), ("help", "stream")])
+def test_a_reader_that_has_had_enough_is_no_failure(words: tuple[str, ...]) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    command = [sys.executable, "-m", "testbed.cli", *words]
+    with os.fdopen(writes, "w") as nobody:
+        done = subprocess.run(command, stdout=nobody, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize(
     "words",
-    [("route", *SWISS), ("route", *SWISS, "--json"), ("topology", "show", "swiss-t1", "--json"), ("schema", "network")],
+    [
+        ("route", *SWISS),
+        ("route", *SWISS, "--json"),
+        ("topology", "show", "swiss-t1", "--json"),
+        ("schema", "network"),
+        ("help", "up"),
+        ("--help",),
+    ],
 )
 def test_a_full_disk_is_one_line(words: tuple[str, ...]) -> None:
     with open("/dev/full", "w") as full:
