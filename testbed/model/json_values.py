@@ -36,6 +36,8 @@ def read_json(path: str | Path, where: str = "", *, hint: str = "name a JSON fil
     """The value of a JSON file. InputError, which begins with ``where`` (the path, if empty) and ends with ``mend``,
     for a file that cannot be read or is no JSON.
     """
+    if path == "":
+        raise InputError(f"{where.strip() or 'file'}: it is empty; {hint}")
     with located(where or str(path)):
         text = text_file.read_text(Path(path), hint)
     return parse_json(text, where or str(path), hint=hint)

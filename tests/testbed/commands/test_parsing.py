@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import testbed
+from testbed.cli import main
 from testbed.commands.parsing import OneLineParser
 from testbed.errors import InputError
 from testbed.model.naming.names import parse_captures
@@ -122,3 +124,24 @@ def test_help_is_written_alike_by_every_python(monkeypatch: pytest.MonkeyPatch) 
     parser = OneLineParser(prog="testbed", color=True)
     commands = parser.add_subparsers(parser_class=OneLineParser)
     assert "\x1b" not in parser.format_help() + commands.add_parser("route").format_help()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["stream", "ring:4", "--from", "s0", "--to", "s2", "--faults", ""],
+        ["schedule", "ring:4", "--pattern="],
+        ["topology", "show", "ring:4", "--plot", ""],
+        ["up", "ring:4", "--name", ""],
+    ],
+)
+def test_an_option_whose_value_is_empty_is_refused(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    flag = next(word for word in words[2:] if word.startswith("--") and word not in ("--from", "--to")).strip("=")
+    assert main(words) == 2
+    said = capfd.readouterr()
+    assert (said.out, said.err.count("\n")) == ("", 1) and f"argument {flag}: its value is empty" in said.err
+
+
+def test_an_empty_name_of_a_file_is_told() -> None:
+    with pytest.raises(InputError, match="--faults: it is empty; give"):
+        testbed.stream_plan("ring:4", "s0", "s2", faults="")
