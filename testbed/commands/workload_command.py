@@ -62,6 +62,13 @@ class FabricOptions:
 
 
 @options
+class SwitchesOptions(FabricOptions):
+    """Of a workload that the simulated fabric cannot carry."""
+
+    fabric: str | None = running(default=None, choices=("emulation",), help="it runs on real switches only")
+
+
+@options
 class FabricOrNoneOptions(FabricOptions):
     """Where a plan that is an answer by itself is carried out, if anywhere."""
 
@@ -85,10 +92,13 @@ def add_parser(subparsers: Subparsers, name: str, workload: Work) -> None:
 
 
 def _declared(workload: Work) -> list[type]:
+    fabrics = FabricOptions if workload.answer is None else FabricOrNoneOptions
+    if workload.emulate is not None and workload.simulate is None and not workload.others:
+        fabrics = SwitchesOptions
     every = (
         workload.options,
         workload.run_options,
-        None if not workload.on_switches else FabricOptions if workload.answer is None else FabricOrNoneOptions,
+        fabrics if workload.on_switches else None,
         *((ResultsOptions, TableOptions) if workload.answer is None else ()),
         LiveOptions,
         MachineOptions if workload.spreads else None,

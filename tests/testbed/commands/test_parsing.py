@@ -145,3 +145,10 @@ def test_an_option_whose_value_is_empty_is_refused(words: list[str], capfd: pyte
 def test_an_empty_name_of_a_file_is_told() -> None:
     with pytest.raises(InputError, match="--faults: it is empty; give"):
         testbed.stream_plan("ring:4", "s0", "s2", faults="")
+
+
+def test_a_workload_of_switches_alone_offers_no_simulator(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["tunnel", "ring:4", "--between", "s0", "s2", "--fabric", "simulator"]) == 2
+    assert "--fabric: invalid choice: 'simulator'" in capfd.readouterr().err
+    main(["download", "--help"])
+    assert "{emulation,simulator}" in capfd.readouterr().out
