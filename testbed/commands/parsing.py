@@ -149,7 +149,7 @@ class OneLineParser(argparse.ArgumentParser):
     def _get_value(self, action: argparse.Action, text: str) -> object:
         """As argparse does; a kind refuses a text by an error of the testbed, whose words are shown. An option without
         a text is a variable of a shell that is not set: a name of a file, and a word, have one letter at least."""
-        if not text and action.option_strings:
+        if not text and action.option_strings and action.const != "":
             raise argparse.ArgumentError(action, "its value is empty")
         read = self._registry_get("type", action.type, action.type)
         try:
