@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from mininet.link import Intf, Link, TCIntf, TCLink
+from mininet.link import Intf, Link, OVSLink, TCIntf, TCLink
 from mininet.log import warn
 from mininet.net import Mininet
 from mininet.node import CPULimitedHost, Host, IVSSwitch, Node, OVSBridge, OVSSwitch, Switch, UserSwitch
@@ -334,6 +334,7 @@ for _name in ("config", "ifconfig", "setIP", "setMAC", "delete"):
         setattr(_kind, _name, _either(vars(_kind)[_name], vars(LateIntf)[_name]))
 Intf.index, Intf.host, Intf.given_index = LateIntf.index, LateIntf.host, None
 Link.makeIntfPair, Link.stop = classmethod(_make_interfaces), _stop_link
+OVSLink.__init__, OVSLink.isPatchLink = Link.__init__, False  # a cable, where Open vSwitch would have two patch ports
 Link.intfName = lambda _, node, n: interface_name(getattr(node, "device", node.name), n)
 
 
