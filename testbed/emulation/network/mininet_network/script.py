@@ -14,6 +14,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 from testbed.emulation.network.mininet_network import for_mn
@@ -95,6 +96,7 @@ def _replace_mininet() -> None:
     from testbed.emulation.network.mininet_network.net import ScriptedMininet
     from testbed.emulation.network.mininet_network.nodes import LateSwitch
     from testbed.emulation.network.mininet_network.requests import Requests
+    from testbed.emulation.network.mininet_network.shell import LateShell
 
     class Mininet(ScriptedMininet):
         """Mininet as scripts know it."""
@@ -114,6 +116,8 @@ def _replace_mininet() -> None:
             super().__init__(network, *args, **options)
 
     TypedCLI.__name__ = "CLI"
+    LateShell.returns = True
+    mininet.clean.Popen = partial(subprocess.Popen, stderr=subprocess.DEVNULL)  # Open vSwitch need not run
     # Some scripts ask for Open vSwitch before there is any.
     OVSSwitch.setup, OVSSwitch.OVSVersion = classmethod(lambda *_: None), LateSwitch.OVSVersion
     mininet.clean.addCleanupCallback(lambda: Requests.current.close() if Requests.current else None)

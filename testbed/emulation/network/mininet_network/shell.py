@@ -38,12 +38,12 @@ _REST_S = 1.0
 
 class LateShell:
     """Mixed into Mininet's nodes. ``typed``: whoever types commands types what they read, too; without it they read
-    nothing."""
+    nothing. ``returns``: lines of commands end as on a terminal, as Mininet's do, by which scripts split them."""
 
     isSetup = True  # noqa: N815 - Mininet's name: nothing is to be checked
     name: str
     requests: Requests
-    typed = False
+    typed = returns = False
     _started: subprocess.Popen[bytes] | None = None
     _interrupts = _number = 0
     _ended_s: float | None = None
@@ -156,7 +156,7 @@ class LateShell:
         attributes = termios.tcgetattr(inside)
         attributes[3] &= ~termios.ECHO if self.typed else ~(termios.ECHO | termios.ICANON | termios.ISIG)
         attributes[0] &= ~(0 if self.typed else termios.IXON)
-        attributes[1] &= ~termios.OPOST
+        attributes[1] &= ~(0 if self.returns and not self.typed else termios.OPOST)
         termios.tcsetattr(inside, termios.TCSANOW, attributes)
         termios.tcsetwinsize(inside, (50, 200))
         begin = 'exec bash --norc --noediting -is "$0" 2>&1'

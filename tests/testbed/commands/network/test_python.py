@@ -127,6 +127,44 @@ def test_network_left_up_is_named_and_cleaned_up_and_nat_writes_no_file_of_the_m
     assert (noted.read_bytes() if noted.exists() else None) == before
 
 
+CABLES = """
+from mininet.link import Intf, OVSLink
+from mininet.net import Mininet
+from mininet.topo import LinearTopo
+net = Mininet(LinearTopo(2), link=OVSLink, controller=None)
+Intf("eth0", node=net["s1"])
+net.start()
+print("LOST", net.pingAll(timeout="2"), net["s1"].intfNames())
+net.stop()
+"""
+
+
+def test_patch_links_are_cables_and_hardware_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "cables.py").write_text(CABLES)
+    done = run_python("cables.py", folder=tmp_path)
+    assert "LOST 0.0 ['lo', 's1-eth1', 's1-eth2']" in done.stdout, done.stdout + done.stderr[-2000:]
+    assert "s1: no interface eth0 in the sandbox; left out" in done.stderr
+
+
+LINES = """
+from mininet.clean import cleanup
+cleanup()
+from mininet.net import Mininet
+from mininet.topo import SingleSwitchTopo
+net = Mininet(SingleSwitchTopo(1), controller=None)
+net.start()
+print(net["h1"].cmd("seq 3").split("\\r\\n"))
+net.stop()
+cleanup()
+"""
+
+
+def test_lines_of_commands_end_as_mininets_and_cleaning_up_is_quiet(tmp_path: Path) -> None:
+    (tmp_path / "lines.py").write_text(LINES)
+    done = run_python("lines.py", folder=tmp_path)
+    assert (done.stdout, done.stderr) == ("['1', '2', '3', '']\n", "")
+
+
 PRIVATE = """
 import os, sys
 from functools import partial
