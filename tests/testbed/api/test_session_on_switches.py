@@ -94,9 +94,13 @@ def test_values_of_other_types_are_refused(session: testbed.Session) -> None:
         lambda: session.fail("s0->s1", kind=nothing),
         lambda: session.fail("s0->s1", "loss", loss=wrong),
         lambda: session.ping("h0", "h1", wait_s=wrong),
+        lambda: session.exec("h0", ["true"], timeout_s=wrong),
     ):
         with pytest.raises(UsageError, match="; give "):
             call()
+    for wait_s in (0, -1, float("nan")):
+        with pytest.raises(InputError, match=r"timeout_s .*: give more than 0"):
+            session.exec("h0", ["true"], timeout_s=wait_s)
 
 
 def test_bytes_that_are_no_text_are_kept(session: testbed.Session) -> None:
