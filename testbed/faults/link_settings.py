@@ -65,7 +65,10 @@ def parse_settings(words: Sequence[str]) -> LinkSettings:
             key, read = _READERS[name]
             if key in values:
                 raise InputError(f"{name} is given twice; {_WORDS}")
-            values[key] = read(text)
+            try:
+                values[key] = read(text)
+            except InputError as error:
+                raise InputError(f"{name}: {error}") from None
         else:
             raise InputError(f"{word!r} is no setting of a link; {_WORDS}")
     return LinkSettings(**values)

@@ -165,15 +165,15 @@ class Prompt(CLI):  # type: ignore[misc]
 
     def _run_at(self, name: str, command: str) -> None:
         if name not in self.mn:
-            raise InputError(f"unknown command {name!r}; help lists the commands, nodes the nodes")
+            raise InputError(f"unknown command {name[:80]!r}; help lists the commands, nodes the nodes")
         if not command:
             raise InputError(f"{name}: say what to run there: NODE COMMAND")
         command = prompt_words.with_addresses(command, self._addresses)
         if self.typed and len(command.encode()) > _LONGEST:
             raise InputError(f"{name}: a line of more than {_LONGEST} bytes; put it into a file, and run that")
-        parsed = subprocess.run(["bash", "-n", "-c", command], capture_output=True, text=True, check=False)
+        parsed = subprocess.run(["bash", "-n"], input=command, capture_output=True, text=True, check=False)
         if parsed.returncode != 0:
-            why = parsed.stderr.splitlines()[0].removeprefix("bash: ").removeprefix("-c: ")
+            why = parsed.stderr.splitlines()[0].removeprefix("bash: ")
             raise InputError(f"{name}: the shell does not understand the command ({why})")
         node = self.mn[name]
         node.sendCmd(command)

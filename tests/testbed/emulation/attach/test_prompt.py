@@ -26,6 +26,7 @@ LONG = "東京の大変長い名前の大学院生が居る三十五文字の研
 COMMANDS: dict[str, str] = {
     # line: what is printed, with "testbed: " where it is wrong
     "x nosuch": "testbed: x: give a node",
+    f"h0 echo {'a' * 200_000} | wc -c": "200001",
     "x": "testbed: x: give a node",
     "source /nofile": "testbed: source /nofile: No such file",
     "source": "testbed: source: give a file",
