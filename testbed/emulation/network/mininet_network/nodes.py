@@ -246,8 +246,9 @@ class LateIntf(Intf):  # type: ignore[misc]
             self.values = given
             self.node.requests.set_queue(self, given)
         for name in _NOT_CARRIED_OUT:
-            if params.get(name):
-                warn(f"*** {self.name}: {name} is not carried out here\n")
+            if params.get(name) and name not in self.node.requests.reported:
+                self.node.requests.reported.add(name)
+                warn(f"*** {name} of links is not carried out here\n")
         # Interfaces are taken up with their cables.
         return dict(_USUAL["config"](self, up=None, **{key: params.get(key) for key in ("mac", "ip", "ifconfig")}))
 

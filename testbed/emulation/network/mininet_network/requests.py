@@ -38,8 +38,8 @@ class Requests:
 
     ``words``: of a network that stands in another process, how programs begin there (node's name, program and
     arguments). ``queues``: interface (Mininet's Intf) -> Mininet's parameters of it; ``bridges``: Mininet's switches
-    with the targets of their controllers; ``messages``: host (None: next to the switches) and a setting of its
-    interfaces.
+    with the targets of their controllers; ``reported``: parameters that are not carried out; ``messages``: host (None:
+    next to the switches) and a setting of its interfaces.
     """
 
     current: ClassVar[Requests | None] = None
@@ -59,6 +59,7 @@ class Requests:
         self.sysctls: list[tuple[str, str, str]] = []
         self.directories: list[tuple[str, str, str]] = []
         self.indices: dict[tuple[str | None, str], int] = {}
+        self.reported: set[str] = set()
         self.datapath_ids = itertools.count(_FIRST_DATAPATH_ID)
         self.running = self.closed = False
         self._next: dict[str | None, int] = {None: _FIRST_INDEX}

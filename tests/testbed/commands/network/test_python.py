@@ -135,6 +135,8 @@ net = Mininet(LinearTopo(2), link=OVSLink, controller=None)
 Intf("eth0", node=net["s1"])
 net.start()
 print("LOST", net.pingAll(timeout="2"), net["s1"].intfNames())
+for host in net.hosts:
+    host.intf().config(bw=5, enable_ecn=True)
 net.stop()
 """
 
@@ -144,6 +146,7 @@ def test_patch_links_are_cables_and_hardware_is_left_out(tmp_path: Path) -> None
     done = run_python("cables.py", folder=tmp_path)
     assert "LOST 0.0 ['lo', 's1-eth1', 's1-eth2']" in done.stdout, done.stdout + done.stderr[-2000:]
     assert "s1: no interface eth0 in the sandbox; left out" in done.stderr
+    assert done.stderr.count("enable_ecn of links is not carried out here") == 1
 
 
 LINES = """
