@@ -68,7 +68,8 @@ class RecordedRequests(Requests):
 
     def add_directory(self, host: str, seen: str, source: str) -> None:
         """Not in what is read."""
-        self.notes.append(f"{host}: {seen} is not private, it sees that of all")
+        note = f"{host}: no private directories here; it sees those of all"
+        self.notes += [note] if note not in self.notes else []
 
     def close(self) -> None:
         """What was noted stays."""
