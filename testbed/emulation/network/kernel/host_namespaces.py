@@ -62,6 +62,7 @@ class HostNamespaces:
         self._holders: list[subprocess.Popen[str]] = []
         self._descriptors: dict[str, int] = {}
         self._netlinks: dict[str | None, Netlink] = {}
+        self._mount_points: list[Path] = []
         self.pids: dict[str, int] = {}
         self.add(names)
 
@@ -123,7 +124,8 @@ class HostNamespaces:
 
     def mount_directory(self, name: str, seen: str, source: str) -> str:
         """Let the host alone see ``source``, or an empty directory that goes with it, at ``seen``; both are made where
-        they are missing. Why it cannot be, "" where it can."""
+        they are missing, and a ``seen`` that was made goes with the network. Why it cannot be, "" where it can."""
+        self._mount_points += [place for place in (Path(seen), *Path(seen).parents) if not place.exists()]
         enter = ["nsenter", f"--mount=/proc/{self.pids[name]}/ns/mnt", "sh", "-c", _MOUNT, "sh", seen, source]
         done = subprocess.run(enter, capture_output=True, text=True, errors="replace", check=False)
         return "" if done.returncode == 0 else done.stderr.strip().partition("\n")[0]
@@ -149,6 +151,9 @@ class HostNamespaces:
             holder.kill()
             holder.communicate()
         self._holders.clear()
+        for place in sorted(self._mount_points, reverse=True):  # a folder after what it contains
+            with contextlib.suppress(OSError):  # it was not made, or somebody has put a file there
+                place.rmdir()
 
 
 def as_hostname(name: str) -> bytes:

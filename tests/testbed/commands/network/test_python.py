@@ -174,7 +174,7 @@ from functools import partial
 from mininet.net import Mininet
 from mininet.node import Host
 from mininet.topo import SingleSwitchTopo
-at = os.path.abspath("seen")
+at = os.path.abspath("made/seen")
 host = partial(Host, privateDirs=[at, (at + "2", "/tmp/%(name)s/own"), "/proc/none/here"])
 net = Mininet(topo=SingleSwitchTopo(2), host=host)
 net.start()
@@ -192,6 +192,7 @@ def test_private_directories_are_a_hosts_own(tmp_path: Path) -> None:
     done = run_python("private.py", folder=tmp_path)
     assert "h1 AT: a  AT2: b" in done.stdout and "h2 AT:  AT2:" in done.stdout, done.stdout + done.stderr[-2000:]
     assert "KEPT bound [] h1" in done.stdout
+    assert not (tmp_path / "made").exists()
     assert done.stderr.count("/proc/none/here is not private, it sees that of all (mkdir:") == 2
 
 
