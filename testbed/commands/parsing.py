@@ -217,7 +217,7 @@ class OneLineParser(argparse.ArgumentParser):
             strange = [w for w in own if self._near(w) and w.partition("=")[0] not in self._option_string_actions]
             if strange:
                 message = f"unknown option {strange[0][:80]}; did you mean {self._near(strange[0])[0]}?"
-        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+        self.exit(2, f"{self.prog}: {' '.join(message.split())}; see {self.prog} --help\n")
 
 
 class _Noted(argparse.Action):

@@ -152,3 +152,10 @@ def test_a_workload_of_switches_alone_offers_no_simulator(capfd: pytest.CaptureF
     assert "--fabric: invalid choice: 'simulator'" in capfd.readouterr().err
     main(["download", "--help"])
     assert "{emulation,simulator}" in capfd.readouterr().out
+
+
+def test_what_a_refusal_quotes_breaks_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    parser = OneLineParser("x")
+    with pytest.raises(SystemExit):
+        parser.error("argument --plot: a\nb: give a name that ends in .svg")
+    assert capsys.readouterr().err.count("\n") == 1
