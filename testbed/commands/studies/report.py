@@ -75,10 +75,11 @@ def _redraw_study(args: argparse.Namespace) -> Answer:
     place, manifest, rows, verdict = load_study(args.directory)
     manifest = _described(manifest)
     draw = _drawer(place, manifest.name, rows, verdict)
-    figures = {} if draw is None else rendered(manifest.name, draw)
+    formulas = manifest.name in find_experiments()  # their authors may write some
+    figures = {} if draw is None else rendered(manifest.name, draw, formulas=formulas)
     write_drawings(place, manifest, rows, verdict, figures)
     if args.figures and draw is not None:
-        _keep(place, figures_with_text(manifest.name, draw), study_title(manifest))
+        _keep(place, figures_with_text(manifest.name, draw, formulas=formulas), study_title(manifest))
     page = str(place / "page.html")
     document = {"page": page, "manifest": manifest.to_json(), "points": rows}
 

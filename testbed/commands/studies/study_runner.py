@@ -189,7 +189,7 @@ def _found(study: Study, rows: Sequence[Row]) -> InterimResults:
 
 def drawn(study: Study, rows: Sequence[Row]) -> dict[str, str]:
     """The study's figures as SVG documents; the same rows give the same bytes."""
-    return rendered(study.name, lambda: study.figures(rows))
+    return rendered(study.name, lambda: study.figures(rows), formulas=True)
 
 
 def _by_point(rows: Sequence[Row], points: Sequence[Row]) -> dict[str, Row]:

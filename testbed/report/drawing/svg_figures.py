@@ -11,6 +11,7 @@ import html
 import io
 import json
 import re
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -141,20 +142,21 @@ class FigureFiles:
     caption: str
 
 
-def rendered(salt: str, draw: Draw) -> dict[str, str]:
+def rendered(salt: str, draw: Draw, *, formulas: bool = False) -> dict[str, str]:
     """The figures that ``draw`` makes, by name, as SVG documents with their captions inside; each is closed afterwards.
-    ``salt`` fixes the ids inside them. Where matplotlib is not installed, one picture in their place says so: the run
+    ``salt`` fixes the ids inside them; ``formulas``: what stands between dollars is one, as authors of studies write
+    them. Where matplotlib is not installed, one picture in their place says so: the run
     itself needs no figures.
     """
     if not installed("matplotlib"):
         return {"missing": _in_place_of_figures()}
-    found = _saved(salt, draw, {"svg.fonttype": "path"}, ("svg",), **_TIGHT)
+    found = _saved(salt, draw, {"svg.fonttype": "path"}, ("svg",), formulas, **_TIGHT)
     return {name: files["svg"].decode() for name, (_, files) in found.items()}
 
 
-def figures_with_text(salt: str, draw: Draw) -> dict[str, FigureFiles]:
+def figures_with_text(salt: str, draw: Draw, *, formulas: bool = False) -> dict[str, FigureFiles]:
     """The same figures for a paper: letters are text in both formats."""
-    found = _saved(salt, draw, {"svg.fonttype": "none", "pdf.fonttype": 42}, ("svg", "pdf"), **_TIGHT)
+    found = _saved(salt, draw, {"svg.fonttype": "none", "pdf.fonttype": 42}, ("svg", "pdf"), formulas, **_TIGHT)
     return {
         name: FigureFiles(svg=files["svg"], pdf=files["pdf"], caption=caption)
         for name, (caption, files) in found.items()
@@ -243,13 +245,31 @@ def saved_figure(
     ``savefig`` takes."""
     out = io.BytesIO()
     words = {"svg": {"Date": None, "Description": caption}, "pdf": {"CreationDate": None, "Subject": caption}}.get(kind)
-    figure.savefig(out, format=kind, metadata=words, **options)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a box stands for it; on pages it is the reader's letter
+        figure.savefig(out, format=kind, metadata=words, **options)
     document = out.getvalue()
     return document if marked or kind != "svg" else re.sub(rb'<g id="%5B[^"]*">', b"<g>", document)
 
 
+def _take_names_literally(figure: Figure) -> None:
+    """Names in a figure may have any signs; formulas are only what a logarithmic axis writes at its ticks."""
+    from matplotlib.text import Text
+    from matplotlib.ticker import LogFormatter
+
+    axes = [axis for each in figure.axes for axis in (each.xaxis, each.yaxis)]
+    powers: set[Text] = set()
+    for axis in axes:
+        labels = axis.get_ticklabels(which="both")  # which makes them
+        if isinstance(axis.get_major_formatter(), LogFormatter):
+            powers.update(labels)
+    for text in figure.findobj(Text):
+        if text not in powers:
+            text.set_parse_math(False)
+
+
 def _saved(
-    salt: str, draw: Draw, settings: Json, formats: tuple[str, ...], **options: Any
+    salt: str, draw: Draw, settings: Json, formats: tuple[str, ...], formulas: bool = False, **options: Any
 ) -> dict[str, tuple[str, dict[str, bytes]]]:
     import matplotlib
     import matplotlib.pyplot as plt
@@ -259,6 +279,8 @@ def _saved(
     with matplotlib.rc_context({**STYLE, "svg.hashsalt": salt, **settings}):
         for name, figure in draw().items():
             caption = caption_of(figure, name)
+            if not formulas:
+                _take_names_literally(figure)
             for artist in figure.findobj() if options.get("marked") else ():
                 artist.set_clip_on(False)  # a page may have one of an id, and names of its own
             found[name] = caption, {kind: saved_figure(figure, kind, caption, **options) for kind in formats}

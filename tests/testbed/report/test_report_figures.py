@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import replace
 from fractions import Fraction
 from xml.etree import ElementTree
@@ -11,7 +12,7 @@ import pytest
 
 from testbed.model.run_records import LinkLoad, SessionRun
 from testbed.report.column_units import plain
-from testbed.report.drawing.charts import DARK, LAYER_STEPS, LIGHT, layer_colour
+from testbed.report.drawing.charts import DARK, LAYER_STEPS, LIGHT, Figure, chart, layer_colour
 from testbed.report.drawing.network_drawing import line_width
 from testbed.report.drawing.session_figures import loss_figure, session_figures, shown_network, timeline_figure
 from testbed.report.drawing.svg_figures import inlined
@@ -140,3 +141,18 @@ def test_layers_differ_in_lightness_step_by_step(theme: dict[str, str]) -> None:
 def test_first_and_last_layer_get_the_ends_of_the_ramp() -> None:
     assert [layer_colour(k, 3) for k in (0, 1, 2)] == [LIGHT[name] for name in ("plain-load", "layer-0", "layer-1")]
     assert layer_colour(1, 40) == LIGHT["layer-0"] and layer_colour(40, 40) == LIGHT[f"layer-{LAYER_STEPS - 1}"]
+
+
+def test_a_name_with_dollars_is_no_formula_and_powers_of_ten_are() -> None:
+    def draw() -> dict[str, Figure]:
+        figure, axes = chart("$a$", xlabel="$x_2^$", xscale="log")
+        axes.barh(["p $\\frac{$", "東 $b$"], [10, 1000], label="$c$ of $d")
+        axes.legend()
+        return {"named": figure}
+
+    with warnings.catch_warnings(record=True) as told:
+        svg, _ = inlined("salt", draw)["named"]
+    root = ElementTree.fromstring(svg.replace("xlink:href", "href"))
+    words = {"".join(e.itertext()).strip() for e in root.iter() if e.tag == "text"}
+    assert {"$a$", "$x_2^$", "p $\\frac{$", "東 $b$", "$c$ of $d"} <= words
+    assert not told and not any("mathdefault" in word for word in words)
