@@ -31,6 +31,10 @@ _HEADINGS = frozenset(
     {("source", "sink"), ("source", "target"), ("source", "destination"), ("from", "to"), ("src", "dst")}
 )
 _NUMBER = re.compile(r"[-+0-9.,e]+", re.IGNORECASE)
+_OTHER_UNIT = re.compile(
+    r"(?i:(?<![a-z])(k|m|g|t|kilo|mega|giga|tera)(i|bi)?(b(?![a-z])|bps|bits?|bytes?)|byte|packet|pps)|(?<![A-Za-z])B(ps|/s)"
+)
+"""Of a heading such as ``demand (Mbps)``; ``Bps`` are bytes."""
 
 
 def read_matrix_file(file: str, network: Network, hint: str) -> DemandMatrix:
@@ -108,7 +112,7 @@ def _of_csv(text: str, network: Network, where: str) -> dict[Pair, float]:
     rows = by_sign[sign]
     if rows and tuple(word.lower() for word in rows[0][1][:2]) in _HEADINGS and not _NUMBER.fullmatch(rows[0][1][-1]):
         unit = rows[0][1][-1]
-        if re.match(r"[kmgt]i?b", unit.lower()):
+        if any(map(_OTHER_UNIT.search, (unit, re.sub("(?<=[a-z])(?=[A-Z])", " ", unit)))):
             raise InputError(f"{where}, line {rows[0][0]}: the rates are in {unit!r}; give bits a second, headed bps")
         rows = rows[1:]
     wrong = next((number for number, row in rows if len(row) != 3), None)

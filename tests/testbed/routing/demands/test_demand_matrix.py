@@ -127,6 +127,10 @@ def test_sndlib_names_are_the_nodes_names() -> None:
         ("<network>", "not XML"),
         ("<network><demand><source>a</source><target>b</target></demand></network>", "'None' is not a rate"),
         ("source;sink;Mbps\na;b;10\n", "line 1: the rates are in 'Mbps'; give bits a second"),
+        *(
+            (f"source,sink,{unit}\na,b,10\n", f"line 1: the rates are in {unit!r}; give bits a second")
+            for unit in ("demand_mbps", "demand (Mbps)", "rateKbit", "Bps", "bytes/s", "traffic [GiB]", "pps")
+        ),
         ("a;b;1.000,5\n", "'1.000.5' is not a rate"),
         ("a,b,1e300\n", "0 to 1e15"),
         ("?SNDlib native format\nNODES (\n)\n", "no DEMANDS section"),
@@ -137,6 +141,11 @@ def test_what_is_wrong_with_a_file_is_said_with_its_place(text: str, says: str) 
     with pytest.raises(InputError, match="file") as refused:
         parse_matrix(text, LINE, "file")
     assert says in str(refused.value)
+
+
+@pytest.mark.parametrize("heading", ["bps", "demand_bps", "bit/s", "demand (bit/s)", "bandwidth", "value", "BPS"])
+def test_a_heading_without_another_unit_is_of_bits_a_second(heading: str) -> None:
+    assert parse_matrix(f"source,sink,{heading}\na,b,10\n", LINE, "file").rates_bps == (10.0,)
 
 
 def test_a_network_of_which_no_two_ends_meet_has_no_matrix() -> None:
