@@ -30,6 +30,8 @@ INTERIOR_FULL = 1e-5
 PRICED = 1e-9
 NOTHING = 1e-14
 """A flow below this is rounding."""
+FARTHEST = 10_000
+"""Capacities this many times apart leave nine digits of the loads; a hundred times more, none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +74,8 @@ def hunt_layers(
     of eq. 18; basic: minimises the greatest load), then minimises, again and again, the sum of the loads of the links
     suspected as bottlenecks, and drops those that are full no longer. ``interior``: by an interior-point method, whose
     optimum already fills only what every optimum fills, so that hardly anything is left to hunt; by default by
-    vertices, as the simplex method gives them. Time: some ten linear programmes a layer. Raises InputError,
-    NoPathError.
+    vertices, as the simplex method gives them. Time: some ten linear programmes a layer. Raises InputError, also for
+    capacities more than FARTHEST apart, and NoPathError.
 
     >>> from topologies import load_network
     >>> for form in (None, "hunted"):
@@ -83,6 +85,11 @@ def hunt_layers(
     [(0.5, 2), (0.3333, 3), (0.25, 2), (0.0833, 2)]
     """
     problem = flow_problem(network, source, sink)
+    if min(problem.weight, default=problem.largest_weight) * FARTHEST < problem.largest_weight:
+        raise InputError(
+            f"network {network.name!r}: capacities are more than {FARTHEST:,} times apart, of which the thesis' loop "
+            "loses the digits; the method 'capillary' is exact"
+        )
     hunt = _Hunt(problem, basic, interior)
     found: list[HuntedLayer] = []
     failure = None

@@ -52,6 +52,17 @@ def test_capacities_weigh_in_as_they_do_in_the_recursion() -> None:
     assert [float(x) for x in route_by_name(network, "a", "d", "thesis-loop").loads] == pytest.approx(expected)
 
 
+@pytest.mark.parametrize("thin", [7e3, 1e3, 1.0])
+def test_capacities_too_far_apart_for_floats_are_refused_not_answered_wrongly(thin: float) -> None:
+    ends = [("a", "b", 1e9), ("a", "c", thin), ("c", "b", 1e9), ("b", "d", thin), ("c", "d", thin), ("a", "d", thin)]
+    nodes = tuple(Node(id=i, kind="switch") for i in "abcd")
+    links = tuple(Link(source=s, target=t, capacity_bps=capacity) for s, t, capacity in ends)
+    network = Network(name="thin", nodes=nodes, links=links)
+    with pytest.raises(InputError, match="10,000 times apart.* 'capillary' is exact"):
+        route_by_name(network, "a", "d", "thesis-loop")
+    assert route_by_name(network, "a", "d").loads
+
+
 def test_a_sink_out_of_reach_is_reported_not_looped_over() -> None:
     network = Network(
         name="apart", nodes=tuple(Node(id=n, kind="switch") for n in "abc"), links=(Link(source="a", target="b"),)
