@@ -90,6 +90,8 @@ INTERRUPTED = 130
 """The exit code after Ctrl-C, as of a shell: 128 and the number of SIGINT."""
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """How a write ends where the place is full, or is no place."""
+_NO_NAMES = frozenset({errno.ENAMETOOLONG, errno.ELOOP})
+"""How the look at a path ends that can name nothing."""
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -268,6 +270,8 @@ def reported(action: Callable[[], int]) -> int:
         _give_up_output()
         return 0
     except OSError as error:
+        if error.errno in _NO_NAMES:
+            return _complain(f"{str(error.filename)[:60]}: {error.strerror}; give another name", 2)
         if error.errno not in _FULL:
             return _unforeseen(error)
         _give_up_output()

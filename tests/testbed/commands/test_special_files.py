@@ -87,3 +87,12 @@ def refused(words: list[str], special: Path, capsys: pytest.CaptureFixture[str])
     code = main([str(special) if word == "FILE" else word for word in words])
     told = capsys.readouterr().err
     return code == 2 and told.count("\n") == 1 and special.name in told
+
+
+@pytest.mark.parametrize(
+    "words", [["compare", "NAME", "x"], ["report", "NAME"], ["simulate", "ring:3", "--traffic", "NAME.et"]]
+)
+def test_a_name_that_no_file_can_have(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([word.replace("NAME", "x" * 5000) for word in words]) == 2
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1 and "File name too long" in told and len(told) < 200
