@@ -90,8 +90,10 @@ INTERRUPTED = 130
 """The exit code after Ctrl-C, as of a shell: 128 and the number of SIGINT."""
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 """How a write ends where the place is full, or is no place."""
-_NO_NAMES = frozenset({errno.ENAMETOOLONG, errno.ELOOP})
-"""How the look at a path ends that can name nothing."""
+_NO_NAMES = frozenset({errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES})
+"""How the look at a path ends that can name nothing, or nothing that the user may see."""
+_OF_THE_MACHINE = ("/proc/", "/sys/", "/dev/")
+"""What no user names: there it is an error that nobody foresaw."""
 
 
 class OneLineParser(argparse.ArgumentParser):
@@ -270,8 +272,9 @@ def reported(action: Callable[[], int]) -> int:
         _give_up_output()
         return 0
     except OSError as error:
-        if error.errno in _NO_NAMES:
-            return _complain(f"{str(error.filename)[:60]}: {error.strerror}; give another name", 2)
+        path = str(error.filename)
+        if error.errno in _NO_NAMES and not path.startswith(_OF_THE_MACHINE):
+            return _complain(f"{path[:60]}: cannot be opened ({error.strerror}); give another place", 2)
         if error.errno not in _FULL:
             return _unforeseen(error)
         _give_up_output()

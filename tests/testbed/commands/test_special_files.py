@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from testbed.cli import main
+from testbed.commands.parsing import reported
 from tests.helpers.warm import TESTBED, run
 from topologies.text import text_file
 
@@ -96,3 +98,12 @@ def test_a_name_that_no_file_can_have(words: list[str], capsys: pytest.CaptureFi
     assert main([word.replace("NAME", "x" * 5000) for word in words]) == 2
     told = capsys.readouterr().err
     assert told.count("\n") == 1 and "File name too long" in told and len(told) < 200
+
+
+@pytest.mark.parametrize(("path", "code"), [("shut/run", 2), ("/proc/1/mem", 70)])
+def test_a_folder_that_is_shut_and_one_of_the_machine(path: str, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    def look() -> int:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    assert reported(look) == code
+    assert f"{path}: cannot be opened (Permission denied)" in capsys.readouterr().err or code == 70
