@@ -49,7 +49,8 @@ class Traffic:
         *,
         known: Iterable[str] | None = None,
     ) -> "Traffic":
-        """From lists of links (any hashable names). InputError: no transfer, one without a link or with a link twice.
+        """From lists of links (any hashable names). InputError: no transfer, one without a link or with a link twice,
+        and two links that are written alike.
 
         ``known``: names of the links that there are; another one is refused.
 
@@ -72,11 +73,15 @@ class Traffic:
             offsets.append(len(indices))
         if len(offsets) == 1:
             raise InputError("traffic without a transfer; give at least one")
-        unknown = [str(link) for link in numbers if allowed is not None and str(link) not in allowed]
+        names = tuple(map(str, numbers))
+        if len(set(names)) < len(names):
+            alike = next(name for name in names if names.count(name) > 1)
+            raise InputError(f"two links are written alike, {alike!r}; give each link one name")
+        unknown = [name for name in names if allowed is not None and name not in allowed]
         if unknown:
             raise InputError(f"traffic names link {unknown[0]!r}, which the network does not have")
         return cls(
-            links=tuple(map(str, numbers)),
+            links=names,
             offsets=np.array(offsets, dtype=np.int64),
             indices=np.array(indices, dtype=np.int32),
         )

@@ -32,7 +32,8 @@ def parse_traffic(document: object, where: str) -> Traffic:
     if known is not None and not (isinstance(known, list) and all(isinstance(link, (str, int)) for link in known)):
         raise InputError(f"{where}: links is no list of names")
     try:
-        return Traffic.from_transfers(document["transfers"], known=None if known is None else map(str, known))
+        named = [map(str, transfer) for transfer in document["transfers"]]  # 1 and "1" are one link
+        return Traffic.from_transfers(named, known=None if known is None else map(str, known))
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
 

@@ -88,6 +88,7 @@ def test_bad_arguments_are_one_line(words: list[str], said: str, capsys: pytest.
         ('{"transfers": []}', "without a transfer"),
         ('{"transfers": [["a"], []]}', "transfer 1 uses no link"),
         ('{"transfers": [["a", "a"]]}', "names a link twice"),
+        ('{"transfers": [[1, "1"]]}', "names a link twice"),
         ('{"transfers": [["a"], "b"]}', "transfer 1 is no list"),
         ('{"transfers": [[1.5]]}', "neither text nor"),
         ('{"transfers": [["a", "b"]], "links": ["a"]}', "'b', which the network does not have"),

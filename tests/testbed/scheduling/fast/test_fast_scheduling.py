@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -174,9 +175,14 @@ def test_the_checker_names_what_is_wrong() -> None:
 
 @pytest.mark.parametrize(
     ("transfers", "words"),
-    [([], "without a transfer"), ([["a"], []], "transfer 1 uses no link"), ([["a", "a"]], "names a link twice")],
+    [
+        ([], "without a transfer"),
+        ([["a"], []], "transfer 1 uses no link"),
+        ([["a", "a"]], "names a link twice"),
+        ([[1], ["1"]], "written alike, '1'"),
+    ],
 )
-def test_traffic_that_is_none_is_refused(transfers: list[list[str]], words: str) -> None:
+def test_traffic_that_is_none_is_refused(transfers: list[list[Any]], words: str) -> None:
     with pytest.raises(InputError, match=words):
         Traffic.from_transfers(transfers)
 
