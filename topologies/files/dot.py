@@ -109,7 +109,7 @@ class _Reader:
         if keyword in defaults and self.token == ("sign", "["):
             defaults[keyword] |= self._attributes()
             return []
-        if self._sign("="):
+        if not grouped and self._sign("="):
             self.graph[ends[0][0]] = self._name()
             return []
         while True:

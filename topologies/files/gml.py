@@ -43,8 +43,11 @@ def gml_document(text: str, notes: list[str]) -> JsonObject:
             raise TopologyError("two nodes have the same id; renumber them")
         for node in nodes:
             node["id"] = node[key]
-        for link in links:
-            link |= {end: names.get(link[end], link[end]) for end in ("source", "target") if end in link}
+        for i, link in enumerate(links):
+            for end in (end for end in ("source", "target") if end in link):
+                if link[end] not in names and not isinstance(link[end], str):  # a label may look like it
+                    raise TopologyError(f"edge {i}: {end} {link[end]} is the id of no node; {end}s are ids")
+                link[end] = names.get(link[end], link[end])
     elif any(node.get(name) is not None for node in nodes for name in _NAMES):
         notes.append("labels are missing or there twice: nodes are named by their ids")
     linked = {link.get(end) for link in links for end in ("source", "target")}
