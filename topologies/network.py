@@ -344,7 +344,7 @@ class Network(Shown):
         gone: set[LinkId] = set()
         for cable in cables:
             link = self.link_of_label.get(cable) if isinstance(cable, str) else cable
-            if link is None or link not in self.link_index:
+            if not isinstance(link, tuple) or link not in self.link_index:
                 raise TopologyError(
                     f"network {self.name!r} has no link {cable!r}; {nearest(str(cable), self.link_of_label)}"
                 )

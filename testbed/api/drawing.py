@@ -8,7 +8,7 @@ from typing import SupportsFloat
 
 from testbed.api.runs import RunResult, shortened
 from testbed.bulk.measurements import LinkCount
-from testbed.errors import CapabilityError, InputError
+from testbed.errors import CapabilityError, InputError, require_type
 from testbed.extras import installed, pip_command
 from testbed.faults.fault import Fault
 from testbed.faults.grammar import parse_fault
@@ -71,6 +71,9 @@ def draw(
     """
     if not installed("matplotlib"):
         raise CapabilityError(f"drawings need matplotlib, which is not installed; {pip_command('figures')}")
+    require_type(route, (SplitRoute, type(None)), "draw: route", "what testbed.route(...) returns")
+    require_type(loads, (Mapping, type(None)), "draw: loads", "a dictionary of links and their loads")
+    require_type(faults, Iterable, "draw: faults", "a list of links or faults")
     route = network if isinstance(network, SplitRoute) else route
     found = network.network if isinstance(network, SplitRoute) else known_network(network)
     if route is not None and route.network.links != found.links:

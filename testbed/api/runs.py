@@ -308,6 +308,7 @@ def compare(results: Iterable[AnyResult] | Mapping[str, AnyResult]) -> RunCompar
     >>> compare({"slow": run(plans[0], "simulator"), "fast": run(plans[1], "simulator")})
     RunComparison(2 runs of stream, 13 figures)
     """
+    require_type(results, Iterable, "compare", "runs, as testbed.run(...) returns them")
     named = results if isinstance(results, Mapping) else {f"run {k}": one for k, one in enumerate(results, start=1)}
     for one in named.values():
         require_type(one, RunResult, "compare", "runs, as testbed.run(...) returns them")

@@ -101,7 +101,11 @@ def at_rate(network: Network, link_rate_bps: float) -> Network:
 
 
 def _checked(network: Network, pattern: Sequence[Pair]) -> tuple[Pair, ...]:
+    if not pattern:
+        raise InputError("pattern: it has no pair; give at least one")
     for pair in pattern:
+        if len(pair) != 2:
+            raise InputError(f"pattern: {pair!r} is no pair; give (sender, receiver)")
         for node in pair:
             if network.node(node).kind != "host":
                 raise InputError(f"pattern: {node!r} is a switch; messages go from host to host")
