@@ -129,7 +129,7 @@ def _plain(words: str) -> str:
 
 
 Draw = Callable[[], Json]
-_TIGHT = {"bbox_inches": "tight"}
+_TIGHT: Json = {"bbox_inches": "tight"}
 
 
 @dataclass(frozen=True, kw_only=True)
