@@ -58,7 +58,7 @@ def test_capacities_too_far_apart_for_floats_are_refused_not_answered_wrongly(th
     nodes = tuple(Node(id=i, kind="switch") for i in "abcd")
     links = tuple(Link(source=s, target=t, capacity_bps=capacity) for s, t, capacity in ends)
     network = Network(name="thin", nodes=nodes, links=links)
-    with pytest.raises(InputError, match="10,000 times apart.* 'capillary' is exact"):
+    with pytest.raises(InputError, match=r"10,000 times apart.* 'capillary' is exact"):
         route_by_name(network, "a", "d", "thesis-loop")
     assert route_by_name(network, "a", "d").loads
 
