@@ -69,7 +69,6 @@ def test_what_has_been_published_is_still_there() -> None:
 
 AGAINST_THE_DOCUMENT: dict[Any, dict[str, str]] = {
     crossbar: {"average throughput at 31 nodes": "it goes on in proportion to the nodes"},
-    placed_writes: {"over liquid throughput, worst placement": "one write of 64 carried 0.62; the others 0.89 or more"},
 }
 """Claims that our published runs contradict: study -> words of the check -> what came out."""
 
