@@ -220,10 +220,23 @@ def _protect_machine(below: str) -> None:
 
 
 def _mounts_below(directory: str) -> set[str]:
-    """Mount points that can be reached: ``directory``, and those below it."""
+    """Mount points that can be reached and that no other mount hides: ``directory``, and those below it."""
     with open("/proc/self/mountinfo") as file:
-        found = {line.split()[4].encode().decode("unicode_escape") for line in file}
-    return {path for path in found if (path + "/").startswith(directory + "/") and os.access(path, os.F_OK)}
+        found = {words[0]: words[4].encode().decode("unicode_escape") for words in map(str.split, file)}
+    below = {number: path for number, path in found.items() if (path + "/").startswith(directory + "/")}
+    return {path for number, path in below.items() if _mount_seen_at(path) == number}
+
+
+def _mount_seen_at(path: str) -> str:
+    """The number of the mount that a path leads to, "" where nothing can be reached."""
+    try:
+        opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    with open(f"/proc/self/fdinfo/{opened}") as file:
+        number = next((line.split()[1] for line in file if line.startswith("mnt_id:")), "")
+    os.close(opened)
+    return number
 
 
 def _environment(run_directory: str) -> dict[str, str]:
