@@ -68,7 +68,8 @@ def parse_settings(words: Sequence[str]) -> LinkSettings:
             try:
                 values[key] = read(text)
             except InputError as error:
-                raise InputError(f"{name}: {error}") from None
+                named = str(error).startswith(f"{name}=")
+                raise InputError(str(error) if named else f"{name}: {error}") from None
         else:
             raise InputError(f"{word!r} is no setting of a link; {_WORDS}")
     return LinkSettings(**values)
