@@ -20,6 +20,8 @@ from testbed.model.options import kinds
 from testbed.report.streams import complain
 
 if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
+
     from topologies.network import Network
 from collections.abc import Container, Iterator, Mapping
 
@@ -180,7 +182,7 @@ class OneLineParser(argparse.ArgumentParser):
 
         return help_text(self, self.example)
 
-    def _print_message(self, message: str, file: Any = None) -> None:
+    def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
         """As argparse does, which swallows that its help cannot be written."""
         if file is sys.stdout:
             file.write(message)
