@@ -39,9 +39,9 @@ PLAIN: dict[str, Any] = {"source_packets": 4, "symbol_bytes": 24}
 
 @pytest.mark.parametrize(("name", "value"), EVERY + SENDERS)
 def test_a_sender_refuses(name: str, value: Any) -> None:
-    with pytest.raises(FecError, match=r".") as told:
+    with pytest.raises(FecError, match=r".") as caught:
         SenderParameters(**{**PLAIN, "rate_pps": 100.0, name: value})
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("name", "value"), EVERY + RECEIVERS)
@@ -87,7 +87,7 @@ def test_a_payload_is_its_bytes_whatever_holds_them(payload: Any) -> None:
     offered = EventSender(parameters, VariableLengthCode(4), StratifiedLabels(), fixed_block_size(6), policy)
     ordered = EventReceiver(ReceiverParameters(**PLAIN), VariableLengthCode(4), 0)
     (packet,) = offered.offer(payload, 0.0)
-    assert [told.payload for told in ordered.receive(packet.data, 0.0)] == [bytes(payload)]
+    assert [event.payload for event in ordered.receive(packet.data, 0.0)] == [bytes(payload)]
     for nothing in ("ab", 5, None):
         with pytest.raises(FecError, match="where bytes were expected"):
             offered.offer(nothing, 0.0)  # type: ignore[arg-type]

@@ -116,7 +116,7 @@ class _DyingConnections(TcpConnections):
 
 @pytest.mark.parametrize("rounds", [2, 3, 4], ids=["it is retained", "it is replaced", "it is dropped"])
 @pytest.mark.parametrize("again", [True, False], ids=["the caller renames again", "repair"])
-def test_a_renaming_whose_client_is_killed_is_told_and_ended(
+def test_a_renaming_whose_client_is_killed_is_named_and_ended(
     nodes: Nodes, tmp_path: Path, capsys: pytest.CaptureFixture[str], rounds: int, again: bool
 ) -> None:
     connections = _DyingConnections(nodes.places)

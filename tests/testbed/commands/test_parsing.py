@@ -142,7 +142,7 @@ def test_an_option_whose_value_is_empty_is_refused(words: list[str], capfd: pyte
     assert (said.out, said.err.count("\n")) == ("", 1) and f"argument {flag}: its value is empty" in said.err
 
 
-def test_an_empty_name_of_a_file_is_told() -> None:
+def test_an_empty_name_of_a_file_is_refused() -> None:
     with pytest.raises(InputError, match="--faults: it is empty; give"):
         testbed.stream_plan("ring:4", "s0", "s2", faults="")
 

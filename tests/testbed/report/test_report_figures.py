@@ -150,9 +150,9 @@ def test_a_name_with_dollars_is_no_formula_and_powers_of_ten_are() -> None:
         axes.legend()
         return {"named": figure}
 
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as warned:
         svg, _ = inlined("salt", draw)["named"]
     root = ElementTree.fromstring(svg.replace("xlink:href", "href"))
     words = {"".join(e.itertext()).strip() for e in root.iter() if e.tag == "text"}
     assert {"$a$", "$x_2^$", "p $\\frac{$", "東 $b$", "$c$ of $d"} <= words
-    assert not told and not any("mathdefault" in word for word in words)
+    assert not warned and not any("mathdefault" in word for word in words)

@@ -48,8 +48,8 @@ def _refuse(code: int) -> int:
 
 
 def show_own_interfaces() -> None:
-    """/sys shows the interfaces of the network in which it was mounted: mount it anew, with the control groups that lie
-    in it. It stays as it was where the kernel refuses (in a container that hides a part of it)."""
+    """/sys shows the interfaces of the network in which it was mounted: mount it again, with the control groups that
+    lie in it. It stays as it was where the kernel refuses (in a container that hides a part of it)."""
     groups = "/sys/fs/cgroup"
     retained = os.open(groups, os.O_PATH) if os.path.isdir(groups) else None  # noqa: PTH112 - pathlib takes time
     if _libc.mount(b"sysfs", b"/sys", b"sysfs", ctypes.c_ulong(READ_ONLY), None) == 0 and retained is not None:
