@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import isnan, nan
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ METHODS: Mapping[str, tuple[Order | str, bool]] = {
     "round_robin_phases": ("round-robin", True),
 }
 """Name in the rows -> (method of the plan, whether a phase or frame begins only when the one before is through)."""
+THREE_ORDERS = ("liquid", "round_robin", "random")
 NAMES = {
     "liquid": "liquid schedules",
     "round_robin": "round robin",
@@ -66,6 +68,10 @@ class Options:
     repetitions: int | None = option(
         default=None, kind=kinds.whole(1, REPETITIONS), metavar="R",
         help="of each pattern (default 20, of liquid schedules 7; quick: 1)",
+    )  # fmt: skip
+    all_orders: int = option(
+        default=PATTERNS, kind=kinds.whole(0, PATTERNS), metavar="N",
+        help="every order of the first N patterns; of the others liquid schedules, round robin and random order only",
     )  # fmt: skip
     message_kb: int = option(default=200, kind=_KB, metavar="KB", help="of every message but in liquid schedules")
     liquid_message_kb: int = option(default=500, kind=_KB, metavar="KB", help="of messages in liquid schedules")
@@ -96,20 +102,26 @@ def points(quick: bool, seed: int, options: Options | None = None) -> Points:
     sizes = {"message_bytes": 1000 * options.message_kb, "liquid_message_bytes": 1000 * options.liquid_message_kb}
     found: Points = []
     for repetition in range(1, (options.repetitions or (1 if quick else REPETITIONS)) + 1):
-        for k in chosen:
+        for number, k in enumerate(chosen):
             own: Results = {"pattern": k + 1, "allocation": every[k].name, "nodes": every[k].nodes}
             own |= {"bottleneck_load": every[k].bottleneck_load, **sizes, "repetition": repetition}
+            own |= {"orders": len(THREE_ORDERS)} if number >= options.all_orders else {}
             found.append(own | {"seed": seed + repetition - 1})
     return found
 
 
+def methods_of(point: Row) -> Iterable[str]:
+    """Names of the orders that are measured there."""
+    return THREE_ORDERS if "orders" in point else METHODS
+
+
 def measure(point: Row) -> Results:
-    """Every order of this repetition over circuits, one after the other, on one network."""
+    """The orders of this repetition over circuits, one after the other, on one network."""
     from testbed.bulk.emulated.fabric import EmulatedBulkFabric
 
     found: Results = {}
     with EmulatedBulkFabric() as fabric:
-        for method in METHODS:
+        for method in methods_of(point):
             if method == "liquid" and point["repetition"] > LIQUID_REPETITIONS:
                 continue
             try:
@@ -152,13 +164,13 @@ def by_pattern(rows: Rows) -> Points:
     """One row a pattern, in the order of Figure 41: medians over the valid repetitions of each order's ratio,
     prediction and throughput.
 
-    Patterns of which some order has no valid repetition are left out.
+    Patterns of which some order that was measured has no valid repetition are left out.
     """
     found = []
     for _, own in sorted(grouped(rows, "pattern").items()):
         values = {
             f"{method}_{key}": _median(row[f"{method}_{key}"] for row in own if f"{method}_{key}" in row)
-            for method in METHODS
+            for method in dict.fromkeys(method for row in own for method in methods_of(row))
             for key in ("ratio", "predicted_ratio", "throughput_bps", "goodput_bps")
         }
         if None not in values.values():
@@ -175,12 +187,14 @@ def _median(values: Iterator[float]) -> float | None:
 
 def judge(rows: Rows) -> Verdict:
     """Medians over the patterns, gains pattern by pattern, and every byte verified."""
-    patterns, runs = by_pattern(rows), [(row, method) for row in rows for method in METHODS]
+    patterns, runs = by_pattern(rows), [(row, method) for row in rows for method in methods_of(row)]
     invalid = [row[f"{method}_invalid"] for row, method in runs if f"{method}_invalid" in row]
     missing_patterns = len({row["pattern"] for row in rows}) - len(patterns)
     if not patterns or len(invalid) > MAX_INVALID * len(runs):
         return Verdict(checks=(), invalid=f"{len(invalid)} of {len(runs)} runs: {invalid[0]}")
     notes = [f"{len(patterns)} of 362 patterns, {_repetitions(rows)}", *_repeated(rows)]
+    if len(complete := _with(patterns, "fifo")) < len(patterns):
+        notes.append(f"FIFO order, and round robin phase by phase, on {len(complete)} of these patterns")
     if invalid:
         notes.append(f"{len(invalid)} runs left out, and {missing_patterns} patterns: the machine could not keep up")
     kinds = (_throughput_checks, _gain_checks, _order_checks, _prediction_checks)
@@ -198,6 +212,11 @@ def _repeated(rows: Rows) -> list[str]:
     """How many runs failed a check of their own, by its name."""
     counts = Counter(name for row in rows for method in METHODS for name in row.get(f"{method}_failed", ()))
     return [f"{count} runs by themselves failed: {name}" for name, count in counts.items()]
+
+
+def _with(patterns: Rows, *methods: str) -> list[Row]:
+    """Those on which these orders were measured."""
+    return [row for row in patterns if all(f"{method}_ratio" in row for method in methods)]
 
 
 def _over(patterns: Rows, of: Callable[[Row], float]) -> tuple[float, float]:
@@ -248,7 +267,9 @@ def _order_checks(patterns: Rows) -> list[Check]:
     liquid, _ = _over(patterns, _gain)
     checks = []
     for method, words in (("random", "random"), ("fifo", "FIFO")):
-        measured = _over(patterns, _quotient(f"{method}_ratio", "round_robin_ratio"))
+        if not (known := _with(patterns, method)):
+            continue
+        measured = _over(known, _quotient(f"{method}_ratio", "round_robin_ratio"))
         checks.append(
             Claim(f"throughput of {NAMES[method]} over round robin's, median of the patterns")
             .at_most(1.0, measured)
@@ -268,8 +289,10 @@ def _prediction_checks(patterns: Rows) -> list[Check]:
     }
     checks = []
     for method, other in rivals.items():
-        measured = _over(patterns, _quotient(f"{method}_ratio", f"{method}_predicted_ratio"))
-        rival, _ = _over(patterns, _quotient(f"{other}_predicted_ratio", f"{method}_predicted_ratio"))
+        if not (known := _with(patterns, method, other)):
+            continue
+        measured = _over(_with(patterns, method), _quotient(f"{method}_ratio", f"{method}_predicted_ratio"))
+        rival, _ = _over(known, _quotient(f"{other}_predicted_ratio", f"{method}_predicted_ratio"))
         checks.append(
             Claim(f"{NAMES[method]}, measured over its own run in virtual time, median of the patterns")
             .equal(1.0, measured, NEAR_PREDICTION)
@@ -311,8 +334,11 @@ def _throughput(patterns: Rows, method: str, message_bytes: int) -> Figure:
 
 
 def _orders(patterns: Rows) -> Figure:
-    ratios = {words: [row[f"{method}_ratio"] for row in patterns] for method, words in NAMES.items()}
-    series = {f"{words}: {statistics.median(values):.2f}": values for words, values in ratios.items()}
+    series = {}
+    for method, words in NAMES.items():
+        ratios = [row.get(f"{method}_ratio", nan) for row in patterns]
+        if known := [ratio for ratio in ratios if not isnan(ratio)]:
+            series[f"{words}: {statistics.median(known):.2f}"] = ratios
     title = "Share of the liquid throughput that each order reaches on switches (median of the patterns)"
     return draw_patterns(patterns, title, series, ylabel="throughput over liquid throughput", ylim=(0, 1.05))
 

@@ -78,6 +78,30 @@ def test_medians_are_taken_over_the_repetitions_of_a_pattern() -> None:
     assert by_pattern([lost]) == []
 
 
+def test_patterns_of_three_orders_count_for_what_is_said_of_these() -> None:
+    rows = measured(bulk_swiss_t1)
+    least = {"orders", *(key for key in rows[0] if not key.startswith(("fifo_", "round_robin_phases_")))}
+    fewer = [
+        row if at < 12 else {k: v for k, v in (row | {"orders": 3}).items() if k in least}
+        for at, row in enumerate(rows)
+    ]
+    every, some = bulk_swiss_t1.judge(rows), bulk_swiss_t1.judge(fewer)
+    assert [check.name for check in some.checks] == [check.name for check in every.checks]
+    differ = {a.name for a, b in zip(every.checks, some.checks, strict=True) if a.measured != b.measured}
+    assert differ and all(any(words in name for words in ("FIFO", "phase by phase")) for name in differ)
+    assert "FIFO order, and round robin phase by phase, on 12 of these patterns" in some.notes
+    assert set(bulk_swiss_t1.figures(fewer)) == {"42-round-robin", "43-liquid-schedules", "orders"}
+    late = {key: value for key, value in fewer[-1].items() if not key.startswith("random_")}
+    assert len(by_pattern([*fewer[:-1], late])) == len(rows) - 1
+
+
+def test_all_orders_are_asked_of_the_first_patterns_only() -> None:
+    chosen = bulk_swiss_t1.points(False, 1, bulk_swiss_t1.Options(patterns=6, repetitions=1, all_orders=2))
+    assert [len(list(bulk_swiss_t1.methods_of(point))) for point in chosen] == [5, 5, 3, 3, 3, 3]
+    usual = bulk_swiss_t1.points(False, 1, bulk_swiss_t1.Options(patterns=2, repetitions=1))
+    assert usual == chosen[:2]
+
+
 @pytest.mark.parametrize(
     ("study", "names"),
     [
