@@ -7,6 +7,7 @@ from dataclasses import fields
 from operator import itemgetter
 from pathlib import Path
 
+from testbed.errors import InvalidRunError
 from testbed.model.studies import Check, Claim, Results, Row, Rows, Verdict, repeated
 from testbed.model.workload import Judgement
 
@@ -56,6 +57,9 @@ def accessed(
     found = judged.document
     first = found["operations"][0]
     prediction = found["predicted"]
+    if not found["typical_throughput_bps"]:
+        reason = next((f"{e['node']}: {e['text']}" for o in found["operations"] for e in o["errors"]), "no reason told")
+        raise InvalidRunError(f"{network}: no access of the striped file came to its end ({reason})")
     (typical,) = found["typical_throughput_bps"].values()
     every = [operation["throughput_bps"] for operation in found["operations"]]
     return {

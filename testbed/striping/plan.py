@@ -78,6 +78,11 @@ class StripingPlan(ShortRepr):
         busiest = max(self.link_bytes.values(), default=0)
         return self.file_bytes / busiest if busiest else float("inf")
 
+    @property
+    def liquid_s(self) -> float:
+        """Least seconds of one operation: the bytes of the busiest link over its rate."""
+        return max(self.link_bytes.values(), default=0) * 8 / self.link_rate_bps
+
     def goodput_bps(self, mtu_bytes: int) -> float:
         """Bits of data a second over a full link, without the headers of its packets."""
         return self.link_rate_bps * (mtu_bytes - HEADERS_BYTES) / (mtu_bytes + FRAMING_BYTES)

@@ -37,7 +37,7 @@ T = TypeVar("T")
 _START_AHEAD_S = 0.15
 """Clients of several machines are told so long before they are to begin, at one moment of our clock."""
 _QUIET_S = 0.1
-_MIN_STALL_S, _LIMIT_S = 15.0, 600.0
+_MIN_STALL_S, _LIMIT_S, _TIMES_LIQUID = 15.0, 600.0, 20
 
 
 def emulate_striping(
@@ -237,7 +237,8 @@ class _Run:
             self._platform.call(k, request, *moment, *args, lane=machine_ends.LANE_CLIENTS)
             for k, moment in zip(self._computing, moments, strict=True)
         ]
-        return [one.result(_LIMIT_S) for one in requested]
+        limit_s = max(_LIMIT_S, _TIMES_LIQUID * self._plan.liquid_s)
+        return [one.result(limit_s) for one in requested]
 
 
 def worst_strain(strains: Sequence[MachineLoad]) -> MachineLoad | None:

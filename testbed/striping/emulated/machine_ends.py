@@ -107,16 +107,17 @@ def _killed_meanwhile(
 
 _COORDINATED_SEND_BUFFER = 80 << 10
 _CIRCUIT_PATIENCE_S, _CONGESTION_PATIENCE_S = 120.0, 12.0
+_TIMES_LIQUID = 4
 _QUEUE_BYTES, _MIN_WINDOW = 150_000, 20_000
 _SWITCH_INTERVAL_S = 0.0005
 
 
 def _patience_s(plan: StripingPlan) -> float:
-    """A connection that waits for its circuit is silent and whole; one that loses packets to others' is slow and whole;
-    where something is broken on purpose, it is given up."""
+    """A connection that waits for its circuit, perhaps for most of an operation, is silent and whole; one that loses
+    packets to others' is slow and whole; where something is broken on purpose, it is given up."""
     if plan.faults or plan.killed:
         return TIMEOUT_S
-    return _CIRCUIT_PATIENCE_S if plan.coordinated else _CONGESTION_PATIENCE_S
+    return max(_CIRCUIT_PATIENCE_S, _TIMES_LIQUID * plan.liquid_s) if plan.coordinated else _CONGESTION_PATIENCE_S
 
 
 def client_socket(net: EmulatedNetwork, plan: StripingPlan, host: str) -> socket.socket:

@@ -15,6 +15,8 @@ from experiments.sfio import crossbar, granularity, multi_block, placed_writes, 
 from experiments.sfio.accesses import ablation, fragmentation, overlap
 from experiments.sfio.runs import accessed
 from testbed.commands.studies.study_runner import run_study
+from testbed.errors import InvalidRunError
+from testbed.striping.measurements import ClientError, OperationRecord, StripingMeasurements
 from testbed.striping.placement import place
 from tests.helpers.study_rows import Change, Rows, failed, published, published_run, spoilt
 from topologies import load_network
@@ -423,3 +425,19 @@ def test_the_folder_of_a_killed_study_goes_when_the_next_begins_and_its_own_is_l
     with pytest.raises(KeyboardInterrupt):
         accessed("crossbar:4", {}, place=tmp_path, **options)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_access_of_which_nothing_came_to_its_end_is_told_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = ClientError(rank=1, node="p1", text="r0 was silent for 120 s", after_s=1.0, since_fault_s=0.0)
+    record = OperationRecord(
+        direction="write", attempt=1, faulty=False, seconds=1.0, bytes=0, messages=1, fragments=1, requests=1,
+        disk_calls=1, verified=False, errors=(error,),
+    )  # fmt: skip
+    ended = StripingMeasurements(fabric="emulation", operations=(record,), mtu_bytes=9000)
+    monkeypatch.setattr("testbed.striping.workload.run_striping", lambda plan, root: ended)
+    with pytest.raises(
+        InvalidRunError, match=r"crossbar:4: no access .* came to its end .p1: r0 was silent for 120 s."
+    ):
+        accessed("crossbar:4", {}, place=tmp_path, compute_nodes=2, io_nodes=2, file_bytes=40_000)
