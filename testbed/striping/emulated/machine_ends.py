@@ -45,14 +45,14 @@ class ListenerProcess(AgentProcess):
     """Serves the nodes' subfiles below ``root/<node>`` from construction until ``close`` (or ``kill``, as a crash
     would).
 
-    ``key``: of the run, without which no client is served. ``coordinated``: clients wait for circuits, and are silent
-    meanwhile. Raises CapabilityError where the process cannot begin.
+    ``key``: of the run, without which no client is served. ``circuit_wait_s``: clients wait for circuits, and are
+    silent meanwhile, at most so long. Raises CapabilityError where the process cannot begin.
     """
 
     def __init__(
-        self, net: EmulatedNetwork, nodes: Sequence[str], root: Path, key: bytes, *, coordinated: bool = False
+        self, net: EmulatedNetwork, nodes: Sequence[str], root: Path, key: bytes, circuit_wait_s: float | None = None
     ) -> None:
-        self._net, self._root, self._key, self._coordinated = net, root, key, coordinated
+        self._net, self._root, self._key, self._circuit_wait_s = net, root, key, circuit_wait_s
         self.killed = False
         super().__init__("listener", nodes, self._serve)
         self.receive(_READY_S)
@@ -68,8 +68,8 @@ class ListenerProcess(AgentProcess):
         LOG.setLevel(logging.ERROR)  # which clients were lost, and when, the run itself reports
         places = [(self._listening_socket(node), self._root / node) for node in self.nodes]
         limits = Limits.of_process()
-        if self._coordinated:
-            limits = replace(limits, silence_s=_CIRCUIT_PATIENCE_S)
+        if self._circuit_wait_s is not None:
+            limits = replace(limits, silence_s=self._circuit_wait_s)
         listener = Listener(places, key=self._key, limits=limits)
         port.send(Ready())
         listener.serve_forever()
@@ -77,7 +77,7 @@ class ListenerProcess(AgentProcess):
     def _listening_socket(self, node: str) -> socket.socket:
         sock = self._net.open_socket(self._net.wiring.host_at(node).name, socket.AF_INET, socket.SOCK_STREAM)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if self._coordinated:  # what it accepts inherits it
+        if self._circuit_wait_s is not None:  # what it accepts inherits it
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _COORDINATED_SEND_BUFFER)
         sock.bind(("0.0.0.0", LISTENER_PORT))
         sock.listen(_BACKLOG)
@@ -106,8 +106,8 @@ def _killed_meanwhile(
 
 
 _COORDINATED_SEND_BUFFER = 80 << 10
-_CIRCUIT_PATIENCE_S, _CONGESTION_PATIENCE_S = 120.0, 12.0
-_TIMES_LIQUID = 4
+_CONGESTION_PATIENCE_S = 12.0
+_MIN_CIRCUIT_WAIT_S, _TIMES_LIQUID, _MAX_CIRCUIT_WAIT_S = 120.0, 4, 36_000.0  # the kernel takes 65,000 s at most
 _QUEUE_BYTES, _MIN_WINDOW = 150_000, 20_000
 _SWITCH_INTERVAL_S = 0.0005
 
@@ -117,7 +117,12 @@ def _patience_s(plan: StripingPlan) -> float:
     packets to others' is slow and whole; where something is broken on purpose, it is given up."""
     if plan.faults or plan.killed:
         return TIMEOUT_S
-    return max(_CIRCUIT_PATIENCE_S, _TIMES_LIQUID * plan.liquid_s) if plan.coordinated else _CONGESTION_PATIENCE_S
+    return circuit_wait_s(plan) if plan.coordinated else _CONGESTION_PATIENCE_S
+
+
+def circuit_wait_s(plan: StripingPlan) -> float:
+    """How long a connection may wait for its circuit: the last one waits for nearly all of an operation."""
+    return min(_MAX_CIRCUIT_WAIT_S, max(_MIN_CIRCUIT_WAIT_S, _TIMES_LIQUID * plan.liquid_s))
 
 
 def client_socket(net: EmulatedNetwork, plan: StripingPlan, host: str) -> socket.socket:
@@ -263,7 +268,9 @@ class _MachineObjects:
 
     def listen(self, nodes: tuple[str, ...]) -> ListenerProcess:
         """Of these nodes, in a process of its own."""
-        return ListenerProcess(self.net, nodes, self.root, self.share.key, coordinated=self.share.plan.coordinated)
+        plan = self.share.plan
+        wait_s = circuit_wait_s(plan) if plan.coordinated else None
+        return ListenerProcess(self.net, nodes, self.root, self.share.key, wait_s)
 
     def turns_of(self, client: Client) -> ClientTurns:
         """The order of the client's transfers in a coordinated operation."""
