@@ -127,6 +127,9 @@ def _prepare_receiver(
     def run(start: float) -> JsonObject:
         arrivals: list[float] = []
         ended: float | None = None
+        while (wait_s := start - time.monotonic()) > 0:
+            select.select((datagrams,), (), (), wait_s)
+            arriving.receive()  # what only let switches look flows up
         while (now := time.monotonic() - start) < plan.limit_s and (ended is None or now < ended + _LINGER_S):
             select.select((datagrams,), (), (), _IDLE_S)
             now = time.monotonic() - start

@@ -44,7 +44,7 @@ def short() -> DownloadPlan:
     return replace(downloaded()[0], file_bytes=2000, limit_s=1.0)
 
 
-def run_while(run: Any, own: socket.socket, *datagrams: tuple[str, bytes]) -> Any:
+def run_while(run: Any, own: socket.socket, *datagrams: tuple[str, bytes], begins_in_s: float = 0.0) -> Any:
     """The end's result; a datagram comes every 0.2 s."""
 
     def send() -> None:
@@ -56,7 +56,7 @@ def run_while(run: Any, own: socket.socket, *datagrams: tuple[str, bytes]) -> An
 
     others = threading.Thread(target=send)
     others.start()
-    result = run(time.monotonic())
+    result = run(time.monotonic() + begins_in_s)
     others.join()
     return result
 
@@ -80,6 +80,15 @@ def test_the_receiver_takes_packets_of_its_sender_only(own: socket.socket) -> No
     result = run_while(run, own, (OTHER, first.data), (PEER, more[0].data), (PEER, more[1].data))
     assert result["counters"]["foreign"] == 1
     assert result["counters"].get("useful") == 2 == len(result["arrivals"])
+
+
+def test_what_came_before_the_start_is_no_arrival(own: socket.socket) -> None:
+    plan = short()
+    first, second, *_ = plan.sender().packets_due(10.0, 3)
+    run = _prepare_receiver(plan, PEER, FRAMES, own, GAUGE)
+    result = run_while(run, own, (PEER, bytes(len(first.data))), (PEER, second.data), begins_in_s=0.3)
+    assert len(result["arrivals"]) == 1 == result["counters"]["useful"]
+    assert result["arrivals"][0] >= 0
 
 
 def test_the_verdict_of_a_download_tells_of_datagrams_of_others() -> None:
