@@ -76,7 +76,11 @@ def _redraw_study(args: argparse.Namespace) -> Answer:
     manifest = _described(manifest)
     draw = _drawer(place, manifest.name, rows, verdict)
     formulas = manifest.name in find_experiments()  # their authors may write some
-    figures = {} if draw is None else rendered(manifest.name, draw, formulas=formulas)
+    try:
+        figures = {} if draw is None else rendered(manifest.name, draw, formulas=formulas)
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+        words = f"points that {manifest.name} cannot draw ({type(error).__name__}: {error})"
+        raise InputError(f"{place}: holds {words}; restore its files, or run it again") from None
     write_drawings(place, manifest, rows, verdict, figures)
     if args.figures and draw is not None:
         _keep(place, figures_with_text(manifest.name, draw, formulas=formulas), study_title(manifest))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from testbed.cli import main
 from testbed.model.run_records import SessionRun
 from testbed.results.result_store import ResultStore
 from tests.helpers import sample_runs
+from tests.helpers.study_rows import published_run
 
 
 def stored(root: Path, sessions: Sequence[SessionRun] = (), *, finish: bool = True, **options: Any) -> Path:
@@ -64,3 +66,20 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path, capsys: pytest.Ca
     assert main(["report", str(place)]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and str(place) in said
+
+
+@pytest.mark.parametrize("change", [{"nodes": "many"}, None])
+def test_points_that_a_study_cannot_draw_are_told_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, Any] | None
+) -> None:
+    run = published_run("sfio_crossbar")
+    assert run is not None
+    with zipfile.ZipFile(f"{run.directory}.zip") as archive:
+        archive.extractall(tmp_path)
+    points = tmp_path / "points.jsonl"
+    rows = [json.loads(line) for line in points.read_text().splitlines()]
+    edited = [{"nodes": 2} if change is None else row | change for row in rows]
+    points.write_text("".join(json.dumps(row) + "\n" for row in edited))
+    assert main(["report", str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and str(tmp_path) in said and "cannot draw" in said
