@@ -45,14 +45,16 @@ class ListenerProcess(AgentProcess):
     """Serves the nodes' subfiles below ``root/<node>`` from construction until ``close`` (or ``kill``, as a crash
     would).
 
-    ``key``: of the run, without which no client is served. ``circuit_wait_s``: clients wait for circuits, and are
-    silent meanwhile, at most so long. Raises CapabilityError where the process cannot begin.
+    ``key``: of the run, without which no client is served. ``coordinated``: clients wait for circuits;
+    ``patience_s``: and may be silent so long. Raises CapabilityError where the process cannot begin.
     """
 
     def __init__(
-        self, net: EmulatedNetwork, nodes: Sequence[str], root: Path, key: bytes, circuit_wait_s: float | None = None
-    ) -> None:
-        self._net, self._root, self._key, self._circuit_wait_s = net, root, key, circuit_wait_s
+        self, net: EmulatedNetwork, nodes: Sequence[str], root: Path, key: bytes, *, coordinated: bool = False,
+        patience_s: float = 0.0,
+    ) -> None:  # fmt: skip
+        self._net, self._root, self._key = net, root, key
+        self._coordinated, self._patience_s = coordinated, patience_s
         self.killed = False
         super().__init__("listener", nodes, self._serve)
         self.receive(_READY_S)
@@ -68,8 +70,7 @@ class ListenerProcess(AgentProcess):
         LOG.setLevel(logging.ERROR)  # which clients were lost, and when, the run itself reports
         places = [(self._listening_socket(node), self._root / node) for node in self.nodes]
         limits = Limits.of_process()
-        if self._circuit_wait_s is not None:
-            limits = replace(limits, silence_s=self._circuit_wait_s)
+        limits = replace(limits, silence_s=max(limits.silence_s, self._patience_s))
         listener = Listener(places, key=self._key, limits=limits)
         port.send(Ready())
         listener.serve_forever()
@@ -77,7 +78,7 @@ class ListenerProcess(AgentProcess):
     def _listening_socket(self, node: str) -> socket.socket:
         sock = self._net.open_socket(self._net.wiring.host_at(node).name, socket.AF_INET, socket.SOCK_STREAM)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if self._circuit_wait_s is not None:  # what it accepts inherits it
+        if self._coordinated:  # what it accepts inherits it
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _COORDINATED_SEND_BUFFER)
         sock.bind(("0.0.0.0", LISTENER_PORT))
         sock.listen(_BACKLOG)
@@ -106,23 +107,19 @@ def _killed_meanwhile(
 
 
 _COORDINATED_SEND_BUFFER = 80 << 10
-_CONGESTION_PATIENCE_S = 12.0
-_MIN_CIRCUIT_WAIT_S, _TIMES_LIQUID, _MAX_CIRCUIT_WAIT_S = 120.0, 4, 36_000.0  # the kernel takes 65,000 s at most
+_CIRCUIT_PATIENCE_S, _CONGESTION_PATIENCE_S = 120.0, 12.0
+_MAX_PATIENCE_S = 36_000.0  # the kernel takes 65,000 s at most
 _QUEUE_BYTES, _MIN_WINDOW = 150_000, 20_000
 _SWITCH_INTERVAL_S = 0.0005
 
 
-def _patience_s(plan: StripingPlan) -> float:
+def patience_s(plan: StripingPlan) -> float:
     """A connection that waits for its circuit, perhaps for most of an operation, is silent and whole; one that loses
     packets to others' is slow and whole; where something is broken on purpose, it is given up."""
     if plan.faults or plan.killed:
         return TIMEOUT_S
-    return circuit_wait_s(plan) if plan.coordinated else _CONGESTION_PATIENCE_S
-
-
-def circuit_wait_s(plan: StripingPlan) -> float:
-    """How long a connection may wait for its circuit: the last one waits for nearly all of an operation."""
-    return min(_MAX_CIRCUIT_WAIT_S, max(_MIN_CIRCUIT_WAIT_S, _TIMES_LIQUID * plan.liquid_s))
+    least_s, times = (_CIRCUIT_PATIENCE_S, 4) if plan.coordinated else (_CONGESTION_PATIENCE_S, 1)
+    return min(_MAX_PATIENCE_S, max(least_s, times * plan.liquid_s))
 
 
 def client_socket(net: EmulatedNetwork, plan: StripingPlan, host: str) -> socket.socket:
@@ -213,7 +210,7 @@ def start_clients(machine: MachineState, group_address: str) -> None:
         return client_socket(net, plan, net.wiring.host_at(node).name)
 
     addresses = {node: (net.wiring.host_at(node).ip, LISTENER_PORT) for node in plan.placement.io}
-    reach = Reach(addresses=addresses, timeout_s=_patience_s(plan), open_socket=open_socket, key=share.key)
+    reach = Reach(addresses=addresses, timeout_s=patience_s(plan), open_socket=open_socket, key=share.key)
     built = build_clients(plan, share.content(), reach, turns=objects.turns_of)
     objects.clients = [client for client in built if client.node in share.compute]
     try:
@@ -269,8 +266,9 @@ class _MachineObjects:
     def listen(self, nodes: tuple[str, ...]) -> ListenerProcess:
         """Of these nodes, in a process of its own."""
         plan = self.share.plan
-        wait_s = circuit_wait_s(plan) if plan.coordinated else None
-        return ListenerProcess(self.net, nodes, self.root, self.share.key, wait_s)
+        return ListenerProcess(
+            self.net, nodes, self.root, self.share.key, coordinated=plan.coordinated, patience_s=patience_s(plan)
+        )
 
     def turns_of(self, client: Client) -> ClientTurns:
         """The order of the client's transfers in a coordinated operation."""

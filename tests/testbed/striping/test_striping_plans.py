@@ -7,7 +7,7 @@ import pytest
 
 from testbed.errors import InputError
 from testbed.striping.access import ACCESSES, access_blocks, bytes_per_subfile
-from testbed.striping.emulated.machine_ends import circuit_wait_s
+from testbed.striping.emulated.machine_ends import patience_s
 from testbed.striping.judgement import judge
 from testbed.striping.measurements import ClientError, OperationRecord, StripingMeasurements
 from testbed.striping.oracle import data_of, expected_subfiles, file_content
@@ -39,11 +39,14 @@ def record(**fields: object) -> OperationRecord:
     return OperationRecord(**(known | fields))  # type: ignore[arg-type]
 
 
-def test_a_transfer_may_wait_for_its_circuit_as_long_as_a_large_file_takes() -> None:
+def test_a_connection_may_be_silent_as_long_as_a_large_file_takes() -> None:
     large = plan("crossbar:2", file_bytes=1_000_000_000, link_rate_bps=5e6, scheduling="liquid", switching="circuit")
     assert large.liquid_s == pytest.approx(2 * 250e6 * 8 / 5e6)
-    assert circuit_wait_s(large) > 2 * large.liquid_s
-    assert circuit_wait_s(plan(scheduling="liquid", switching="circuit")) == 120.0
+    assert patience_s(large) > 2 * large.liquid_s
+    assert patience_s(plan(scheduling="liquid", switching="circuit")) == 120.0
+    at_once = plan("crossbar:2", file_bytes=1_000_000_000, link_rate_bps=5e6)
+    assert patience_s(at_once) == at_once.liquid_s == large.liquid_s
+    assert patience_s(plan()) == 12.0 > patience_s(plan(faults="s1->t0@1-2")) == 2.0
 
 
 def test_compute_nodes_send_and_io_nodes_receive_on_swiss_t1() -> None:
