@@ -1,4 +1,5 @@
-"""The thesis' own bottleneck hunting loop, layer by layer: how fast suspects fall away (Figure 58).
+"""The thesis' own bottleneck hunting loop, layer by layer: how fast suspects fall away (Figure 58); and ten layers of a
+route with their bottlenecks, drawn over a network (Figure 47).
 
 The document's networks are 200 independent samples of 300 nodes with 2,555.7 links on average. So the number of links
 varies, as it does where a common range decides who is a neighbour: they are read as frames of a random walk (its
@@ -11,9 +12,10 @@ each reading is run on a square and on rectangles that are up to three times as 
 import math
 import statistics
 
+from experiments.capillary import capillary_drawing
 from experiments.capillary.mobile_pairs import joined, outermost_pair
 from testbed.campaigns.rows import drawn_pair
-from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, spread, sum_of, where
+from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, parted, spread, sum_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import Figure, draw_lines
 from testbed.routing import capillary_route
@@ -36,14 +38,18 @@ RECTANGLES = {f"{ends}, {aspect:g} to 1": (ends, aspect) for aspect in (1.5, 2.0
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Each network once for every reading of the ends; a few more solved by an interior-point method."""
+    """Each network once for every reading of the ends; a few more solved by an interior-point method; Figure 47."""
     every, interior = (6, 2) if quick else (200, 24)
     counts = dict.fromkeys(VERTICES, every) | {"interior": interior} | dict.fromkeys(RECTANGLES, every)
-    return [{"kind": kind, "seed": seed + k} for kind, count in counts.items() for k in range(count)]
+    hunted: Points = [{"kind": kind, "seed": seed + k} for kind, count in counts.items() for k in range(count)]
+    return hunted + capillary_drawing.points(quick, seed)
 
 
 def measure(point: Row) -> Results:
-    """Suspects at the start and after each iteration, a list a layer; is every layer the recursion's?"""
+    """Suspects at the start and after each iteration, a list a layer; is every layer the recursion's? Or what Figure 47
+    shows."""
+    if point["kind"] in capillary_drawing.KINDS:
+        return capillary_drawing.measure(point)
     ends, aspect = RECTANGLES.get(point["kind"], (point["kind"], 1.0))
     network = load_network(f"manet:nodes={NODES},degree={DEGREE},seed={point['seed']},frame=0,aspect={aspect}")
     outermost = ends == "top to bottom"
@@ -64,7 +70,8 @@ def measure(point: Row) -> Results:
 
 def judge(rows: Rows) -> Verdict:
     """The loop ends at the true bottlenecks, as few as the document counts and after as many iterations; an
-    interior-point method has nothing to hunt."""
+    interior-point method has nothing to hunt. The drawn layers are those of the certified full route."""
+    rows, drawn = parted(rows, "suspects")
     checks = []
     for kind in VERTICES:
         checks += _loop_checks(kind, [row for row in where(rows, kind=kind) if row["suspects"]])
@@ -73,7 +80,8 @@ def judge(rows: Rows) -> Verdict:
             checks += _loop_checks(kind, own)
     unsolved = sum("unsolved" in row for row in rows)
     note = f"routes that the solver gave up, left out: {unsolved} of {len(rows)}"
-    return Verdict.of((*checks, _interior_check(where(rows, kind="interior"))), (note,))
+    checks += [_interior_check(where(rows, kind="interior")), *capillary_drawing.drawing_checks(drawn)]
+    return Verdict.of(checks, (note,))
 
 
 def _loop_checks(kind: str, own: Rows) -> list[Check]:
@@ -126,10 +134,9 @@ def _longest_hunts(rows: Rows) -> list[int]:
 
 
 def figures(rows: Rows) -> Figures:
-    """Mean number of suspected links against the iteration, a curve a layer, a figure a reading."""
-    return {
-        f"figure-58-{kind.replace(' ', '-')}": _figure(where(rows, kind=kind), title) for kind, title in KINDS.items()
-    }
+    """Mean number of suspected links against the iteration, a curve a layer, a figure a reading; Figure 47."""
+    hunts = {f"figure-58-{kind.replace(' ', '-')}": _figure(where(rows, kind=kind), KINDS[kind]) for kind in KINDS}
+    return {**hunts, **capillary_drawing.figures(rows)}
 
 
 def _figure(rows: Rows, title: str) -> Figure:
@@ -153,12 +160,14 @@ def _row(network: Network, pair: tuple[str, str]) -> Results:
 
 STUDY = Study.of_module(
     __name__,
-    title="The bottleneck hunting loop",
+    title="The bottleneck hunting loop, and ten layers of a capillary route over 180 nodes",
     answers="Gabrielyan 2007, Figure 58: "
-    "the loop finds the true bottlenecks, 5.9 to 9.9 a layer, in 14 to 23 iterations",
+    "the loop finds the true bottlenecks, 5.9 to 9.9 a layer, in 14 to 23 iterations; "
+    "Figure 47: layer 10 of capillary routing",
     deviations=(
         "The document's networks are not given: frames of a random walk with as many nodes and, on average, links.",
         "The ends are not said: a random pair, and the topmost node to the bottommost.",
         "The solver is HiGHS; the document does not name its own.",
+        "Figure 47: networks of as many nodes and links as the document's, with ends of our own choice.",
     ),
 )

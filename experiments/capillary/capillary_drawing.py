@@ -1,11 +1,12 @@
-"""A capillary route of ten layers drawn over its network: bottlenecks solid by load, the rest dashed (Figure 47)."""
+"""A capillary route of ten layers drawn over its network: bottlenecks solid by load, the rest dashed (Figure 47); and
+how many bottlenecks networks of its size have."""
 
 import math
 import random
 from collections.abc import Callable
 
 from experiments.capillary.mobile_pairs import joined, outermost_pair
-from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, spread, where
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, spread, where
 from testbed.report.drawing.charts import INK, ORANGE, Axes, Figure, chart
 from testbed.routing import capillary_route
 from testbed.routing.capillary.certificate import check_certificate
@@ -13,6 +14,7 @@ from topologies import load_network
 from topologies.errors import NoPathError
 from topologies.network import Link, Network, Node
 
+KINDS = ("drawn", "counted")
 NODES, LINKS, LAYERS = 180, 1374, 10
 BOTTLENECKS = 55
 """Of the document's network in ten layers (page 68)."""
@@ -78,7 +80,7 @@ def _counted(seed: int) -> Results:
     return {"bottlenecks": sum(len(layer.bottlenecks) for layer in layers[:LAYERS]), "all_layers": len(layers)}
 
 
-def judge(rows: Rows) -> Verdict:
+def drawing_checks(rows: Rows) -> list[Check]:
     """The ten layers are those of the certified full route, which has many more; the document's 55 bottlenecks are
     nothing unusual."""
     counted = where(rows, kind="counted")
@@ -86,7 +88,7 @@ def judge(rows: Rows) -> Verdict:
     sound = sum(not (row["certified"] and row["agrees"]) for row in rows)
     beyond = [row["all_layers"] - LAYERS for row in counted]
     counts = [row["bottlenecks"] for row in counted]
-    checks = (
+    return [
         Claim("routes whose layers differ from the certified full route's")
         .equal(0.0, sound)
         .against(len(rows), "all: layers of another route"),
@@ -98,8 +100,7 @@ def judge(rows: Rows) -> Verdict:
         .at_least(0.025, sum(count <= BOTTLENECKS for count in counts) / len(counts))
         .cites(f"{BOTTLENECKS} (page 68)")
         .against(0.0, "a number that no such network has"),
-    )
-    return Verdict.of(checks)
+    ]
 
 
 def figures(rows: Rows) -> Figures:
@@ -155,13 +156,3 @@ def _add_legend(axes: Axes, row: Row) -> None:
     axes.plot([], [], color=INK, linewidth=2.5, label=f"{bottlenecks} bottlenecks of {layers}")
     axes.plot([], [], "--", color=INK, label=f"{len(row['loaded']) - bottlenecks} links with the rest")
     axes.legend(loc="lower center", bbox_to_anchor=(0.5, -0.17), ncol=2)
-
-
-STUDY = Study.of_module(
-    __name__,
-    title="Ten layers of a capillary route over 180 nodes",
-    answers="Gabrielyan 2007, Figure 47: layer 10 of capillary routing",
-    deviations=(
-        "The document does not give its network: networks of as many nodes and links, with ends of our own choice.",
-    ),
-)

@@ -1,10 +1,13 @@
 """The 362 traffic patterns of Swiss-T1: liquid throughput (Figures 40, 41), skeletons (33) and congestion graphs
-(63)."""
+(63); and the documents' worked examples: two switches, a traffic without a liquid schedule, two lightpaths over one
+fibre.
+"""
 
 from collections.abc import Sequence
 
+from experiments.liquid import worked_examples
 from experiments.liquid.swiss_t1_traffic import SIZE, draw_patterns, pattern_points, traffic_of
-from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict
+from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, parted
 from testbed.report.drawing.charts import INK, ORANGE, Figure, chart
 
 THROUGHPUT = "liquid throughput (links)"
@@ -15,12 +18,14 @@ MEAN_SKELETON = 0.315
 
 
 def points(quick: bool, seed: int) -> Points:
-    """One a pattern."""
-    return pattern_points(quick)
+    """One a pattern, and one a worked example."""
+    return pattern_points(quick) + worked_examples.points(seed)
 
 
 def measure(point: Row) -> Results:
-    """What follows from the traffic alone."""
+    """What follows from the traffic alone; schedules of a worked example."""
+    if "network" in point:
+        return worked_examples.measure(point)
     traffic = traffic_of(point["allocation"])
     return {
         "transfers": len(traffic),
@@ -32,7 +37,9 @@ def measure(point: Row) -> Results:
 
 
 def judge(rows: Rows) -> Verdict:
-    """The whole machine's figures exactly; the skeletons' mean where all patterns were taken."""
+    """The whole machine's figures exactly; the skeletons' mean where all patterns were taken; the worked examples'
+    numbers."""
+    examples, rows = parted(rows, "network")
     whole = rows[-1]
     mean = sum(row["skeleton"] / row["transfers"] for row in rows) / len(rows)
     different = len({(row["nodes"], row["bottleneck_load"]) for row in rows})
@@ -52,11 +59,12 @@ def judge(rows: Rows) -> Verdict:
             .against(1.0, "no skeleton smaller than its traffic")
             .noting("which of the allocations with the same nodes and throughput stands for them moves it")
         )
-    return Verdict.of(checks)
+    return Verdict.of(checks + worked_examples.example_checks(examples))
 
 
 def figures(rows: Rows) -> Figures:
-    """Figures 33, 40, 41 and 63 of the thesis."""
+    """Figures 33, 40, 41, 62 and 63 of the thesis."""
+    examples, rows = parted(rows, "network")
     nodes, transfers, throughput, skeletons, edges = (
         [row[name] for row in rows] for name in ("nodes", "transfers", "liquid_throughput", "skeleton", "edges")
     )
@@ -78,6 +86,7 @@ def figures(rows: Rows) -> Figures:
             rows, order, {"liquid throughput": throughput, "nodes": nodes}, ylabel=THROUGHPUT
         ),
         "congestion-graphs": draw_patterns(rows, graphs, drawn, whole, ylabel="edges", yscale="log"),
+        **worked_examples.figures(examples),
     }
 
 
@@ -94,6 +103,8 @@ def _by_nodes(nodes: Sequence[int], throughput: Sequence[float]) -> Figure:
 STUDY = Study.of_module(
     __name__,
     name="liquid_patterns",
-    title="The traffic patterns of Swiss-T1: throughput, skeletons, congestion graphs",
-    answers="Gabrielyan 2007, Figures 33, 40, 41 and 63: 362 patterns, skeletons of 31.5 %, 48,704 edges",
+    title="The traffic patterns of Swiss-T1 and the worked examples: throughput, skeletons, congestion graphs",
+    answers="Gabrielyan 2007, Figures 33, 40, 41 and 63: 362 patterns, skeletons of 31.5 %, 48,704 edges; "
+    "Figures 27 to 30, 36, 37 and 62; Gabrielyan and Hersch 2002, section 1: 416.67 and 357.14 MB/s",
+    deviations=("of Figure 27 only what the text says is built: A to B and C to D meet on one fibre",),
 )

@@ -4,7 +4,7 @@ fibre.
 Everything is an exact count: loads, frames, the edges of the congestion graph by the links that cause them (Figure 62).
 """
 
-from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, where
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, where
 from testbed.model.traffic import Traffic
 from testbed.report.drawing.charts import BLUE, ORANGE, chart
 from testbed.scheduling.baselines import sending_rounds, split_rounds
@@ -22,7 +22,7 @@ LINK_MB_S = 100.0
 """Of a link in the example of Gabrielyan and Hersch 2002; packets of 1 MB."""
 
 
-def points(quick: bool, seed: int) -> Points:
+def points(seed: int) -> Points:
     """One a network."""
     return [{"network": name, "seed": seed} for name in PAIRS]
 
@@ -65,12 +65,12 @@ def bold(row: Row, link: str) -> int:
     return sum(link in shared for _, _, shared in row["edges"])
 
 
-def judge(rows: Rows) -> Verdict:
+def example_checks(rows: Rows) -> list[Check]:
     """Each number as the documents print it."""
     two, three, fibre = (where(rows, network=name)[0] for name in PAIRS)
     liquid, robin = (_mb_s(two, two[frames]) for frames in ("bottleneck_load", "round_robin_frames"))
     none = "no liquid schedule, Figure 37"
-    checks = [
+    return [
         _exact("two switches: liquid throughput, MB/s", 416.67, liquid, "416.67 (2002, section 1)"),
         _exact("two switches: throughput by round robin, MB/s", 357.14, robin, "357.14 (2002, section 1)"),
         _exact("two switches: frames by round robin", 7, two["round_robin_frames"], "7, section 3.3"),
@@ -91,7 +91,6 @@ def judge(rows: Rows) -> Verdict:
         _exact("A to B and C to D: rounds with one wavelength", 2, fibre["rounds"][0], "different timeslots, 3.2.2"),
         _exact("A to B and C to D: rounds with two wavelengths", 1, fibre["rounds"][1], "two wavelengths, 3.2.2"),
     ]
-    return Verdict.of(checks)
 
 
 def _mb_s(row: Row, frames: int) -> float:
@@ -127,13 +126,3 @@ def figures(rows: Rows) -> Figures:
     axes.set_axis_off()
     axes.legend(loc="lower right")
     return {"62-congestion-graph": figure}
-
-
-STUDY = Study.of_module(
-    __name__,
-    name="liquid_worked_examples",
-    title="The worked examples: two switches, no liquid schedule, one shared fibre",
-    answers="Gabrielyan 2007, Figures 27 to 30, 36, 37 and 62; Gabrielyan and Hersch 2002, section 1: "
-    "416.67 and 357.14 MB/s",
-    deviations=("of Figure 27 only what the text says is built: A to B and C to D meet on one fibre",),
-)

@@ -40,7 +40,7 @@ COMMANDS = {
     "allocate": Command("scheduling", SCHEDULE, "choose the nodes of a job", "swiss-t1 --nodes 8"),
     **{name: Command("", one.purpose, one.summary, "") for name, one in LISTED.items()},
     "run": Command("striping", STRIPE, "run a parallel program on emulated hosts", _HELLO),
-    "experiment": Command("studies", REPLICATE, "list and run the experiments", "run liquid_worked_examples --quick"),
+    "experiment": Command("studies", REPLICATE, "list and run the experiments", "run liquid_patterns --quick"),
     "replicate": Command(
         "studies", REPLICATE, "run all studies, resumably, and write the book of results", "--quick --chapter 3"
     ),

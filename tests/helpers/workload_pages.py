@@ -31,7 +31,7 @@ COMMANDS: dict[str, str] = {
     "simulate": "simulate torus:4x4 --loads 0.1:0.5:0.2 --repetitions 2 --duration 1e-4",
     "simulate-nac": "simulate torus:4x4 --load 0.5 --deadlock-avoidance nac --duration 1e-4",
     "campaign": "campaign methods.toml --workers 1",
-    "study": "experiment run fec_block_sizes --quick",
+    "study": "experiment run liquid_patterns --quick",
     "route": "route swiss-t1 --from s1 --to s6",
     "route-two": "route torus:4x4 --flow s0_0:s2_2 --flow s1_1:s3_3",
     "ror": "ror swiss-t1 --from s1 --to s6",

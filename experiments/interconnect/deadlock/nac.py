@@ -1,13 +1,16 @@
 """Does a ring of eight under tornado traffic deadlock, when, and does NAC free it (Zarza 2011, 5.5.1, Figures
-5.11-5.17)?
+5.11-5.17); and how long does it take to find the cycle, against buffers, slack, virtual channels, load and failures
+(equations 4.8 and 4.9, section 4.3)?
 
-The stated rates, a sweep of rates up to saturation, and the stated 500 packets/s with a burst in phase at 1.18 s.
+The second is `nac_times`, whose points alone have a ``slack``. Of the first: the stated rates, a sweep of rates up to
+saturation, and the stated 500 packets/s with a burst in phase at 1.18 s.
 """
 
 import itertools
 import statistics
 from dataclasses import replace
 
+from experiments.interconnect.deadlock import nac_times
 from experiments.interconnect.figures import LATENCY, draw_surfaces, draw_time_series, maps_around_burst
 from experiments.interconnect.runs import measure_ring
 from experiments.interconnect.samples import delivery_check, equal
@@ -20,7 +23,7 @@ from experiments.interconnect.study_points import (
     ring_point,
     seeds_of,
 )
-from testbed.model.studies import Figures, Points, Row, Rows, Study, grouped, mean_of, spread, sum_of, where
+from testbed.model.studies import Figures, Points, Row, Rows, Study, grouped, mean_of, parted, spread, sum_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.report.drawing.charts import Figure, draw_lines
 
@@ -33,7 +36,8 @@ BEFORE_LATENCY_US = 8.7
 
 
 def points(quick: bool, seed: int) -> Points:
-    """Parts "stated", "sweep" (without NAC, until deadlock), "nac" (the sweep's rates with it) and "burst"."""
+    """Parts "stated", "sweep" (without NAC, until deadlock), "nac" (the sweep's rates with it) and "burst";
+    those of `nac_times`."""
     seeds = seeds_of(seed, quick)
     sweep = (10_000.0, 30_000.0, 34_000.0, 40_000.0) if quick else SWEEP
     longest = 0.2 if quick else 4.0
@@ -48,12 +52,18 @@ def points(quick: bool, seed: int) -> Points:
     for s in seeds:
         for part, rates, seconds, how, burst in sets:
             found += [ring_point(part, rate, s, seconds=seconds, deadlock=how, burst=burst) for rate in rates]
-    return found
+    return found + nac_times.points(quick, seed)
+
+
+def measure(point: Row) -> Row:
+    """One run."""
+    return nac_times.measure(point) if "slack" in point else measure_ring(point)
 
 
 def judge(rows: Rows) -> Verdict:
     """No deadlock at the stated rates nor at 10 k/s; always, and soon, from 34 k/s; monotone between; NAC delivers
-    all."""
+    all, and takes the time of equations 4.8 and 4.9."""
+    times, rows = parted(rows, "slack")
     sweep, bare, freed = where(rows, part="sweep"), _bursts(rows, "none"), _bursts(rows, "nac")
     stated = where(rows, part="stated") + [r for r in sweep if r["rate"] <= 10_000.0]
     checks = (
@@ -66,6 +76,7 @@ def judge(rows: Rows) -> Verdict:
             0.0, "none, as at 500/s without a burst"
         ),
         *_latency_returns(freed),
+        *nac_times.times_checks(times),
     )
     return Verdict.of(checks)
 
@@ -117,7 +128,9 @@ def _bursts(rows: Rows, deadlock: str) -> list[Row]:
 
 
 def figures(rows: Rows) -> Figures:
-    """5.11, 5.16, 5.17: surface maps; 5.12-5.15: throughput and latency over time; the sweep of rates."""
+    """5.11, 5.16, 5.17: surface maps; 5.12-5.15: throughput and latency over time; the sweep of rates; shares of runs
+    that deadlock."""
+    times, rows = parted(rows, "slack")
     bare, freed = (_bursts(rows, deadlock)[0] for deadlock in ("none", "nac"))
     slots = [SLOT_S * k for k in range(len(freed["received_slots"]))]
     event, received = (BURST_AT_S, "burst in phase"), "received (Mbit/s a node)"
@@ -137,6 +150,7 @@ def figures(rows: Rows) -> Figures:
         "5.15": throughput("With NAC: throughput from 1.00 to 1.40 s", "with NAC", freed, zoom),
         "5.16-5.17": draw_surfaces("Packets received around the burst, with NAC", maps_around_burst(freed)),
         "sweep": _draw_sweep(where(rows, part="sweep") + where(rows, part="stated")),
+        **nac_times.figures(times),
     }
 
 
@@ -158,12 +172,13 @@ def _draw_sweep(rows: Rows) -> Figure:
 STUDY = Study.of_module(
     __name__,
     name="interconnect_nac",
-    title="A ring of eight under tornado traffic: when it deadlocks, and how NAC frees it",
+    title="Rings under tornado traffic: when they deadlock, how NAC frees them, and how long it takes",
     deviations=(
         "500 packets/s of 2 KB load the ring to 1.2 % and never deadlock: a burst and a sweep replace Figure 5.12.",
         "A control packet's 0.3975 us a hop were set so that equation 4.8 gives the document's 6.36 us: no finding.",
+        "The document gives equations 4.8 and 4.9 and proposals (4.3, 6.2), no figures; rings, loads, times are ours.",
         f"{POISSON}.",
     ),
-    answers="Zarza 2011, Figures 5.11-5.17: a deadlock that NAC treats, with no packet lost and latency as before",
-    measure=measure_ring,
+    answers="Zarza 2011, Figures 5.11-5.17: a deadlock that NAC treats, with no packet lost and latency as before; "
+    "equations 4.8 and 4.9; section 4.3: deeper buffers, fewer identifications, virtual channels",
 )

@@ -1,7 +1,8 @@
-"""Does capillary routing still pay when failures overlap? Redundancy by layer over how often cables are broken
-(Gabrielyan 2007, appendix G).
+"""How often do failures overlap (Figure 67), and does capillary routing still pay when they do? Redundancy by layer
+over how often cables are broken (Gabrielyan 2007, appendix G).
 
-Two kinds of points. *States* are computed: every state of one or two broken cables, and draws of those of three and
+Three kinds of points. *Chance* is how often failures overlap, by formula and by simulated Poisson processes. *States*
+are computed: every state of one or two broken cables, and draws of those of three and
 more, the same for the same cables at all layers, priced by equation 25. *Packets* are streams in virtual time on one of
 these networks, on either side of the unavailability at which the order of the first layer and the full route turns.
 """
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from experiments.stream.failures import failure_overlaps
 from experiments.stream.failures.failing_streams import (
     PLAYBACK_S,
     SIMULATED_PPS,
@@ -57,7 +59,7 @@ STREAM = StreamParameters(
 
 def points(quick: bool, seed: int) -> Points:
     """Computed: thirteen networks (quick: two); packets: hours of the first layer and of the full route (quick: twelve
-    minutes)."""
+    minutes); chance: durations of a failure."""
     seeds = (3, 4) if quick else range(1, 9)
     networks = [(f"manet:nodes=40,seed={k}", "n0", "n39") for k in seeds]
     if not quick:
@@ -69,11 +71,13 @@ def points(quick: bool, seed: int) -> Points:
         for hour in range(1 if quick else hours):
             failing = {"unavailable": unavailable, "lasts_s": lasts_s, "duration_s": duration_s, "seed": seed + hour}
             states += points_over([SHOWN], kind="packets", layers=(1, FULL), **failing)
-    return states
+    return states + failure_overlaps.points(quick, seed)
 
 
 def measure(point: Row) -> Results:
-    """One route computed at every unavailability, or one stream."""
+    """One route computed at every unavailability, one stream, or a simulated stretch of failures."""
+    if point["kind"] == failure_overlaps.KIND:
+        return failure_overlaps.measure(point)
     return _states(point) if point["kind"] == "states" else _packets(point)
 
 
@@ -113,12 +117,12 @@ def _packets(point: Row) -> Results:
 
 def judge(rows: Rows) -> Verdict:
     """By computation: at the lowest rate layers save what ROR says. By packets: each stream, and the order on either
-    side of the turn."""
+    side of the turn. By chance: the formulas of how often failures overlap."""
     checks = [_saving(rows)]
     for unavailable, own in sorted(grouped(where(rows, kind="packets"), "unavailable").items()):
         if {row["layers"] for row in own} == {1, FULL}:
             checks += [_order(unavailable, own), *_streams(unavailable, own)]
-    return Verdict.of(checks)
+    return Verdict.of(checks + failure_overlaps.overlap_checks(where(rows, kind=failure_overlaps.KIND)))
 
 
 def whole_networks(rows: Rows) -> dict[str, dict[int, Row]]:
@@ -243,19 +247,20 @@ def figures(rows: Rows) -> Figures:
     }
     for figure in drawn.values():
         ticks(figure.axes[0], (0.01, 0.1, 1, 10))
-    return drawn
+    return {**drawn, **failure_overlaps.figures(where(rows, kind=failure_overlaps.KIND))}
 
 
 STUDY = Study.of_module(
     __name__,
-    title="Where capillary routing stops to pay as failures overlap",
+    title="How often failures overlap, and where capillary routing stops to pay as they do",
     ror_code=describe_code(labels="random", m=20, tolerance=0.05, der=1e-5),
     answers="Gabrielyan 2007, appendix G and section 4.4: ROR with failures that overlap, by layer; rivals: "
-    "no saving, no difference",
+    "no saving, no difference; Figure 67 and equations 35 to 44, with the misprinted example corrected",
     deviations=(
         "Thirteen networks of 40 and 80 nodes, one pair of end points each, first frames.",
         "The order over all rates is computed from states; packets confirm it on one network at two rates.",
         "States beyond the reach of 255 packets a block count as 0 in the means, and are given beside them; on packets "
         "also those in which both return paths are cut, so that no report tells the sender.",
+        "The example of Figure 67 is printed for failures of one second; its probability belongs to two (errata).",
     ),
 )

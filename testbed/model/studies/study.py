@@ -36,6 +36,15 @@ def where(rows: Iterable[Row], **values: object) -> list[Row]:
     return found
 
 
+def parted(rows: Rows, name: str) -> tuple[list[Row], list[Row]]:
+    """The rows that have something under this name, and those that have not: of a study whose points are of two kinds.
+
+    >>> parted([{"nodes": 2}, {"hosts": 4}], "hosts")
+    ([{'hosts': 4}], [{'nodes': 2}])
+    """
+    return [row for row in rows if name in row], [row for row in rows if name not in row]
+
+
 def grid(**fields: object) -> Points:
     """A point for each combination of values, the last field varying fastest; a field that is no collection is the same
     in all.

@@ -11,14 +11,11 @@ import pytest
 from experiments.capillary import (
     bottleneck_hunting,
     capillary_drawing,
-    failure_overlaps,
-    fec_block_sizes,
     ror_layers,
 )
 from experiments.capillary.mobile_pairs import outermost_pair
 from fec.redundancy.ror import ror
 from testbed.campaigns.rows import drawn_pair
-from testbed.commands.studies.study_runner import drawn
 from testbed.model.json_values import json_ready
 from testbed.model.studies.study import Study
 from testbed.routing.baselines import disjoint_paths
@@ -33,20 +30,11 @@ def measured(study: Study, points: list[dict[str, Any]]) -> list[dict[str, Any]]
     return [json.loads(json.dumps(json_ready({**point, **study.measure(point)}))) for point in points]
 
 
-def small_points(study: Study) -> list[dict[str, Any]]:
-    points = list(study.points(True, 1))
-    if study is capillary_drawing.STUDY:
-        return [*points[:1], *points[6:9]]
-    return points
-
-
-@pytest.mark.parametrize("module", [fec_block_sizes, failure_overlaps, capillary_drawing], ids=str)
-def test_a_small_version_passes_and_is_drawn(module: Any) -> None:
-    rows = measured(module.STUDY, small_points(module.STUDY))
-    verdict = module.STUDY.judge(rows)
-    assert verdict.passed, [check.name for check in verdict.checks if not check.passed]
-    for drawing in drawn(module.STUDY, rows).values():
-        assert "<svg" in drawing
+def test_ten_layers_are_those_of_the_full_route_and_drawn() -> None:
+    points = capillary_drawing.points(True, 1)
+    rows = measured(bottleneck_hunting.STUDY, [*points[:1], *points[6:9]])
+    assert [check.name for check in capillary_drawing.drawing_checks(rows) if not check.passed] == []
+    assert list(capillary_drawing.figures(rows)) == ["figure-47-layers-10"]
 
 
 def test_a_network_is_hunted_as_the_exact_recursion_has_it() -> None:

@@ -64,7 +64,8 @@ def measured(name: str) -> tuple[Row, ...]:
     points = study.points(True, 1)
     kept = sorted({point["seed"] for point in points})[:SEEDS]
     share = LENGTH if name in ROUTING else 1.0  # the burst on the ring is at a stated time
-    shorter = [{**point, "seconds": share * point["seconds"]} for point in points if point["seed"] in kept]
+    own = [point for point in points if point["seed"] in kept]
+    shorter = [point | {"seconds": share * point["seconds"]} if "seconds" in point else point for point in own]
     return tuple({**point, **study.measure(point)} for point in shorter)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from experiments.liquid import bulk_swiss_t1, worked_examples
+from experiments.liquid import bulk_swiss_t1
 from experiments.liquid import dsatur as liquid_dsatur
 from experiments.liquid import gain as liquid_gain
 from experiments.liquid import large_networks as liquid_large_networks
@@ -28,9 +28,11 @@ PUBLISHED = {
     liquid_milp_time: "liquid_milp_time",
     liquid_restrictions: "liquid_restrictions",
     liquid_large_networks: "liquid_large_networks",
-    worked_examples: "liquid_worked_examples",
     disciplines: "switching_disciplines",
 }
+
+WHOLE, TWO, THREE, FIBRE = -4, -3, -2, -1
+"""Rows of ``liquid_patterns``: all 32 nodes, and the worked examples."""
 
 
 @cache
@@ -115,8 +117,13 @@ def test_verdict_holds_on_what_is_measured_but_for_what_contradicts_the_thesis(s
         (liquid_milp_time, None, lambda row: {"exact_s": row["milp_s"]}, "within 0.1 s, the thesis' search"),
         (liquid_milp_time, None, lambda row: {"liquid_s": row["milp_s"]}, "within 0.1 s, fast method"),
         (liquid_milp_time, None, lambda row: {"liquid_s": row["milp_s"] / 50}, "that of fast method"),
-        (liquid_patterns, -1, lambda row: {"edges": row["edges"] - 1}, "edges of the congestion graph"),
-        (liquid_patterns, -1, lambda row: {"bottleneck_load": row["bottleneck_load"] + 1}, "bottleneck load of all 32"),
+        (liquid_patterns, WHOLE, lambda row: {"edges": row["edges"] - 1}, "edges of the congestion graph"),
+        (
+            liquid_patterns,
+            WHOLE,
+            lambda row: {"bottleneck_load": row["bottleneck_load"] + 1},
+            "bottleneck load of all 32",
+        ),
         (liquid_patterns, 5, lambda row: {"nodes": 32, "bottleneck_load": 48}, "patterns of different nodes"),
         (liquid_patterns, None, lambda row: {"skeleton": row["transfers"]}, "mean share of transfers in the skeleton"),
         (
@@ -128,12 +135,12 @@ def test_verdict_holds_on_what_is_measured_but_for_what_contradicts_the_thesis(s
         (liquid_restrictions, None, lambda row: {"eq13_s": row["eq12_s"]}, "time by equation 12 over"),
         (liquid_large_networks, 2, lambda row: {"liquid_s": 5.0}, "longest processor time of fast method"),
         (liquid_large_networks, 2, lambda row: {"liquid_liquid": False}, "schedule by fast method"),
-        (worked_examples, 0, lambda row: {"round_robin_frames": 6}, "throughput by round robin"),
-        (worked_examples, 0, lambda row: {"bottleneck_load": 7}, "liquid throughput, MB/s"),
-        (worked_examples, 0, without_a_bold_edge, "edges of the congestion graph by s_b->s_a"),
-        (worked_examples, 1, lambda row: {"proved": "unknown"}, "proved that there is no liquid schedule"),
-        (worked_examples, 1, lambda row: {"shortest": 2}, "frames of the shortest schedule"),
-        (worked_examples, 2, lambda row: {"rounds": [1, 1]}, "rounds with one wavelength"),
+        (liquid_patterns, TWO, lambda row: {"round_robin_frames": 6}, "throughput by round robin"),
+        (liquid_patterns, TWO, lambda row: {"bottleneck_load": 7}, "liquid throughput, MB/s"),
+        (liquid_patterns, TWO, without_a_bold_edge, "edges of the congestion graph by s_b->s_a"),
+        (liquid_patterns, THREE, lambda row: {"proved": "unknown"}, "proved that there is no liquid schedule"),
+        (liquid_patterns, THREE, lambda row: {"shortest": 2}, "frames of the shortest schedule"),
+        (liquid_patterns, FIBRE, lambda row: {"rounds": [1, 1]}, "rounds with one wavelength"),
         (disciplines, 3, lambda row: {"liquid": 0.99}, "liquid schedule, share"),
         (disciplines, None, lambda row: {"cut-through": row["wormhole"]}, "store blocked messages"),
         (disciplines, None, lambda row: {"cut-through": 1.0}, "share of the liquid throughput, median"),
@@ -152,7 +159,7 @@ def test_verdict_fails_where_the_claim_does(study: Any, at: int | None, change: 
 
 
 def test_what_is_measured_of_the_whole_machine_is_what_the_papers_count() -> None:
-    whole = measured(liquid_patterns)[-1]
+    whole = measured(liquid_patterns)[WHOLE]
     assert (whole["transfers"], whole["bottleneck_load"], whole["edges"]) == (1024, 48, 48_704)
     assert measured(liquid_gain)[-1]["liquid"] == pytest.approx(1024 / 48)
     for row in measured(liquid_milp_time)[::60]:
@@ -167,10 +174,18 @@ def test_what_is_measured_of_the_whole_machine_is_what_the_papers_count() -> Non
         (liquid_gain, {"throughput"}),
         (liquid_milp_time, {"computing-time"}),
         (liquid_restrictions, {"restrictions"}),
-        (worked_examples, {"62-congestion-graph"}),
         (liquid_large_networks, {"large-networks"}),
         (disciplines, {"disciplines", "blocks"}),
-        (liquid_patterns, {"skeletons", "throughput-by-nodes", "throughput-in-order", "congestion-graphs"}),
+        (
+            liquid_patterns,
+            {
+                "skeletons",
+                "throughput-by-nodes",
+                "throughput-in-order",
+                "congestion-graphs",
+                "62-congestion-graph",
+            },
+        ),
         (liquid_search_space, {"search-space"}),
     ],
 )

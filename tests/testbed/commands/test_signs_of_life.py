@@ -32,11 +32,11 @@ LONG = (
     "simulate torus:4x4 --load 0.3",
     "sfio crossbar:8 --compute-nodes 4 --io-nodes 4 --fabric simulator",
     "plugins check liquid",
-    "experiment run fec_block_sizes --quick",
-    "replicate --quick --only fec_block_sizes --max-hours 1",
+    "experiment run liquid_patterns --quick",
+    "replicate --quick --only liquid_patterns --max-hours 1",
     "doctor",
 )
-SHORT_LIST = ("experiment run fec_block_sizes --quick",)
+SHORT_LIST = ("experiment run liquid_patterns --quick",)
 """What `make test` runs; `make soak` runs all of them."""
 SILENT = ("up", "exec", "attach", "run")
 """Commands that give the terminal to others."""

@@ -7,11 +7,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from experiments.stream.failures import overlaps_by_layer
+from experiments.stream.failures import failure_overlaps, overlaps_by_layer
 from fec.redundancy.block_size import fec_block_size
 from tests.helpers.study_rows import Rows, failed
 
 MEASURED: dict[str, Rows] = json.loads(Path(__file__).with_name("measured_rows.json").read_text())
+CHANCE = [{**point, **failure_overlaps.measure(point)} for point in failure_overlaps.points(True, 1)]
+ROWS = MEASURED["overlaps_by_layer"] + CHANCE
 
 
 def turns_at_most(rows: Rows) -> dict[str, float | None]:
@@ -27,18 +29,16 @@ def turns_at_most(rows: Rows) -> dict[str, float | None]:
 
 
 def test_the_saving_of_layers_and_where_it_ends() -> None:
-    rows = MEASURED["overlaps_by_layer"]
+    rows = ROWS
     assert failed(overlaps_by_layer.judge(rows)) == ""
     counted, free = turns_at_most(rows), overlaps_by_layer.turns(rows)
     assert all(turned and 0.001 < turned <= (counted[name] or 1) < 0.05 for name, turned in free.items())
-    assert list(overlaps_by_layer.figures(rows)) == ["overlaps_by_layer", "packets"]
+    assert list(overlaps_by_layer.figures(rows)) == ["overlaps_by_layer", "packets", "figure-67", "k1"]
 
 
 def test_no_saving_fails() -> None:
-    first = {
-        row["network"]: row["mean"] for row in MEASURED["overlaps_by_layer"] if row.get("layers") == 1 and "mean" in row
-    }
-    rows = [row | ({"mean": first[row["network"]]} if "mean" in row else {}) for row in MEASURED["overlaps_by_layer"]]
+    first = {row["network"]: row["mean"] for row in ROWS if row.get("layers") == 1 and "mean" in row}
+    rows = [row | ({"mean": first[row["network"]]} if "mean" in row else {}) for row in ROWS]
     assert "saving of the full route" in failed(overlaps_by_layer.judge(rows))
 
 
@@ -46,14 +46,14 @@ def test_no_difference_between_the_layers_on_packets_fails() -> None:
     def same(row: dict[str, Any]) -> dict[str, Any]:
         return row | ({"redundancy": 0.7} if row["kind"] == "packets" else {})
 
-    wrong = failed(overlaps_by_layer.judge([same(row) for row in MEASURED["overlaps_by_layer"]]))
+    wrong = failed(overlaps_by_layer.judge([same(row) for row in ROWS]))
     assert "less that of the first" in wrong and "for the failures that came" in wrong
 
 
 def test_routes_that_call_for_the_same_cannot_tell() -> None:
-    packets = [row for row in MEASURED["overlaps_by_layer"] if row["kind"] == "packets"]
+    packets = [row for row in ROWS if row["kind"] == "packets"]
     alike = [row | {"expected": packets[0]["expected"], "redundancy": 0.7, "redundancy_states": 0.7} for row in packets]
-    outcomes = {check.outcome for check in overlaps_by_layer.judge(alike).checks if "on packets" in check.name}
+    outcomes = {check.outcome for check in overlaps_by_layer.judge(alike + CHANCE).checks if "on packets" in check.name}
     assert outcomes == {"cannot-tell"}
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows
 from testbed.report.drawing.charts import Figure, Mark, draw_lines
 from testbed.routing.redundancy.failures import (
     most_links,
@@ -17,6 +17,7 @@ from testbed.routing.redundancy.failures import (
     single_share_of_two,
 )
 
+KIND = "chance"
 LINKS, BETWEEN_S = 50, 3600.0
 DURATIONS_S = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 45.0, 60.0)
 DEVIATIONS = 4.0
@@ -25,7 +26,7 @@ DEVIATIONS = 4.0
 
 def points(quick: bool, seed: int) -> Points:
     """A simulated stretch of failures for each duration of one failure."""
-    return [{"failure_s": s, "failures": 5_000 if quick else 50_000, "seed": seed} for s in DURATIONS_S]
+    return [{"kind": KIND, "failure_s": s, "failures": 5_000 if quick else 50_000, "seed": seed} for s in DURATIONS_S]
 
 
 def measure(point: Row) -> Results:
@@ -66,7 +67,7 @@ def _share_of_one(begins: Sequence[float], failure_s: float) -> tuple[float, flo
     return float(share), float(np.linalg.norm(alone - share * busy) / busy.sum())
 
 
-def judge(rows: Rows) -> Verdict:
+def overlap_checks(rows: Rows) -> list[Check]:
     """The formulas hold in simulation at every duration; the thesis' example value belongs to two seconds; equation
     43's number of links."""
 
@@ -76,7 +77,7 @@ def judge(rows: Rows) -> Verdict:
     at = {s: overlap_probability(LINKS, s, BETWEEN_S) for s in (1, 2)}
     doubled = min(off(row, "overlaps", overlap_probability(LINKS, 2 * row["failure_s"], BETWEEN_S)) for row in rows)
     chance, least = "against simulation, in standard deviations of chance, worst", "at the duration that shows it least"
-    checks = (
+    return [
         Claim(f"overlap probability (equation 39) {chance} over the durations")
         .at_most(DEVIATIONS, max(off(row, "overlaps", row["overlaps"]) for row in rows))
         .against(doubled, f"the example of Figure 67, in which 1 s has the probability of 2 s, {least}"),
@@ -92,8 +93,7 @@ def judge(rows: Rows) -> Verdict:
         .equal(886, int(most_links(0.05, 5, 86400)))
         .cites("nearly 900 (appendix G.1)")
         .against(int(0.05 * 86400 / 5), "N t / d itself for the probability"),
-    )
-    return Verdict.of(checks)
+    ]
 
 
 def figures(rows: Rows) -> Figures:
@@ -115,13 +115,3 @@ def figures(rows: Rows) -> Figures:
         "figure-67": drawn("probability that two consecutive failures overlap", overlaps, printed),
         "k1": drawn("k1: share of the time with a link down in which one is", k1),
     }
-
-
-STUDY = Study.of_module(
-    __name__,
-    title="How often random failures overlap, and how much of the broken time has one link down",
-    deviations=(
-        "The example of Figure 67 is printed for failures of one second; its probability belongs to two (errata).",
-    ),
-    answers="Gabrielyan 2007, Figure 67 and equations 35 to 44, with the misprinted example corrected",
-)

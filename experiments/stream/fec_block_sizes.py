@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from fec.redundancy.block_size import decoding_failure_probability, fec_block_size
-from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict
+from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows
 from testbed.report.drawing.charts import INK, ORANGE, panels, ticks
 
 RATE = 1e-5
@@ -21,8 +21,8 @@ TABLE = {
 TABLE_LOSSES = ("0.01", "0.036", "0.05", "0.1", "0.2", "0.25", "1/3", "0.5")
 
 
-def points(quick: bool, seed: int) -> Points:
-    """A curve (losses from 1 % to 60 %) an M; exact, so the seed plays no part."""
+def points(quick: bool) -> Points:
+    """A curve (losses from 1 % to 60 %) an M; exact."""
     return [{"m": m, "losses": 12 if quick else 60} for m in BLOCKS]
 
 
@@ -39,7 +39,7 @@ def measure(point: Row) -> Results:
     return {"loss": losses, "size": sizes, "table": table, "least": least}
 
 
-def judge(rows: Rows) -> Verdict:
+def size_checks(rows: Rows) -> list[Check]:
     """The table holds exactly; the curves lie between equations 27 and 28; a greater M needs less."""
     known = {row["m"]: row["table"] for row in rows if row["m"] in TABLE}
     mean = {m: [math.ceil(m / (1 - Fraction(p))) for p in TABLE_LOSSES] for m in known}
@@ -68,7 +68,7 @@ def judge(rows: Rows) -> Verdict:
         .equal(0.0, sum(greater > less for less, greater in rates))
         .against(sum(less > greater for less, greater in rates), "as many as need a smaller one"),
     ]
-    return Verdict.of(checks)
+    return checks
 
 
 def _agreeing(sizes: Sequence[int], m: int) -> int:
@@ -94,11 +94,3 @@ def figures(rows: Rows) -> Figures:
     axes.set_title("Transmission rate increase, decoding error rate 1e-5")
     axes.legend(ncol=2)
     return {"figure-59": figure}
-
-
-STUDY = Study.of_module(
-    __name__,
-    title="Length of a block against the loss",
-    answers="Gabrielyan 2007, Figure 59 and equations 24 to 28",
-    deviations=("The document draws M from 1 to 10; M = 20 and 50 are drawn beside them.",),
-)
