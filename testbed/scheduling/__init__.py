@@ -24,3 +24,19 @@ into teams.
 
 Pure: values in, schedules out.
 """
+
+from typing import Any
+
+from testbed.model.traffic import Traffic
+from testbed.scheduling.checker import check_schedule
+
+__all__ = ["Traffic", "check_schedule", "liquid_schedule"]
+
+
+def __getattr__(name: str) -> Any:
+    """``liquid_schedule``, imported when requested: its compiled steps are not needed by who only checks a schedule."""
+    if name != "liquid_schedule":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from testbed.scheduling.fast.portfolio import liquid_schedule
+
+    return liquid_schedule

@@ -109,6 +109,13 @@ def test_numbers_of_numpy_are_numbers() -> None:
     assert testbed.bulk_plan("crossbar:2", message_bytes=np.int64(1000)).message_bytes == 1000  # type: ignore[typeddict-item]
 
 
+def test_names_that_other_programs_import_are_in_their_packages() -> None:
+    from testbed import scheduling
+
+    assert scheduling.liquid_schedule is liquid_schedule
+    assert (scheduling.check_schedule, scheduling.Traffic) == (check_schedule, Traffic)
+
+
 def test_every_name_is_there_and_another_is_an_attribute_error() -> None:
     for name in testbed.__all__:
         assert getattr(testbed, name) is not None and name in dir(testbed)
