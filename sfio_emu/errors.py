@@ -5,6 +5,7 @@ import copyreg
 import errno as numbers
 import operator
 import os
+from numbers import Real
 from typing import Any, SupportsIndex
 
 
@@ -61,6 +62,14 @@ class StaleFileError(RemoteFailure):
 
     def __init__(self, host: str, path: str) -> None:
         super().__init__(host, "open", numbers.ESTALE, path, hint=": it is not the file that was opened; open it again")
+
+
+def positive_seconds(value: object, what: str) -> float:
+    """Seconds above 0 as a float, of any type of number; raises `UsageError` for anything else."""
+    seconds = float(value) if isinstance(value, Real) and not isinstance(value, bool) else 0.0
+    if not 0 < seconds < 1e6:
+        raise UsageError(f"the {what} is {value!r}: give seconds above 0")
+    return seconds
 
 
 def whole_number(value: SupportsIndex, what: str, least: int = 0, most: int = 2**62) -> int:

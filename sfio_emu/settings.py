@@ -35,8 +35,9 @@ class Settings:
         for name in ("sort", "merge", "combine", "pipeline", "check_data", "check_reads"):
             if not isinstance(getattr(self, name), bool):
                 raise UsageError(f"the setting {name} is {getattr(self, name)!r}: give True or False")
-        whole_number(self.window, "window (messages)", 1)
-        whole_number(self.message_bytes, "largest message (bytes)", 4096)
+        object.__setattr__(self, "window", whole_number(self.window, "window (messages)", 1))
+        size = whole_number(self.message_bytes, "largest message (bytes)", 4096)
+        object.__setattr__(self, "message_bytes", size)
 
     @property
     def in_flight(self) -> int:

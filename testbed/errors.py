@@ -1,7 +1,7 @@
 """The testbed's errors and the exit code each ends a command with (see docs/reference/commands.md)."""
 
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from testbed.renamed import former_names
 
@@ -64,20 +64,26 @@ class MachineDiedError(InvalidRunError):
 _WIDER: dict[type, type] = {int: Integral, float: Real}
 
 
-def require_type(value: object, kind: type | tuple[type, ...], what: str, expected: str) -> None:
-    """Raise UsageError unless the value is of that kind; ``expected`` says what to give instead. numpy's numbers are
-    numbers.
+def require_type(value: object, kind: type | tuple[type, ...], what: str, expected: str) -> Any:
+    """The value, a number of numpy as Python's. Raise UsageError unless it is of that kind; ``expected`` says what to
+    give instead.
 
     >>> require_type(["a"], str, "network", "a name")
     Traceback (most recent call last):
     ...
     testbed.errors.UsageError: network: got a list; give a name
     """
-    kinds = kind if isinstance(kind, tuple) else (kind,)
+    value, kinds = python_number(value), kind if isinstance(kind, tuple) else (kind,)
     wider = tuple(_WIDER.get(one, one) for one in kinds)
     if not isinstance(value, wider) or (isinstance(value, bool) and bool not in kinds):
         name = type(value).__name__
         raise UsageError(f"{what}: got {'an' if name[0] in 'aeiou' else 'a'} {name}; give {expected}")
+    return value
+
+
+def python_number(value: Any) -> Any:
+    """A number of numpy, or of what has such, as Python's; any other value as it is."""
+    return value.item() if getattr(value, "shape", None) == () else value
 
 
 if not TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal, TypedDict, Unpack
 
 from topologies.errors import TopologyError
-from topologies.network import Link, Network, Node, is_finite
+from topologies.network import Link, Network, Node, is_finite, python_number
 
 Position = tuple[float, float]
 ValueKind = Literal["whole", "number", "shape", "allocation", "text"]
@@ -66,6 +66,7 @@ class Draft:
 
 def integer(what: str, value: object, low: int, high: int) -> int:
     """The value as a whole number of [low, high]; TopologyError naming ``what`` otherwise."""
+    value = python_number(value)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise TopologyError(f"{what} {value!r} must be a whole number from {low} to {high}")
     return value
@@ -73,6 +74,7 @@ def integer(what: str, value: object, low: int, high: int) -> int:
 
 def number(what: str, value: object, low: float, high: float) -> float:
     """The value as a finite number of [low, high]; TopologyError naming ``what`` otherwise."""
+    value = python_number(value)
     if not is_finite(value) or not low <= value <= high:
         raise TopologyError(f"{what} {value!r} must be a number from {low:g} to {high:g}")
     return float(value)

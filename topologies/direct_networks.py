@@ -48,7 +48,7 @@ def ring(*, n: int = 8, **links: Unpack[LinkValues]) -> Network:
     >>> [link.label for link in ring(n=3).links if link.source == "s0"]
     ['s0->s1', 's0->h0', 's0->s2']
     """
-    integer("ring: the number of switches", n, 3, 50_000)
+    n = integer("ring: the number of switches", n, 3, 50_000)
     return _grid("ring", (n,), True, Draft(**links))
 
 
@@ -58,7 +58,7 @@ def hypercube(*, d: int = 4, **links: Unpack[LinkValues]) -> Network:
     >>> len(hypercube(d=3).links)
     40
     """
-    integer("hypercube: the number of dimensions", d, 1, MAX_DIMENSIONS)
+    d = integer("hypercube: the number of dimensions", d, 1, MAX_DIMENSIONS)
     return replace(_grid("torus", (2,) * d, True, Draft(**links)), name=f"hypercube:{d}")
 
 
@@ -88,9 +88,7 @@ def checked_shape(family: str, shape: Shape, most: int) -> tuple[tuple[int, ...]
     if not 1 <= len(sizes) <= MAX_DIMENSIONS:
         example = f"{family}:{'4x4' if family == 'hyperx' else '8x8'}"
         raise TopologyError(f"{family} of {len(sizes)} dimensions; give 1 to {MAX_DIMENSIONS}, as in {example}")
-    for size in sizes:
-        integer(f"{family} {written}: the dimension", size, 2, most)
-    return sizes, written
+    return tuple(integer(f"{family} {written}: the dimension", size, 2, most) for size in sizes), written
 
 
 def grid_name(letter: str, point: Sequence[int]) -> str:
@@ -114,8 +112,7 @@ def dragonfly(*, a: int = 4, h: int = 2, p: int = 2, **links: Unpack[LinkValues]
     >>> len(net.hosts), len(net.switches), len(net.links)
     (72, 36, 324)
     """
-    for name, value in (("a", a), ("h", h), ("p", p)):
-        integer(f"dragonfly: {name}", value, 1, 1000)
+    a, h, p = (integer(f"dragonfly: {name}", value, 1, 1000) for name, value in (("a", a), ("h", h), ("p", p)))
     groups = a * h + 1
     check_size(groups * a * (1 + p), groups * a * (a - 1 + h + 2 * p))
     draft = Draft(**links)
@@ -145,7 +142,7 @@ def hyperx(*, shape: Shape = (4, 4), p: int = 1, **links: Unpack[LinkValues]) ->
     (32, 16, 8)
     """
     sizes, written = checked_shape("hyperx", shape, 1000)
-    integer("hyperx: p", p, 1, 1000)
+    p = integer("hyperx: p", p, 1, 1000)
     count = math.prod(sizes)
     check_size(count * (1 + p), count * (sum(sizes) - len(sizes) + 2 * p))
     draft = Draft(**links)
@@ -165,8 +162,8 @@ def kautz(*, n: int = 20, d: int = 4, **links: Unpack[LinkValues]) -> Network:
     >>> [link.target for link in kautz(n=5, d=2).links if link.source == "s1" and link.target[0] == "s"]
     ['s2']
     """
-    integer("kautz: n", n, 2, 10_000)
-    integer("kautz: d", d, 1, n - 1)
+    n = integer("kautz: n", n, 2, 10_000)
+    d = integer("kautz: d", d, 1, n - 1)
     check_size(2 * n, n * (d + 2))
     draft = Draft(**links)
     for i in range(n):
@@ -185,8 +182,7 @@ def bipartite(*, n: int = 4, m: int = 4, **links: Unpack[LinkValues]) -> Network
     >>> len(bipartite(n=2, m=3).links)
     22
     """
-    for name, value in (("n", n), ("m", m)):
-        integer(f"bipartite: {name}", value, 1, 1000)
+    n, m = (integer(f"bipartite: {name}", value, 1, 1000) for name, value in (("n", n), ("m", m)))
     check_size(2 * (n + m), 2 * (n * m + n + m))
     draft = Draft(**links)
     for i in range(n + m):
@@ -205,8 +201,8 @@ def gpu_machines(
     >>> [link.capacity_bps for link in gpu_machines(m=2, g=1, cables=1).links]
     [1000000.0, 1000000.0, 10000000.0, 10000000.0, 10000000.0, 10000000.0]
     """
-    for name, value in (("m", m), ("g", g), ("cables", cables)):
-        integer(f"gpu-machines: {name}", value, 1, 1000)
+    counts = (("m", m), ("g", g), ("cables", cables))
+    m, g, cables = (integer(f"gpu-machines: {name}", value, 1, 1000) for name, value in counts)
     check_size(m * (1 + g), m * (m - 1) * cables + 2 * m * g)
     capacity = links.get("capacity_bps", DEFAULT_CAPACITY_BPS)
     slow: LinkValues = {**links, "capacity_bps": capacity / 10 if between_bps is None else between_bps}

@@ -21,8 +21,8 @@ def fat_tree(*, k: int = 4, n: int = 3, **links: Unpack[LinkValues]) -> Network:
     >>> len(net.hosts), len(net.switches)
     (64, 48)
     """
-    integer("fat-tree: k", k, 2, 50_000)
-    integer("fat-tree: n", n, 1, 16)
+    k = integer("fat-tree: k", k, 2, 50_000)
+    n = integer("fat-tree: n", n, 1, 16)
     width = k ** (n - 1)
     check_size(k * width + n * width, 2 * n * k * width)
     draft = _with_hosts(Draft(**links), [width] * n, k)
@@ -42,7 +42,7 @@ def clos(*, k: int = 4, **links: Unpack[LinkValues]) -> Network:
     >>> len(clos(k=4).hosts), len(clos(k=4).switches)
     (16, 20)
     """
-    integer("clos: k", k, 2, 1000)
+    k = integer("clos: k", k, 2, 1000)
     if k % 2:
         raise TopologyError(f"clos: k {k} must be even: half of a switch's ports lead up, half down")
     half = k // 2

@@ -46,9 +46,9 @@ class Walk:
     aspect: float = 1.0
 
     def __post_init__(self) -> None:
-        integer("manet: nodes", self.nodes, 1, MAX_NODES // 2)
+        for name, low, high in (("nodes", 1, MAX_NODES // 2), ("seed", 0, 2**64 - 1)):
+            object.__setattr__(self, name, integer(f"manet: {name}", getattr(self, name), low, high))
         number("manet: step", self.step, 0, 1)
-        integer("manet: seed", self.seed, 0, 2**64 - 1)
         number("manet: aspect", self.aspect, 1, MAX_ASPECT)
         if self.range_units is not None:
             number("manet: range", self.range_units, 0, 2)
@@ -89,8 +89,8 @@ def manet_frames(
     [10, 11]
     """
     walk = walk or Walk()
-    integer("manet: frame", first, 0, MAX_FRAME)
-    integer("manet: the number of frames", count, 0, MAX_FRAME)
+    first = integer("manet: frame", first, 0, MAX_FRAME)
+    count = integer("manet: the number of frames", count, 0, MAX_FRAME)
     if walk.nodes * (first + count - 1) > MAX_WALK:
         raise TopologyError(
             f"manet: frame {first + count - 1} of {walk.nodes} nodes is too long a walk;"

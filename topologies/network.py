@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from topologies.errors import TopologyError, located, nearest
 from topologies.impairments import Impairments, impairment_text, known_impairments, parse_impairments
@@ -151,6 +151,8 @@ class Link:
             ("capacity_bps", self.capacity_bps, "positive", MAX_CAPACITY_BPS),
             ("delay_s", self.delay_s, "zero or more", MAX_DELAY_S),
         ):
+            if not isinstance(value, int | float):
+                object.__setattr__(self, what, value := python_number(value))
             if not is_finite(value):
                 raise TopologyError(f"{name}: {what} {value!r} is not a number; give one that is {floor}")
             if value < 0 or (value == 0 and floor == "positive"):
@@ -377,6 +379,11 @@ class Network(Shown):
                 },
             )
         return graph
+
+
+def python_number(value: Any) -> Any:
+    """A number of numpy, or of what has such, as Python's; any other value as it is."""
+    return value.item() if getattr(value, "shape", None) == () else value
 
 
 def is_finite(value: object) -> TypeGuard[float]:

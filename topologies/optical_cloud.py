@@ -58,8 +58,8 @@ def optical_cloud(
     >>> len([link for link in net.links if link.source[0] == "x" and link.target[0] == "x"]) // 2
     21
     """
-    integer("optical-cloud: wavelengths", wavelengths, 1, 10_000)
-    integer("optical-cloud: access", access, 1, 64)
+    wavelengths = integer("optical-cloud: wavelengths", wavelengths, 1, 10_000)
+    access = integer("optical-cloud: access", access, 1, 64)
     if conversion not in CONVERSIONS:
         raise TopologyError(
             f"optical-cloud: conversion {conversion!r} is neither {CONVERSIONS[0]!r} nor {CONVERSIONS[1]!r}"

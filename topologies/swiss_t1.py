@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from topologies.builder_values import Draft, LinkValues
 from topologies.errors import TopologyError
-from topologies.network import Network
+from topologies.network import Network, python_number
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,7 +79,7 @@ def routing_table() -> dict[str, dict[str, str]]:
 
 def checked_allocation(allocation: Allocation) -> tuple[int, ...]:
     """The allocation as eight counts of 0 to 4; TopologyError otherwise."""
-    counts = tuple(allocation)
+    counts = tuple(map(python_number, allocation))
     fine = all(isinstance(c, int) and not isinstance(c, bool) and 0 <= c <= NODES_PER_SWITCH for c in counts)
     if len(counts) != SWITCHES or not fine:
         raise TopologyError(

@@ -88,7 +88,7 @@ def crossbar(*, n: int = 8, **links: Unpack[LinkValues]) -> Network:
     >>> [node.id for node in crossbar(n=2).nodes]
     ['s1', 't0', 'r0', 't1', 'r1']
     """
-    integer("crossbar: the number of senders and of receivers", n, 1, 49_999)
+    n = integer("crossbar: the number of senders and of receivers", n, 1, 49_999)
     check_size(2 * n + 1, 4 * n)
     draft = Draft(**links)
     draft.switch("s1")
@@ -113,7 +113,7 @@ def capillary_layers(*, graph: int = 1, **links: Unpack[LinkValues]) -> Network:
     >>> [link.label for link in capillary_layers(graph=1).links]
     ['s->a', 's->b', 'a->c', 'a->d', 'b->c', 'b->d', 'b->t', 'c->t', 'd->t']
     """
-    integer("capillary-layers: graph", graph, 1, 4)
+    graph = integer("capillary-layers: graph", graph, 1, 4)
     ends = [(pair[0], pair[1]) for pair in LAYERED[(graph - 1) // 2].split()]
     places = {"s": (0.0, 1.0), "a": (-0.5, 0.5), "b": (0.5, 0.5), "c": (-0.5, -0.5), "d": (0.5, -0.5), "t": (0.0, -1.0)}
     if graph in (2, 4):

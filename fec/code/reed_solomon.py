@@ -44,7 +44,7 @@ class ReedSolomonCode:
                 f"source_packets {str(source_packets)[:40]!r} is not in 1..{MAX_BLOCK - 1}: "
                 "Reed-Solomon over GF(2^8) has no larger block; RaptorQ (RFC 6330) is the code for those"
             )
-        self.source_packets = source_packets
+        self.source_packets = source_packets = int(source_packets)
         self._engine = load_engine(engine) if engine is not None else best_engine()
         self._own = tuple(range(source_packets))
         tables_bytes = source_packets * min(source_packets, MAX_BLOCK - source_packets) * 32

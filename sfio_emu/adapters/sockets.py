@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
 from sfio_emu.adapters.key_files import key_from_environment
-from sfio_emu.errors import ListenerLost, PeerError, UsageError, whole_number
+from sfio_emu.errors import ListenerLost, PeerError, UsageError, positive_seconds, whole_number
 from sfio_emu.ports import Connection, Conversation
 
 VECTORS = 1024
@@ -45,10 +45,9 @@ class TcpConnections:
         key: bytes | None = None,
     ) -> None:
         self._addresses = _checked(addresses)
-        if not (isinstance(timeout_s, (int, float)) and 0 < timeout_s < 1e6):
-            raise UsageError(f"the time-out is {timeout_s!r}: give seconds above 0")
-        self._timeout_s, self._key = timeout_s, key_from_environment() if key is None else key
-        self._stall_s = STALL_FACTOR * timeout_s if stall_s is None else stall_s
+        self._timeout_s = positive_seconds(timeout_s, "time-out")
+        self._key = key_from_environment() if key is None else key
+        self._stall_s = STALL_FACTOR * self._timeout_s if stall_s is None else positive_seconds(stall_s, "stall_s")
         self._open_socket = open_socket or (lambda host: socket.socket(socket.AF_INET, socket.SOCK_STREAM))
 
     @property

@@ -58,7 +58,8 @@ class Layout:
 
     def subfile_sizes(self, logical_size: int) -> tuple[int, ...]:
         """The sizes of the subfiles of a file of `logical_size` bytes; their sum is `logical_size`."""
-        return tuple(self.share(logical_size, subfile) for subfile in range(self.subfiles))
+        size = whole_number(logical_size, "size of the file")
+        return tuple(self.share(size, subfile) for subfile in range(self.subfiles))
 
     def logical_size(self, subfile_sizes: list[int] | tuple[int, ...]) -> int:
         """The size of the file: the sum of the sizes of its subfiles."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import IntFlag
+from numbers import Integral
 from typing import Literal
 
 from sfio_emu.errors import UsageError
@@ -42,9 +43,10 @@ def parse_amode(mode: object) -> Amode:
     True
     """
     amode = SHORT_MODES.get(mode) if isinstance(mode, str) else mode
-    if not isinstance(amode, int) or isinstance(amode, bool) or not 0 <= amode < 2 * Amode.SEQUENTIAL:
+    number = int(amode) if isinstance(amode, Integral) and not isinstance(amode, bool) else -1
+    if not 0 <= number < 2 * Amode.SEQUENTIAL:
         raise UsageError(f"the mode is {mode!r}: give one of {', '.join(map(repr, SHORT_MODES))}, or bits of Amode")
-    bits = Amode(amode)
+    bits = Amode(number)
     if (bits & (Amode.RDONLY | Amode.WRONLY | Amode.RDWR)).bit_count() != 1:
         raise UsageError(f"the mode is {bits!r}: give one of RDONLY, WRONLY and RDWR")
     if bits & Amode.RDONLY and bits & (Amode.CREATE | Amode.EXCL):

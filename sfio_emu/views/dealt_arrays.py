@@ -29,10 +29,11 @@ def darray(
     grid = [whole_number(axis[3], f"processes of dimension {number}", 1) for number, axis in enumerate(axes)]
     if not grid or prod(grid) != processes or rank >= processes or order not in ("C", "F"):
         raise UsageError(f"darray of rank {rank} of {processes} on a grid {grid}, order {order!r}: they do not fit")
+    sizes = [whole_number(axis[0], f"size of dimension {number}", 1, MAX_ELEMENTS) for number, axis in enumerate(axes)]
     mine: list[tuple[int, Integers]] = []
-    for number, axis in reversed(list(enumerate(axes))):
+    for number, (_, way, block, _) in reversed(list(enumerate(axes))):
         rank, place = divmod(rank, grid[number])
-        mine.append((axis[0], _dealt(number, axis, place)))
+        mine.append((sizes[number], _dealt(number, (sizes[number], way, block, grid[number]), place)))
     box, stride_bytes = base, base.extent_bytes
     for size, indices in mine if order == "C" else reversed(mine):  # the fastest index first
         box = hindexed([1] * len(indices), (indices * stride_bytes).tolist(), box)
@@ -43,7 +44,6 @@ def darray(
 def _dealt(number: int, axis: tuple[int, Distribution, int | None, int], place: int) -> Integers:
     """The indices of a dimension that the process at `place` of its grid has: shape (n,)."""
     size, way, block, processes = axis
-    size = whole_number(size, f"size of dimension {number}", 1, MAX_ELEMENTS)
     if way not in ("none", "block", "cyclic") or (way == "none" and processes != 1):
         raise UsageError(f"dimension {number} of a darray is {way!r} over {processes}: give 'block', 'cyclic' or, over"
                          " one process, 'none'")  # fmt: skip

@@ -12,7 +12,7 @@ from fractions import Fraction
 from os import PathLike
 from typing import TYPE_CHECKING, Literal
 
-from testbed.errors import InputError, require_type
+from testbed.errors import InputError, python_number, require_type
 from testbed.model.naming.names import NetworkLike, known_network
 from topologies import Network
 
@@ -54,7 +54,7 @@ def route(
 
     _require_nodes(source, sink)
     require_type(method, str, "method", 'the name of a routing method, such as "capillary"')
-    require_type(layers, (int, type(None)), "layers", "a whole number, or None for all")
+    layers = require_type(layers, (int, type(None)), "layers", "a whole number, or None for all")
     return route_by_name(known_network(network), source, sink, method, layers)
 
 
@@ -96,9 +96,9 @@ def schedule(
     require_type(
         transfers, (Traffic, Network, str, PathLike), "schedule", "a Traffic (Traffic.from_transfers) or a network"
     )
-    SearchOptions(method=method, seed=seed, time_limit_s=time_limit_s)
+    search = SearchOptions(method=method, seed=seed, time_limit_s=time_limit_s)
     found = transfers if isinstance(transfers, Traffic) else traffic(transfers)
-    return schedule_by_name(found, method, seed=seed, time_limit_s=time_limit_s, now=time.monotonic)
+    return schedule_by_name(found, method, seed=search.seed, time_limit_s=search.time_limit_s, now=time.monotonic)
 
 
 def block_size(
@@ -119,17 +119,18 @@ def block_size(
     """
     from fec.redundancy.block_size import fec_block_size, stratified_block_size, stratified_tolerance_block_size
 
-    require_type(source_packets, int, "source_packets", "a whole number")
+    source_packets = require_type(source_packets, int, "source_packets", "a whole number")
     if labels not in ("random", "stratified"):
         raise InputError(f"labels {labels!r}; give random or stratified")
-    require_type(loss, (int, float, Fraction, str, Sequence), "loss", "a fraction of the packets, or label intervals")
+    kinds = (int, float, Fraction, str, Sequence)
+    loss = require_type(loss, kinds, "loss", "a fraction of the packets, or label intervals")
     if isinstance(loss, (int, float, Fraction, str)):
         if labels == "stratified":
-            return stratified_tolerance_block_size(loss, int(source_packets))
-        return fec_block_size(int(source_packets), loss, decoding_error_rate)
+            return stratified_tolerance_block_size(loss, source_packets)
+        return fec_block_size(source_packets, loss, decoding_error_rate)
     if labels == "random":
         raise InputError("loss: label intervals are for stratified labels; give a fraction of the packets")
-    return stratified_block_size([_interval(one) for one in loss], int(source_packets))
+    return stratified_block_size([_interval(one) for one in loss], source_packets)
 
 
 def _require_nodes(*nodes: str) -> None:
@@ -145,8 +146,9 @@ def _pair(pair: object) -> tuple[str, str]:
 
 
 def _interval(one: object) -> tuple[int, int]:
-    if isinstance(one, (tuple, list)) and len(one) == 2 and all(isinstance(end, int) for end in one):
-        start, stop = one
+    ends = list(map(python_number, one)) if isinstance(one, (tuple, list)) else []
+    if len(ends) == 2 and all(isinstance(end, int) for end in ends):
+        start, stop = ends
         if 0 <= start < stop <= 65536:
             return start, stop
     raise InputError(f"loss: {str(one)[:60]} is no interval of labels; give (start, stop) within 0 to 65536")

@@ -23,7 +23,7 @@ from testbed.bulk.measurements import LinkCount
 from testbed.bulk.plan import BulkPlan, Switching
 from testbed.bulk.workload import bulk_plan
 from testbed.emulation.attach.client import Recording, program_argv
-from testbed.errors import InputError, TimeLimitError, UsageError, require_type
+from testbed.errors import InputError, TimeLimitError, UsageError, python_number, require_type
 from testbed.model.naming.names import NetworkLike
 from testbed.model.progress import ReportProgress
 from testbed.model.routes import SplitRoute
@@ -90,7 +90,7 @@ class Session(Shown):
         progress: ReportProgress | None = None,
     ) -> None:
         self.network = known_network(network)
-        require_type(mtu, int, "mtu", "bytes, a whole number")
+        mtu = require_type(mtu, int, "mtu", "bytes, a whole number")
         require_type(name, (str, type(None)), "name", "a text")
         switches = [node.id for node in self.network.switches]
         chosen = list(ends) if ends is not None else switches if len(switches) <= _MAX_ENDS else []
@@ -236,7 +236,7 @@ class Session(Shown):
         next one; the monotonic time at which all was in force. ``reset``: as the network says; streams and bulk
         transfers are predicted for that alone, and refused meanwhile. ``one_way``: of this direction, else of both."""
         values = {"capacity_bps": capacity_bps, "delay_s": delay_s, "loss_fraction": loss}
-        settings = {name: value for name, value in values.items() if value is not None}
+        settings = {name: python_number(value) for name, value in values.items() if value is not None}
         settings |= {name: True for name, on in (("reset", reset), ("one_way", one_way)) if on}
         return self._change("configure", link, settings=settings)
 

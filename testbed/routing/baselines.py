@@ -6,7 +6,7 @@ Each sends one unit, is deterministic and exact; ties are broken by the network'
 from collections.abc import Sequence
 from fractions import Fraction
 
-from testbed.errors import InputError
+from testbed.errors import InputError, python_number
 from testbed.model.routes import SplitRoute
 from testbed.routing.flows.end_points import FlowProblem, drop_circulations, flow_problem
 from testbed.routing.flows.flow_steps import integer_residual, push_all
@@ -60,6 +60,7 @@ def disjoint_paths(network: Network, source: str, sink: str, k: int) -> SplitRou
     Where fewer exist, over as many as there are: ``method`` says how many, "disjoint:3". Parallel links are links of
     their own. Raises InputError for k below 1.
     """
+    k = python_number(k)
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise InputError(f"disjoint paths: k {k!r} must be a whole number of at least 1")
     problem = flow_problem(network, source, sink)

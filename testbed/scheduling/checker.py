@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from testbed.errors import InputError, require_type
+from testbed.errors import InputError, python_number, require_type
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
 
@@ -58,7 +58,7 @@ def check_frames(traffic: Traffic, frames: Sequence[Sequence[int]]) -> None:
     for number, frame in enumerate(frames):
         if not frame:
             raise InputError(f"frame {number} is empty; leave it out")
-        for transfer in frame:
+        for transfer in map(python_number, frame):
             if isinstance(transfer, bool) or not isinstance(transfer, int) or not 0 <= transfer < len(traffic):
                 raise InputError(
                     f"frame {number}: {transfer!r} is no transfer; they are numbered 0 to {len(traffic) - 1}"

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from sfio_emu import (
+    Layout,
     ListenerLost,
     RemoteFailure,
     Session,
@@ -34,6 +35,9 @@ from sfio_emu.adapters.environment import parse_listeners, session_from_environm
 from sfio_emu.adapters.listener import main as listener_main
 from sfio_emu.adapters.process_group import GroupError, SocketGroup
 from sfio_emu.adapters.sockets import TcpConnections
+from sfio_emu.views.access_modes import Amode, parse_amode
+from sfio_emu.views.datatypes import INT32
+from sfio_emu.views.dealt_arrays import darray
 from tests.helpers.listeners import listener, session_of
 
 
@@ -171,6 +175,12 @@ def test_numbers_of_numpy_are_numbers(file: Any) -> None:
     assert file.preadv([target], np.array([99], dtype=np.uint64)) == [1]
     assert file.seek(np.int16(4)) == 4 and file.read(np.int8(1)) == b"\x04"
     assert file.read(None) == bytes(range(5, 100))
+    assert Layout(stripe_unit=1000, subfiles=2).subfile_sizes(np.uint8(35)) == (35, 0)  # type: ignore[arg-type]
+    window = Settings(window=np.uint8(255)).window  # type: ignore[arg-type]
+    assert (window, type(window)) == (255, int)
+    assert parse_amode(np.int64(9)) == Amode.RDWR | Amode.CREATE
+    axes = [(np.uint8(200), "block", None, 2)]
+    assert darray(2, 0, axes, INT32).extent_bytes == 800  # type: ignore[arg-type]
 
 
 def test_addresses_and_time_outs_are_checked() -> None:
@@ -182,9 +192,12 @@ def test_addresses_and_time_outs_are_checked() -> None:
         (place, {"timeout_s": float("nan")}, "the time-out is nan: give seconds above 0"),
         (place, {"timeout_s": None}, "the time-out is None"),
         (place, {"timeout_s": -1}, "the time-out is -1"),
+        (place, {"timeout_s": True}, "the time-out is True"),
+        (place, {"stall_s": "1"}, "the stall_s is '1'"),
     ):
         with pytest.raises(UsageError, match=said):
             TcpConnections(addresses, **options)  # type: ignore[arg-type]
+    assert TcpConnections(place, timeout_s=np.int64(2), stall_s=np.float32(2.5))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

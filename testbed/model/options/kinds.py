@@ -12,7 +12,6 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from testbed.errors import InputError, require_type
 
@@ -62,8 +61,8 @@ class Kind:
 
     def checked(self, value: object, name: str) -> int | float:
         """The number itself. Raises UsageError for what is no number, InputError for one of another kind."""
-        require_type(value, int if self.whole else (int, float), name, "a whole number" if self.whole else "a number")
-        number: Any = value
+        kinds = int if self.whole else (int, float)
+        number = require_type(value, kinds, name, "a whole number" if self.whole else "a number")
         if not self._allows(number):
             raise InputError(f"{name} {str(number)[:_SHOWN]}: give {self.says}")
         return int(number) if self.whole else float(number)

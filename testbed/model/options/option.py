@@ -19,7 +19,7 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
-from testbed.errors import InputError, UsageError, require_type
+from testbed.errors import InputError, UsageError, python_number, require_type
 from testbed.model.options.kinds import Kind
 
 if TYPE_CHECKING:  # the networks' package: what says --help does without
@@ -106,11 +106,12 @@ class Option:
         default = "no" if self.negated and self.default is False else self.default if self.shown is None else self.shown
         return with_default(self.help.replace("{default}", str(default)), default)
 
-    def check(self, value: object) -> None:
-        """Raise UsageError for a value of another type than the field's, InputError for one beyond its bounds or
-        choices."""
+    def checked(self, value: object) -> object:
+        """The value, a number of numpy as Python's. Raise UsageError for another type than the field's, InputError for
+        what is beyond its bounds or choices."""
+        value = python_number(value)
         if value is None and (self.default is None or "None" in self.annotation):
-            return
+            return None
         if self.annotation.startswith("tuple[str, ...") and isinstance(value, str):
             raise UsageError(f"{self.name}: got the text {value[:60]!r}; give a list of texts")
         for one in value if self.many and isinstance(value, Sequence) else (value,):
@@ -123,6 +124,7 @@ class Option:
                 from topologies.errors import nearest  # the networks' package: what says --help does without
 
                 raise InputError(f"{self.name} {one!r}: {nearest(str(one), choices, 'choose from ', len(choices))}")
+        return value
 
 
 def option(*, default: object = MISSING, kw_only: bool = True, kind: Kind | None = None, **said: Any) -> Any:
@@ -167,7 +169,7 @@ def options(cls: type[T]) -> type[T]:
     def checked(self: T) -> None:
         for one in fields(self):  # type: ignore[arg-type]
             if "option" in one.metadata:
-                declared(one).check(getattr(self, one.name))
+                object.__setattr__(self, one.name, declared(one).checked(getattr(self, one.name)))
         if own is not None:
             own(self)
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from testbed.errors import InputError
+from testbed.errors import InputError, python_number
 from testbed.model.routes import Layer, SplitRoute
 from testbed.routing.capillary.pieces import IntegerSolver, Piece, Split
 from testbed.routing.flows.end_points import FlowProblem, LinkArrays, flow_problem
@@ -44,6 +44,7 @@ def capillary_route(network: Network, source: str, sink: str, layers: int | None
     >>> [str(load) for load in capillary_route(square, "a", "d").loads]
     ['1/2', '1/2', '1/2', '1/2']
     """
+    layers = python_number(layers)
     if layers is not None and (isinstance(layers, bool) or not isinstance(layers, int) or layers < 1):
         raise InputError(f"capillary route: layers {layers!r} must be a whole number of at least 1, or None for all")
     problem = flow_problem(network, source, sink)

@@ -25,7 +25,8 @@ from testbed.scheduling.fast.portfolio import liquid_schedule
 from tests.helpers.commands import in_process
 from tests.helpers.paths import ROOT
 from tests.helpers.warm import run
-from topologies import load_network
+from topologies import Link, load_network
+from topologies.direct_networks import ring
 from topologies.errors import TopologyError
 
 WRONG: list[Callable[[], Any]] = [
@@ -106,7 +107,24 @@ def test_functions_below_refuse_values_of_the_wrong_kind_too(call: Callable[[], 
 
 def test_numbers_of_numpy_are_numbers() -> None:
     assert testbed.block_size(np.int64(20), np.float64(0.1)) == 32  # type: ignore[arg-type]
-    assert testbed.bulk_plan("crossbar:2", message_bytes=np.int64(1000)).message_bytes == 1000  # type: ignore[typeddict-item]
+    assert testbed.block_size(20, [(np.int64(0), np.int64(200))], labels="stratified") == 21  # type: ignore[list-item]
+    assert testbed.block_size(20, np.float32(0.5)) == testbed.block_size(20, 0.5)
+    assert testbed.wavelength_plan("optical-cloud", seed=np.int64(2)).lightpaths
+    assert ring(n=np.uint8(200)) == ring(n=200)  # type: ignore[arg-type]
+    assert Link(source="a", target="b", capacity_bps=np.int64(5)).capacity_bps == 5  # type: ignore[arg-type]
+    one: Any = np.int64(1)
+    assert (
+        testbed.route("ring:4", "s0", "s2", layers=one).loads
+        == capillary_route(load_network("ring:4"), "s0", "s2", one).loads
+    )
+
+
+def test_small_numbers_of_numpy_are_kept_as_python_s() -> None:
+    small = testbed.striping_plan("crossbar:4", np.int64(2), np.int64(2), file_bytes=np.uint8(250))  # type: ignore[arg-type]
+    assert small.volumes == testbed.striping_plan("crossbar:4", 2, 2, file_bytes=250).volumes
+    message = testbed.bulk_plan("crossbar:2", message_bytes=np.uint8(200)).message_bytes  # type: ignore[typeddict-item]
+    assert (message, type(message)) == (200, int)
+    assert fec.ReedSolomonCode(np.uint8(200)).source_packets == 200  # type: ignore[arg-type]
 
 
 def test_names_that_other_programs_import_are_in_their_packages() -> None:
