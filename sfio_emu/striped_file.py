@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Self, overload
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -81,6 +81,9 @@ class StripedFile(PositionedFile):
         self._closed = False
         self._position = 0
         self._requests: weakref.WeakSet[Request] = weakref.WeakSet()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("an open striped file belongs to its process: open it in the other")
 
     @classmethod
     def open(

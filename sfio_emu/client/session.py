@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial, wraps
 from hmac import compare_digest
 from itertools import count
-from typing import Any, Concatenate, ParamSpec, SupportsIndex, TypeVar, cast
+from typing import Any, Concatenate, NoReturn, ParamSpec, SupportsIndex, TypeVar, cast
 
 from sfio_emu import authentication, message_bodies, wire
 from sfio_emu.client.connection import Exchange, Link, Message, OpenKey, SmallCall
@@ -96,6 +96,9 @@ class Session:
         self._background: Background | None = None
         self.links: dict[str, Link] = {}
         self._errors = Counter(dict.fromkeys(COUNTED, 0))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a session belongs to its process: make one in the other (of SFIO_LISTENERS, or listeners=)")
 
     def link(self, host: str) -> Link:
         """The live connection to `host`, made now if need be; raises `ListenerLost`, `ProtocolError`."""

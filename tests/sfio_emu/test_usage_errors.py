@@ -3,6 +3,7 @@ Python's."""
 
 from __future__ import annotations
 
+import copy
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -198,6 +199,14 @@ def test_addresses_and_time_outs_are_checked() -> None:
         with pytest.raises(UsageError, match=said):
             TcpConnections(addresses, **options)  # type: ignore[arg-type]
     assert TcpConnections(place, timeout_s=np.int64(2), stall_s=np.float32(2.5))  # type: ignore[arg-type]
+
+
+def test_what_is_open_cannot_be_pickled_or_copied(file: Any) -> None:
+    for act in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="an open striped file belongs to its process: open it in the other"):
+            act(file)
+        with pytest.raises(TypeError, match="a session belongs to its process: make one in the other"):
+            act(file.session)
 
 
 @pytest.mark.parametrize(
