@@ -24,10 +24,11 @@ def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
     parent = parent or Path(tempfile.gettempdir())
     try:
         parent.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(parent, time.time() - JUST_MADE_S)
+        folder = tempfile.TemporaryDirectory(prefix=PREFIX, dir=parent)
     except OSError as error:
         raise InputError(f"--results {parent}: {error.strerror}; choose a directory that can be written") from None
-    _remove_abandoned(parent, time.time() - JUST_MADE_S)
-    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=parent) as root:
+    with folder as root:
         lock = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             with suppress(OSError):  # a file system without locks

@@ -8,6 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from testbed.errors import InputError
 from testbed.striping.emulated.scratch_folders import scratch_folder
 
 HOLD = """
@@ -61,3 +64,11 @@ def test_a_folder_that_was_just_made_and_other_names_stay(tmp_path: Path) -> Non
     age(other)
     with scratch_folder(tmp_path):
         assert young.exists() and other.exists()
+
+
+def test_a_folder_in_which_nothing_can_be_made_is_an_input_error() -> None:
+    with (
+        pytest.raises(InputError, match=r"--results /proc: .*; choose a directory that can be written"),
+        scratch_folder(Path("/proc")),
+    ):
+        pass
