@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from sfio_emu.adapters.sockets import DEFAULT_TIMEOUT_S, TcpConnections
 from sfio_emu.client.session import Session
-from sfio_emu.errors import UsageError, whole_number
+from sfio_emu.errors import UsageError, positive_seconds, whole_number
 from sfio_emu.ports import ProcessGroup, SoloGroup
 
 MIN_JOIN_S = 30.0  # processes of one program may start seconds apart on a busy machine
@@ -59,9 +59,6 @@ def _whole(values: Mapping[str, str], name: str, default: int) -> int:
 def _timeout_s(values: Mapping[str, str]) -> float:
     text = values.get("SFIO_TIMEOUT_S", str(DEFAULT_TIMEOUT_S))
     try:
-        timeout_s = float(text)
+        return positive_seconds(float(text), "SFIO_TIMEOUT_S")
     except ValueError:
-        timeout_s = 0.0
-    if not 0 < timeout_s < 1e6:
-        raise UsageError(f"SFIO_TIMEOUT_S is {text!r}: give seconds above 0")
-    return timeout_s
+        raise UsageError(f"SFIO_TIMEOUT_S is {text!r}: give seconds above 0") from None

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from testbed.striping.access import Blocks
-from testbed.striping.placement import Placement
+from testbed.striping.placement import Placement, file_host
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -49,7 +49,7 @@ Nodes = Sequence[str] | None
 
 
 def verified_subfiles(content: Bytes, root: Path, placement: Placement, stripe_unit: int, here: Nodes = None) -> bool:
-    """Whether every subfile ``root/<node>/data`` holds exactly its part of the content; ``here``: of these nodes
+    """Whether every subfile ``data`` below ``root`` holds exactly its part of the content; ``here``: of these nodes
     only."""
     return all(_holds(path, part) for path, part in _parts(content, root, placement, stripe_unit, here))
 
@@ -75,4 +75,4 @@ def _parts(
     parts = expected_subfiles(content, stripe_unit, len(placement.io))
     for node, part in zip(placement.io, parts, strict=True):
         if here is None or node in here:
-            yield root / node / "data", part
+            yield root / file_host(node) / "data", part

@@ -3,7 +3,9 @@
 Hosts with a role send (compute) or receive (keep subfiles), as Swiss-T1's two processors of a node; others may do both.
 """
 
+import hashlib
 import random
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -51,7 +53,22 @@ class Placement:
         >>> place(load_network("crossbar:2"), 1, 2).file_name("a.dat")
         'r0/a.dat;r1/a.dat;'
         """
-        return "".join(f"{node}/{path};" for node in self.io)
+        return "".join(f"{file_host(node)}/{path};" for node in self.io)
+
+
+def file_host(node: str) -> str:
+    """What file names, SFIO_LISTENERS and folders call an I/O node: its id, what they cannot have in it as %XX.
+
+    >>> file_host("r0"), file_host("a b;c"), file_host("../x"), file_host("..")
+    ('r0', 'a%20b%3Bc', '..%2Fx', '%2E%2E')
+    """
+    if len(node.encode("utf-8", "surrogatepass")) > 80:  # no name of a folder is three times as long
+        return f"%{hashlib.sha256(node.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    return re.sub(r"[\s\0/;,=%\ud800-\udfff]|^\.{1,2}$", _as_hexadecimal, node)
+
+
+def _as_hexadecimal(found: re.Match[str]) -> str:
+    return "".join(f"%{byte:02X}" for byte in found[0].encode("utf-8", "surrogatepass"))
 
 
 def place(

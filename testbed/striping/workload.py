@@ -88,10 +88,12 @@ def run_striping(
 
 def _claim(root: Path, plan: StripingPlan) -> None:
     """Directories of the I/O nodes, without the subfiles of an earlier run."""
+    from testbed.striping.placement import file_host
+
     try:
         for node in plan.placement.io:
-            (root / node).mkdir(parents=True, exist_ok=True)
-            (root / node / "data").unlink(missing_ok=True)
+            (root / file_host(node)).mkdir(parents=True, exist_ok=True)
+            (root / file_host(node) / "data").unlink(missing_ok=True)
     except OSError as error:
         raise InputError(f"--subfile-dir {root}: {error.strerror}; choose a directory that can be written") from None
 

@@ -18,6 +18,7 @@ from testbed.bulk.coordinator import BulkCoordinator
 from testbed.bulk.emulated.switchboard import CircuitDriver, CircuitSwitchboard
 from testbed.bulk.plan import BulkPlan, Pair
 from testbed.errors import TestbedError
+from testbed.striping.placement import file_host
 
 
 class TransferAdmission:
@@ -137,7 +138,8 @@ class ClientTurns:
         flush: Callable[[str], None],
     ) -> None:
         self._admission, self._source, self._flush = admission, source, flush
-        self._place = {sink: place for place, sink in enumerate(sinks)}
+        self._sinks = {file_host(sink): sink for sink in sinks}
+        self._place = {host: place for place, host in enumerate(self._sinks)}
 
     def order(self, hosts: Sequence[str], direction: str) -> list[list[str]]:
         """One after another, as the schedule says; outside a scheduled operation all at once."""
@@ -150,4 +152,4 @@ class ClientTurns:
         admission = self._admission()
         if admission is None:
             return contextlib.nullcontext()
-        return admission.transfer((self._source, host), lambda: self._flush(host))
+        return admission.transfer((self._source, self._sinks.get(host, host)), lambda: self._flush(host))

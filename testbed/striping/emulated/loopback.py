@@ -16,6 +16,7 @@ from testbed.errors import InputError
 from testbed.striping.emulated.clients import Client, Reach, build_clients, close_all, open_together, operate
 from testbed.striping.measurements import MTU_BYTES, Direction, OperationRecord, StripingMeasurements
 from testbed.striping.oracle import file_content, verified_subfiles, write_subfiles
+from testbed.striping.placement import file_host
 from testbed.striping.plan import StripingPlan
 from testbed.striping.prediction import predict
 
@@ -32,10 +33,10 @@ def run_over_loopback(plan: StripingPlan, root: Path) -> StripingMeasurements:
     prediction = predict(plan, MTU_BYTES)
     if prediction is None:
         raise InputError("the simulated fabric cannot time this run; use --optimise and more than one host")
-    sockets = {node: open_listening_socket("127.0.0.1", 0) for node in plan.placement.io}
-    listener = Listener([(sock, root / node) for node, sock in sockets.items()], own_user=True)
+    sockets = {file_host(node): open_listening_socket("127.0.0.1", 0) for node in plan.placement.io}
+    listener = Listener([(sock, root / host) for host, sock in sockets.items()], own_user=True)
     thread = threading.Thread(target=listener.serve_forever, daemon=True)
-    addresses = {node: ("127.0.0.1", sock.getsockname()[1]) for node, sock in sockets.items()}
+    addresses = {host: ("127.0.0.1", sock.getsockname()[1]) for host, sock in sockets.items()}
     thread.start()
     try:
         operations = _operations(plan, root, addresses, prediction.seconds)

@@ -33,6 +33,7 @@ from testbed.striping.emulated.admission import ClientTurns, TransferAdmission
 from testbed.striping.emulated.clients import Client, Reach, build_clients, close_all, open_together, operate
 from testbed.striping.measurements import TIMEOUT_S, Direction, OperationRecord
 from testbed.striping.oracle import Bytes, file_content, verified_subfiles, write_subfiles
+from testbed.striping.placement import file_host
 from testbed.striping.plan import StripingPlan
 
 LISTENER_PORT = BULK_PORT
@@ -42,8 +43,8 @@ _READY_S = 20.0
 
 
 class ListenerProcess(AgentProcess):
-    """Serves the nodes' subfiles below ``root/<node>`` from construction until ``close`` (or ``kill``, as a crash
-    would).
+    """Serves the nodes' subfiles, each node's below its folder in ``root``, from construction until ``close`` (or
+    ``kill``, as a crash would).
 
     ``key``: of the run, without which no client is served. ``coordinated``: clients wait for circuits;
     ``patience_s``: and may be silent so long. Raises CapabilityError where the process cannot begin.
@@ -68,7 +69,7 @@ class ListenerProcess(AgentProcess):
         from sfio_emu.adapters.listener_clients import Limits
 
         LOG.setLevel(logging.ERROR)  # which clients were lost, and when, the run itself reports
-        places = [(self._listening_socket(node), self._root / node) for node in self.nodes]
+        places = [(self._listening_socket(node), self._root / file_host(node)) for node in self.nodes]
         limits = Limits.of_process()
         limits = replace(limits, silence_s=max(limits.silence_s, self._patience_s))
         listener = Listener(places, key=self._key, limits=limits)
@@ -185,7 +186,7 @@ def start_listeners(machine: MachineState, share: Share) -> None:
     if root is None:
         root = Path(built.enter_context(tempfile.TemporaryDirectory(prefix=SUBFILES, dir=require_sandbox() / "tmp")))
         for node in share.io:
-            (root / node).mkdir()
+            (root / file_host(node)).mkdir()
     objects = machine.objects["striping"] = _MachineObjects(share, network_of(machine), root)
     built.callback(objects.close_listeners)
     built.callback(objects.close_clients)
@@ -209,7 +210,7 @@ def start_clients(machine: MachineState, group_address: str) -> None:
     def open_socket(node: str, _: str) -> socket.socket:
         return client_socket(net, plan, net.wiring.host_at(node).name)
 
-    addresses = {node: (net.wiring.host_at(node).ip, LISTENER_PORT) for node in plan.placement.io}
+    addresses = {file_host(node): (net.wiring.host_at(node).ip, LISTENER_PORT) for node in plan.placement.io}
     reach = Reach(addresses=addresses, timeout_s=patience_s(plan), open_socket=open_socket, key=share.key)
     built = build_clients(plan, share.content(), reach, turns=objects.turns_of)
     objects.clients = [client for client in built if client.node in share.compute]
@@ -220,7 +221,7 @@ def start_clients(machine: MachineState, group_address: str) -> None:
         raise InputError(f"the striped file could not be opened: {error}") from None
     if share.root is not None:
         for node in share.io:
-            (share.root / node / "rehearsal").unlink(missing_ok=True)
+            (share.root / file_host(node) / "rehearsal").unlink(missing_ok=True)
 
 
 def operate_clients(

@@ -37,7 +37,7 @@ from testbed.machines.rpc import MachineState
 from testbed.model.wiring import Wiring, wire
 from testbed.openflow.rules import FlowRule
 from testbed.striping.emulated.machine_ends import LISTENER_PORT, ListenerProcess
-from testbed.striping.placement import Placement
+from testbed.striping.placement import Placement, file_host
 from topologies import Json
 
 _JOIN_S = 30.0
@@ -100,13 +100,13 @@ def make_directories(root: Path, placement: Placement) -> None:
     """A directory for each I/O node below ``root``, and its alias next to it; InputError where that cannot be."""
     try:
         for node in placement.io:
-            (root / node).mkdir(parents=True, exist_ok=True)
+            (root / file_host(node)).mkdir(parents=True, exist_ok=True)
         for alias, node in placement.aliases.items():
             link = root / alias
             if link.is_symlink() or not link.exists():
                 link.unlink(missing_ok=True)
                 with contextlib.suppress(FileExistsError):  # another machine of the run was quicker
-                    link.symlink_to(node)
+                    link.symlink_to(file_host(node))
     except OSError as error:
         raise InputError(f"--subfile-dir {root}: {error.strerror}; choose a directory that can be written") from None
 
@@ -249,7 +249,8 @@ def places_of(
     wiring: Wiring, placement: Placement, timeout_s: float, around: Sequence[Mapping[str, str]]
 ) -> tuple[Place, ...]:
     """One a rank; ``around``: what each finds in its environment next to its place."""
-    listeners = ",".join(f"{name}={wiring.host_at(node).ip}:{LISTENER_PORT}" for name, node in placement.names.items())
+    names = {file_host(name): node for name, node in placement.names.items()}
+    listeners = ",".join(f"{name}={wiring.host_at(node).ip}:{LISTENER_PORT}" for name, node in names.items())
     return tuple(
         Place(
             rank=rank,

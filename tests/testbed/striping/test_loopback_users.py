@@ -1,4 +1,5 @@
-"""Striped files on the simulated fabric: their listeners on the machine's loopback serve nobody else."""
+"""Striped files on the simulated fabric: their listeners on the machine's loopback serve nobody else, and no file lies
+elsewhere than it should."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ import pytest
 
 import testbed
 from testbed.striping.emulated import loopback
+from testbed.striping.workload import run_striping
 from tests.helpers.ordinary_user import as_ordinary_user
 
 ASK = (
@@ -36,3 +38,18 @@ def test_another_user_is_turned_away(tmp_path: Path, monkeypatch: pytest.MonkeyP
     plan = testbed.striping_plan("crossbar:4", 2, 2, file_bytes=10_000)
     assert testbed.run(plan, fabric="simulator").verdict.invalid is None
     assert heard == ["turned away"]
+
+
+def test_io_nodes_of_any_name_keep_their_subfiles_below_the_folder(tmp_path: Path) -> None:
+    names = ["a b", "x;y", "../beyond", "..", str(tmp_path / "absolute"), "p,q=r", "50%", "n" * 300]
+    (tmp_path / "absolute").mkdir()
+    (tmp_path / "absolute" / "data").write_text("another's")
+    network = {"nodes": [{"id": "s"}, *({"id": name, "kind": "host"} for name in names)],
+               "links": [{"source": name, "target": "s"} for name in names]}  # fmt: skip
+    plan = testbed.striping_plan(network, len(names), len(names), file_bytes=10_000, operation="both")
+    done = run_striping(plan, tmp_path / "run" / "root", fabric="simulator")
+    assert [record.verified for record in done.operations] == [True, True]
+    assert (tmp_path / "absolute" / "data").read_text() == "another's"
+    assert [one.name for one in (tmp_path / "run").iterdir()] == ["root"]
+    folders = {one.name for one in (tmp_path / "run" / "root").iterdir()}
+    assert len(folders) == len(names) and {"a%20b", "x%3By", "..%2Fbeyond", "%2E%2E", "50%25"} < folders
