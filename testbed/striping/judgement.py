@@ -37,9 +37,9 @@ def delay_by_late_threads_s(plan: StripingPlan, late_s: Mapping[int, float]) -> 
     return max(by_source.values(), default=0.0)
 
 
-def invalid_reason(plan: StripingPlan, run: StripingMeasurements) -> str | None:
+def invalid_reason(plan: StripingPlan, run: StripingMeasurements, borne_s: float | None = None) -> str | None:
     """Why a run says nothing about the network, None where the machine kept up; medians over its operations without
-    faults."""
+    faults. ``borne_s``: by how much an operation may be later than predicted, which one thread may not be alone."""
     timed = [record for record in run.operations if record.strain is not None and not record.faulty]
     if not timed:
         return None
@@ -47,7 +47,8 @@ def invalid_reason(plan: StripingPlan, run: StripingMeasurements) -> str | None:
     seconds = statistics.median(record.seconds for record in timed)
     reason = overload_reason(strains, ANY_LIMITS, seconds)
     if reason is not None or not plan.coordinated:
-        return reason or overload_reason(strains, UNCOORDINATED_LIMITS, seconds)
+        limits = replace(UNCOORDINATED_LIMITS, mean_lateness_s=borne_s)
+        return reason or overload_reason(strains, limits, seconds)
     late = statistics.median(_late_fraction(plan, record) for record in timed)
     if late <= MAX_LATE_FRACTION:
         return None
@@ -94,7 +95,9 @@ def judge(plan: StripingPlan, run: StripingMeasurements, prediction: Prediction 
     drops = sum(record.queue_drops for record in run.operations)
     if drops:
         notes.append(f"{drops} packets found a full queue and were sent again")
-    invalid = None if prediction is None else invalid_reason(plan, run)
+    invalid = None
+    if prediction is not None:
+        invalid = invalid_reason(plan, run, prediction.seconds * (1 / prediction.least_ratio - 1))
     return Verdict(checks=tuple(checks), notes=tuple(notes), invalid=invalid)
 
 

@@ -67,6 +67,7 @@ def test_one_late_operation_of_three_is_no_reason() -> None:
     [
         ({"cpu_fraction": 0.97}, "processors were busy for 97%"),
         ({"busiest_task": "switch", "busiest_task_fraction": 0.96}, "its busiest task ran for 96%"),
+        ({"mean_lateness_s": 2.0}, "a thread woke 2000.0 ms late on average"),
     ],
 )
 def test_transfers_all_at_once_need_processors_and_tasks_with_rest(strain: dict[str, Any], named: str) -> None:
