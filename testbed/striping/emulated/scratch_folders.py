@@ -5,7 +5,9 @@ nobody's."""
 import fcntl
 import os
 import shutil
+import signal
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -28,7 +30,7 @@ def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
         folder = tempfile.TemporaryDirectory(prefix=PREFIX, dir=parent)
     except OSError as error:
         raise InputError(f"--results {parent}: {error.strerror}; choose a directory that can be written") from None
-    with folder as root:
+    with _ended_by_exceptions(), folder as root:
         lock = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             with suppress(OSError):  # a file system without locks
@@ -36,6 +38,31 @@ def scratch_folder(parent: Path | None = None) -> Iterator[Path]:
             yield Path(root)
         finally:
             os.close(lock)
+
+
+@contextmanager
+def _ended_by_exceptions() -> Iterator[None]:
+    """Have SIGTERM and SIGHUP, where they would kill this process, leave it by SystemExit; its children they kill."""
+    owner = os.getpid()
+
+    def end(number: int, _frame: object) -> None:
+        if os.getpid() == owner:
+            for one in fatal:
+                signal.signal(one, signal.SIG_IGN)  # another must not cut short the clean-up
+            raise SystemExit(128 + number)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    fatal = [number for number in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():  # which alone hears of signals
+        fatal = []
+    for number in fatal:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in fatal:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _remove_abandoned(parent: Path, before_s: float) -> None:

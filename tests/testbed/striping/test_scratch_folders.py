@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,16 @@ def test_a_killed_run_leaves_a_folder_that_the_next_one_removes(tmp_path: Path) 
     finally:
         alive.communicate("")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_is_told_to_end_leaves_no_folder(number: signal.Signals, tmp_path: Path) -> None:
+    process, folder = start(tmp_path)
+    assert (folder / "r0" / "data").exists()
+    while process.poll() is None:  # a signal that comes just before it waits is heard with the next
+        process.send_signal(number)
+        time.sleep(0.5)
+    assert process.returncode == 128 + number and not folder.exists()
 
 
 def test_a_folder_that_was_just_made_and_other_names_stay(tmp_path: Path) -> None:
