@@ -213,13 +213,23 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def exists(self, path: str, **options: object) -> bool:
         """Whether there is a file or folder; a listener that does not answer is an error, not an answer."""
+        return self._kind(path) is not None
+
+    def isfile(self, path: str) -> bool:
+        """Whether there is a file, as `exists`."""
+        return self._kind(path) == "file"
+
+    def isdir(self, path: str) -> bool:
+        """Whether there is a folder, as `exists`."""
+        return self._kind(path) == "directory"
+
+    def _kind(self, path: str) -> str | None:
         try:
-            self.info(path)
+            return self.info(path)["type"]
         except OSError as error:
             if error.errno in NOT_THERE:
-                return False
+                return None
             raise
-        return True
 
     def modified(self, path: str) -> datetime:
         """When the file was last changed."""
