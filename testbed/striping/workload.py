@@ -88,14 +88,17 @@ def run_striping(
 
 def _claim(root: Path, plan: StripingPlan) -> None:
     """Directories of the I/O nodes, without the subfiles of an earlier run."""
+    from sfio_emu.adapters.root_locks import lock_root, unlock_root
     from testbed.striping.placement import file_host
 
     try:
         for node in plan.placement.io:
-            (root / file_host(node)).mkdir(parents=True, exist_ok=True)
-            (root / file_host(node) / "data").unlink(missing_ok=True)
+            folder = root / file_host(node)
+            folder.mkdir(parents=True, exist_ok=True)
+            unlock_root(lock_root(folder))  # which fails while another run uses it
+            (folder / "data").unlink(missing_ok=True)
     except OSError as error:
-        raise InputError(f"--subfile-dir {root}: {error.strerror}; choose a directory that can be written") from None
+        raise InputError(f"--subfile-dir {root}: {error.strerror or error}; choose a directory of its own") from None
 
 
 def _view(plan: StripingPlan) -> tuple[str, Callable[[], RunView]]:

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 import testbed
+from sfio_emu.adapters.root_locks import lock_root, unlock_root
+from testbed.errors import InputError
 from testbed.striping.emulated import loopback
 from testbed.striping.workload import run_striping
 from tests.helpers.ordinary_user import as_ordinary_user
@@ -53,3 +55,15 @@ def test_io_nodes_of_any_name_keep_their_subfiles_below_the_folder(tmp_path: Pat
     assert [one.name for one in (tmp_path / "run").iterdir()] == ["root"]
     folders = {one.name for one in (tmp_path / "run" / "root").iterdir()}
     assert len(folders) == len(names) and {"a%20b", "x%3By", "..%2Fbeyond", "%2E%2E", "50%25"} < folders
+
+
+def test_a_folder_that_another_run_uses_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "r0").mkdir()
+    (tmp_path / "r0" / "data").write_text("another's")
+    held = lock_root(tmp_path / "r0")
+    try:
+        with pytest.raises(InputError, match="r0 is served by another listener"):
+            run_striping(testbed.striping_plan("crossbar:2", 1, 1, file_bytes=1000), tmp_path, fabric="simulator")
+    finally:
+        unlock_root(held)
+    assert (tmp_path / "r0" / "data").read_text() == "another's"
