@@ -86,7 +86,7 @@ def json_ready(value: object, *, without: type | tuple[type, ...] = ()) -> objec
     if isinstance(value, bool) or value is None or isinstance(value, (str, int)):
         return value
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return float(value) if math.isfinite(value) else None  # numpy's own answers == as arrays do
     if isinstance(value, Mapping):
         return {str(k): json_ready(v, without=without) for k, v in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):

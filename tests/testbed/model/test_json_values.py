@@ -10,6 +10,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,6 +60,13 @@ def test_a_whole_number_stays_whole_so_that_it_is_written_again_as_it_was() -> N
     found = from_json(Walk, {"name": "w", "pace": 2, "unknown": 1}, "walk")
     assert json.dumps(json_ready(found.pace)) == "2" and found == Walk(name="w", pace=2)
     assert json_ready({"x": math.inf, "y": (math.nan, Fraction(2))}) == {"x": None, "y": [None, "2"]}
+
+
+def test_numbers_of_numpy_become_those_of_python() -> None:
+    """A study's page asks of each whether it is an empty list, which numpy answers with an array."""
+    found = json_ready({"float": np.float64(0.5), "int": np.int64(2), "list": np.array([1.5])})
+    assert [type(value) for value in found.values()] == [float, int, list]
+    assert all(value not in ([], {}) for value in found.values())
 
 
 @pytest.mark.parametrize(
