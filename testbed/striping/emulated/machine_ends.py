@@ -119,8 +119,8 @@ def patience_s(plan: StripingPlan) -> float:
     packets to others' is slow and whole; where something is broken on purpose, it is given up."""
     if plan.faults or plan.killed:
         return TIMEOUT_S
-    least_s, times = (_CIRCUIT_PATIENCE_S, 4) if plan.coordinated else (_CONGESTION_PATIENCE_S, 1)
-    return min(_MAX_PATIENCE_S, max(least_s, times * plan.liquid_s))
+    least_s = _CIRCUIT_PATIENCE_S if plan.coordinated else _CONGESTION_PATIENCE_S
+    return min(_MAX_PATIENCE_S, max(least_s, 4 * plan.liquid_s))
 
 
 def client_socket(net: EmulatedNetwork, plan: StripingPlan, host: str) -> socket.socket:
