@@ -107,7 +107,7 @@ class HostAddresses:
         """What the kernel would else hold against packets that come and go by several interfaces."""
         scopes = ["all", "default", *(end.interface for end in self._cables.ends_of(host.name))]
         off = {f"ipv4/conf/{scope}/{name}": 0 for scope in scopes for name in _EITHER_WAY}
-        forwarding = {"ipv4/ip_forward": 1} if forwards(self._wiring, host) else {}
+        forwarding = {"ipv4/ip_forward": int(forwards(self._wiring, host))}  # a new namespace has the machine's own
         self._namespaces.set_sysctls(host.name, off | forwarding)
 
     def _route(self, route: HostRoute, add: bool) -> list[Message]:
