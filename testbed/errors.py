@@ -1,9 +1,10 @@
 """The testbed's errors and the exit code each ends a command with (see docs/reference/commands.md)."""
 
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from testbed.renamed import former_names
+from topologies.errors import T, python_number
 
 
 class TestbedError(Exception):
@@ -64,7 +65,7 @@ class MachineDiedError(InvalidRunError):
 _WIDER: dict[type, type] = {int: Integral, float: Real}
 
 
-def require_type(value: object, kind: type | tuple[type, ...], what: str, expected: str) -> Any:
+def require_type(value: T, kind: type | tuple[type, ...], what: str, expected: str) -> T:
     """The value, a number of numpy as Python's. Raise UsageError unless it is of that kind; ``expected`` says what to
     give instead.
 
@@ -79,11 +80,6 @@ def require_type(value: object, kind: type | tuple[type, ...], what: str, expect
         name = type(value).__name__
         raise UsageError(f"{what}: got {'an' if name[0] in 'aeiou' else 'a'} {name}; give {expected}")
     return value
-
-
-def python_number(value: Any) -> Any:
-    """A number of numpy, or of what has such, as Python's; any other value as it is."""
-    return value.item() if getattr(value, "shape", None) == () else value
 
 
 if not TYPE_CHECKING:

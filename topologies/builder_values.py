@@ -7,8 +7,8 @@ The builders themselves (``direct_networks.py``, ``swiss_t1.py``, ...) say which
 from collections.abc import Callable, Mapping
 from typing import Literal, TypedDict, Unpack
 
-from topologies.errors import TopologyError
-from topologies.network import Link, Network, Node, is_finite, python_number
+from topologies.errors import TopologyError, python_number
+from topologies.network import Link, Network, Node, is_finite
 
 Position = tuple[float, float]
 ValueKind = Literal["whole", "number", "shape", "allocation", "text"]

@@ -2,6 +2,9 @@
 
 import difflib
 from collections.abc import Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class TopologyError(ValueError):
@@ -43,3 +46,9 @@ def nearest(wrong: str, known: Iterable[str], listing: str = "it has ", most: in
         return f"did you mean {' or '.join(of_lower[name] for name in near)}?"
     more = f" and {len(named) - most} more" if len(named) > most else ""
     return listing + (", ".join(named[:most]) + more if named else "none")
+
+
+def python_number(value: T) -> T:
+    """A number of numpy, or of what has such, as Python's; any other value as it is."""
+    number: T = value.item() if hasattr(value, "item") and getattr(value, "shape", None) == () else value
+    return number

@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeGuard
+from typing import TYPE_CHECKING, Literal, TypeGuard
 
-from topologies.errors import TopologyError, located, nearest
+from topologies.errors import TopologyError, located, nearest, python_number
 from topologies.impairments import Impairments, impairment_text, known_impairments, parse_impairments
 from topologies.text.addresses import datapath_id, ipv4_addresses, mac_address
 from topologies.text.json_types import Json
@@ -379,11 +379,6 @@ class Network(Shown):
                 },
             )
         return graph
-
-
-def python_number(value: Any) -> Any:
-    """A number of numpy, or of what has such, as Python's; any other value as it is."""
-    return value.item() if getattr(value, "shape", None) == () else value
 
 
 def is_finite(value: object) -> TypeGuard[float]:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Unpack
 
 from topologies.builder_values import Draft, LinkValues
-from topologies.errors import TopologyError
-from topologies.network import Network, python_number
+from topologies.errors import TopologyError, python_number
+from topologies.network import Network
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,9 +12,10 @@ from fractions import Fraction
 from os import PathLike
 from typing import TYPE_CHECKING, Literal
 
-from testbed.errors import InputError, python_number, require_type
+from testbed.errors import InputError, require_type
 from testbed.model.naming.names import NetworkLike, known_network
 from topologies import Network
+from topologies.errors import python_number
 
 if TYPE_CHECKING:
     from testbed.model.routes import SplitRoute

@@ -23,12 +23,12 @@ from testbed.bulk.measurements import LinkCount
 from testbed.bulk.plan import BulkPlan, Switching
 from testbed.bulk.workload import bulk_plan
 from testbed.emulation.attach.client import Recording, program_argv
-from testbed.errors import InputError, TimeLimitError, UsageError, python_number, require_type
+from testbed.errors import InputError, TimeLimitError, UsageError, require_type
 from testbed.model.naming.names import NetworkLike
 from testbed.model.progress import ReportProgress
 from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import disjoint_return_split, spray
-from topologies.errors import nearest
+from topologies.errors import nearest, python_number
 from topologies.network import LinkId
 from topologies.text.json_types import Json
 from topologies.text.shown import Shown

@@ -6,12 +6,13 @@ Each sends one unit, is deterministic and exact; ties are broken by the network'
 from collections.abc import Sequence
 from fractions import Fraction
 
-from testbed.errors import InputError, python_number
+from testbed.errors import InputError
 from testbed.model.routes import SplitRoute
 from testbed.routing.flows.end_points import FlowProblem, drop_circulations, flow_problem
 from testbed.routing.flows.flow_steps import integer_residual, push_all
 from testbed.routing.flows.min_cost import fewest_links_flow
 from topologies import Network, NoPathError
+from topologies.errors import python_number
 from topologies.routing_tables import distances_to
 
 

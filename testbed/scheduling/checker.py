@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from testbed.errors import InputError, python_number, require_type
+from testbed.errors import InputError, require_type
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
+from topologies.errors import python_number
 
 
 def check_schedule(traffic: Traffic, schedule: Schedule) -> None:

@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 from testbed.errors import InputError, require_type
 
@@ -62,7 +63,7 @@ class Kind:
     def checked(self, value: object, name: str) -> int | float:
         """The number itself. Raises UsageError for what is no number, InputError for one of another kind."""
         kinds = int if self.whole else (int, float)
-        number = require_type(value, kinds, name, "a whole number" if self.whole else "a number")
+        number = cast("float", require_type(value, kinds, name, "a whole number" if self.whole else "a number"))
         if not self._allows(number):
             raise InputError(f"{name} {str(number)[:_SHOWN]}: give {self.says}")
         return int(number) if self.whole else float(number)

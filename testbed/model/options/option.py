@@ -19,8 +19,9 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
-from testbed.errors import InputError, UsageError, python_number, require_type
+from testbed.errors import InputError, UsageError, require_type
 from testbed.model.options.kinds import Kind
+from topologies.errors import python_number
 
 if TYPE_CHECKING:  # the networks' package: what says --help does without
     from topologies.text.json_types import Json, JsonObject

@@ -11,11 +11,12 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from testbed.errors import InputError, python_number
+from testbed.errors import InputError
 from testbed.model.routes import Layer, SplitRoute
 from testbed.routing.capillary.pieces import IntegerSolver, Piece, Split
 from testbed.routing.flows.end_points import FlowProblem, LinkArrays, flow_problem
 from testbed.routing.flows.min_cost import fewest_links_flow
+from topologies.errors import python_number
 from topologies.network import LinkId, Network
 
 if TYPE_CHECKING:
