@@ -6,6 +6,7 @@ Settings go to the database as one transaction (RFC 7047) over its socket; the d
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -30,6 +31,10 @@ _STATISTICS_MS = 600_000
 """Between two readings of interface statistics, which nobody here asks the daemon for: each waits for a lock that all
 network namespaces of the machine share, and no packet moves meanwhile."""
 _REPORT_S = 0.5
+_TRIES = 10
+_GREETED_LATE = re.compile(r"failed to (open|connect to) socket \((Broken pipe|Connection reset by peer)\)$")
+"""What a program says that has asked nothing yet: the daemon closes a connection on which it hears nothing for a
+second, as on a machine that is too busy."""
 _NICENESS = -10
 """Of the switch daemon: a switch that waits for a processor loses packets, which no network of the model does."""
 
@@ -266,10 +271,15 @@ def _schema() -> Path:
 def run_tool(name: str, *words: str, limit_s: float, input_text: str = "") -> str:
     """What one of Open vSwitch's programs prints; CapabilityError where it fails, or does not end in time."""
     command, said = [_program(name), *words], " ".join([name, *words])
-    try:
-        done = subprocess.run(command, input=input_text, capture_output=True, text=True, timeout=limit_s, check=False)
-    except subprocess.TimeoutExpired:
-        raise CapabilityError(f"{said} did not end within {limit_s:g} s") from None
-    if done.returncode != 0:
-        raise CapabilityError(f"{said}: {' '.join(done.stderr.strip().splitlines()[-1:]) or 'refused'}")
-    return done.stdout
+    for _ in range(_TRIES):
+        try:
+            done = subprocess.run(
+                command, input=input_text, capture_output=True, text=True, timeout=limit_s, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise CapabilityError(f"{said} did not end within {limit_s:g} s") from None
+        if done.returncode == 0:
+            return done.stdout
+        if not _GREETED_LATE.search(done.stderr.rstrip()):
+            break
+    raise CapabilityError(f"{said}: {' '.join(done.stderr.strip().splitlines()[-1:]) or 'refused'}")
