@@ -313,7 +313,7 @@ class Session(Shown):
         **options: object,
     ) -> AnyResult:
         """A collective exchange over this network, judged. ``options``: as of ``testbed.bulk_plan``; links keep their
-        capacity. ``results``: as of ``stream``.
+        capacity; while it runs, switches forward its packets alone. ``results``: as of ``stream``.
 
         InputError where links differ in capacity, or a fault of ``fail`` stands. An ``mtu`` of 9000 carries whole time
         frames where switches are in user space.
