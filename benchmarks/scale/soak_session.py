@@ -34,7 +34,7 @@ import numpy as np
 import testbed
 from testbed.errors import InvalidRunError
 
-COUNTS = ("descriptors", "processes", "threads", "interfaces", "rules")
+COUNTS = ("rules", "descriptors", "threads", "interfaces", "processes")
 BAR = 1.0
 """Most growth an hour of each of these, and of each kind of process in megabytes."""
 KINDS = (
@@ -238,7 +238,8 @@ def rules(session: Any) -> int:
 
 
 def held() -> dict[str, Any]:
-    """What this process and all below it hold; memory by kind of process, shared pages divided (PSS)."""
+    """What this process and all below it hold; memory of its own (not what programs map
+    from files, whose share changes with who else does) by kind of process."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
@@ -256,7 +257,7 @@ def held() -> dict[str, Any]:
             if not above:
                 continue
             words = (entry / "cmdline").read_bytes().decode(errors="replace")
-            pss = next(row for row in (entry / "smaps_rollup").read_text().splitlines() if row.startswith("Pss:"))
+            pss = next(row for row in (entry / "smaps_rollup").read_text().splitlines() if row.startswith("Pss_Anon:"))
             space = str((entry / "ns" / "net").readlink())
             if space not in spaces:
                 found["interfaces"] += len((entry / "net" / "dev").read_text().splitlines()) - 2
@@ -272,18 +273,18 @@ def held() -> dict[str, Any]:
     return {**found, "mb": {kind: round(mb, 2) for kind, mb in sorted(memory.items())}, **kernel}
 
 
-def spoilt(sample: dict[str, Any]) -> dict[str, Any]:
-    """The sample as it were if every round left a descriptor and 100 kB in the caller."""
+def spoilt(sample: dict[str, Any], *, descriptors: int = 1, mb: float = 0.1) -> dict[str, Any]:
+    """The sample as it were if every round left so many descriptors and megabytes in the caller."""
     rounds = sum(many for what, many in sample["done"].items() if what.startswith("bulk"))
-    mb = {**sample["mb"], "caller": sample["mb"]["caller"] + 0.1 * rounds}
-    return {**sample, "descriptors": sample["descriptors"] + rounds, "mb": mb}
+    held_mb = {kind: has + mb * rounds * (kind == "caller") for kind, has in sample["mb"].items()}
+    return {**sample, "descriptors": sample["descriptors"] + descriptors * rounds, "mb": held_mb}
 
 
 def curves(samples: Sequence[dict[str, Any]]) -> dict[str, np.ndarray]:
     """Curve -> one value a sample."""
     found = {name: np.array([float(row[name]) for row in samples]) for name in COUNTS if name in samples[0]}
     kinds = sorted({kind for row in samples for kind in row["mb"]})
-    return found | {f"MB of {kind}": np.array([row["mb"].get(kind, 0.0) for row in samples]) for kind in kinds}
+    return found | {f"MB of {kind}": np.array([row["mb"].get(kind, np.nan) for row in samples]) for kind in kinds}
 
 
 def judge(samples: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -291,7 +292,9 @@ def judge(samples: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     quiet = [row for row in samples if row.get("quiet") and row["t_s"] >= samples[-1]["t_s"] / 4]
     hours, judged = np.array([row["t_s"] for row in quiet]) / 3600, {}
     for name, values in curves(quiet).items():
-        slope, half = slope_of(hours, values)
+        known = np.isfinite(values)
+        values = values[known]
+        slope, half = slope_of(hours[known], values)
         say = "flat" if slope + half < BAR else "grows" if slope - half > 0 and slope > BAR else "undecided"
         judged[name] = {"first": values[0], "last": values[-1], "slope": slope, "half": half, "say": say}
     return judged
@@ -310,20 +313,22 @@ def slope_of(at: np.ndarray, values: np.ndarray) -> tuple[float, float]:
 
 
 def draw(samples: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Over hours: what the quiet samples counted, and, pale, what all others did; memory of the quiet ones alone."""
+    """The quiet samples over hours; pale: the descriptors of all others."""
     from testbed.report.drawing.charts import HUES, panels
 
-    figure, axes = panels(9, 6, 2, 2, sharex=True)
+    figure, axes = panels(8, 7, 3, sharex=True)
     quiet, busy = ([row for row in samples if bool(row.get("quiet")) is still] for still in (True, False))
     found, meanwhile = curves(quiet), curves(busy)
     memory = tuple(name for name in found if name not in COUNTS)
-    for axis, names in zip(axes, (COUNTS[:1], COUNTS[1:4], COUNTS[4:], memory), strict=True):
+    for axis, names in zip(axes, (COUNTS[:2], COUNTS[2:], memory), strict=True):
         for hue, name in zip(HUES, names, strict=False):
             axis.plot([row["t_s"] / 3600 for row in quiet], found[name], color=hue, label=name)
-            if name in COUNTS and name in meanwhile:
+            if name == "descriptors":
                 axis.plot([row["t_s"] / 3600 for row in busy], meanwhile[name], color=hue, linewidth=0.6, alpha=0.4)
-        axis.set(xlabel="hours", ylim=(0, None))
-        axis.legend(loc="lower right", ncols=2)
+        axis.set(ylim=(0, 1.3 * axis.get_ylim()[1]))
+        axis.locator_params(axis="y", nbins=4)
+        axis.legend(loc="upper right", ncols=4)
+    axes[-1].set(xlabel="hours")
     return {"soak": figure}
 
 
