@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import re
-import sys
 import warnings
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +19,7 @@ from testbed.model.schemas import KINDS, refuse_unknown
 from testbed.model.stored_runs import StoredRun
 from testbed.model.verdict import Claim, Verdict
 from testbed.report.book import Chapter, Entry
+from tests.helpers.module_files import module_of
 from tests.helpers.paths import ROOT
 from topologies import load_network
 
@@ -29,11 +28,7 @@ DOCS = ROOT / "docs"
 
 @pytest.fixture(scope="module")
 def generated() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("generated", DOCS / "generated.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of(DOCS / "generated.py")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -109,10 +104,7 @@ def test_links_of_the_change_log_lead_to_pages_that_are_there(generated: ModuleT
 
 
 def test_the_page_of_growth_has_a_row_for_every_command_that_is_measured(generated: ModuleType) -> None:
-    spec = importlib.util.spec_from_file_location("bench_growth", ROOT / "benchmarks" / "bench_growth.py")
-    assert spec is not None and spec.loader is not None
-    bench = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(bench)
+    bench = module_of(ROOT / "benchmarks" / "bench_growth.py")
     page = generated.growth()
     for name, case in bench.CASES.items():
         words = case.words.replace("{n}", "N").replace("{file}", "FILE")

@@ -3,13 +3,13 @@ seen."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+from tests.helpers.module_files import module_of
 from tests.helpers.paths import ROOT
 
 SCALE = ROOT / "benchmarks" / "scale"
@@ -17,11 +17,7 @@ SCALE = ROOT / "benchmarks" / "scale"
 
 @pytest.fixture(scope="module")
 def soak() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("soak_session", SCALE / "soak_session.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of(SCALE / "soak_session.py")
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@ nobody else."""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -18,16 +17,13 @@ from distributed import Client, Security
 
 from testbed.machines.adapters.clusters.dask_security import scheduler_security
 from testbed.machines.machines_request import TlsFiles
+from tests.helpers.module_files import module_of
 from tests.helpers.paths import ROOT
 
 
 @pytest.fixture
 def example() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("ssh_machines", ROOT / "examples" / "ssh_machines.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of(ROOT / "examples" / "ssh_machines.py")
 
 
 def test_certificates_lie_where_only_this_user_reads_them_and_go(example: ModuleType) -> None:
