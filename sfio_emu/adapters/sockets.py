@@ -230,23 +230,21 @@ def watch_listener(stream: socket.socket, timeout_s: float) -> None:
     """Let the kernel give up an idle wait for a host that is silent for `timeout_s`, and for more than one of its
     questions where there is time for several: one may be lost among other packets. (Not what is sent: the kernel's
     own limit for that, TCP_USER_TIMEOUT, would also end a connection to a listener that is alive and busy.)"""
-    idle_s = _keep_alive(stream, timeout_s)
-    step_s = max(1, int(timeout_s / 8))
-    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, step_s)
+    idle_s, step_s = max(1, int(timeout_s / 2)), max(1, int(timeout_s / 8))
+    _keep_alive(stream, idle_s, step_s)
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, max(1, int((timeout_s - idle_s) / step_s)))
 
 
 def watch_peer(stream: socket.socket, timeout_s: float) -> None:
     """Let the kernel give up a silent peer within `timeout_s`: unacknowledged data, data not taken, and an idle
     wait."""
-    _keep_alive(stream, timeout_s)
+    step_s = max(1, int(timeout_s / 2))
+    _keep_alive(stream, step_s, step_s)
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(750 * timeout_s))
 
 
-def _keep_alive(stream: socket.socket, timeout_s: float) -> int:
+def _keep_alive(stream: socket.socket, idle_s: int, step_s: int) -> None:
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    step_s = max(1, int(timeout_s / 2))
-    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, step_s)
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle_s)
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, step_s)
-    return step_s
