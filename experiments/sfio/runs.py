@@ -58,7 +58,9 @@ def accessed(
     first = found["operations"][0]
     prediction = found["predicted"]
     if not found["typical_throughput_bps"]:
-        reason = next((f"{e['node']}: {e['text']}" for o in found["operations"] for e in o["errors"]), "no reason told")
+        reason = next(
+            (f"{e['node']}: {e['text']}" for o in found["operations"] for e in o["errors"]), "no reason given"
+        )
         raise InvalidRunError(f"{network}: no access of the striped file came to its end ({reason})")
     (typical,) = found["typical_throughput_bps"].values()
     every = [operation["throughput_bps"] for operation in found["operations"]]

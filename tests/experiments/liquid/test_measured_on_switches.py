@@ -95,7 +95,7 @@ def test_patterns_of_three_orders_count_for_what_is_said_of_these() -> None:
     assert len(by_pattern([*fewer[:-1], late])) == len(rows) - 1
 
 
-def test_all_orders_are_asked_of_the_first_patterns_only() -> None:
+def test_all_orders_are_measured_on_the_first_patterns_only() -> None:
     chosen = bulk_swiss_t1.points(False, 1, bulk_swiss_t1.Options(patterns=6, repetitions=1, all_orders=2))
     assert [len(list(bulk_swiss_t1.methods_of(point))) for point in chosen] == [5, 5, 3, 3, 3, 3]
     usual = bulk_swiss_t1.points(False, 1, bulk_swiss_t1.Options(patterns=2, repetitions=1))

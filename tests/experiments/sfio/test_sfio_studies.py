@@ -427,7 +427,7 @@ def test_the_folder_of_a_killed_study_goes_when_the_next_begins_and_its_own_is_l
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_access_of_which_nothing_came_to_its_end_is_told_with_its_reason(
+def test_an_access_that_failed_as_a_whole_is_reported_with_its_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     error = ClientError(rank=1, node="p1", text="r0 was silent for 120 s", after_s=1.0, since_fault_s=0.0)

@@ -59,7 +59,7 @@ def test_a_killed_run_leaves_a_folder_that_the_next_one_removes(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_run_that_is_told_to_end_leaves_no_folder(number: signal.Signals, tmp_path: Path) -> None:
+def test_a_terminated_run_leaves_no_folder(number: signal.Signals, tmp_path: Path) -> None:
     process, folder = start(tmp_path)
     assert (folder / "r0" / "data").exists()
     while process.poll() is None:  # a signal that comes just before it waits is heard with the next

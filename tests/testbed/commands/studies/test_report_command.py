@@ -69,7 +69,7 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize("change", [{"nodes": "many"}, None])
-def test_points_that_a_study_cannot_draw_are_told_in_one_line(
+def test_points_that_a_study_cannot_draw_are_reported_in_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, Any] | None
 ) -> None:
     run = published_run("sfio_crossbar")
