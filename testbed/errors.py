@@ -1,10 +1,11 @@
 """The testbed's errors and the exit code each ends a command with (see docs/reference/commands.md)."""
 
 from numbers import Integral, Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from testbed.renamed import former_names
-from topologies.errors import T, python_number
+
+T = TypeVar("T")
 
 
 class TestbedError(Exception):
@@ -74,6 +75,8 @@ def require_type(value: T, kind: type | tuple[type, ...], what: str, expected: s
     ...
     testbed.errors.UsageError: network: got a list; give a name
     """
+    from topologies.errors import python_number  # what says --help does without the networks' package
+
     value, kinds = python_number(value), kind if isinstance(kind, tuple) else (kind,)
     wider = tuple(_WIDER.get(one, one) for one in kinds)
     if not isinstance(value, wider) or (isinstance(value, bool) and bool not in kinds):

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 from testbed.errors import InputError, UsageError, require_type
 from testbed.model.options.kinds import Kind
-from topologies.errors import python_number
 
 if TYPE_CHECKING:  # the networks' package: what says --help does without
     from topologies.text.json_types import Json, JsonObject
@@ -110,6 +109,8 @@ class Option:
     def checked(self, value: object) -> object:
         """The value, a number of numpy as Python's. Raise UsageError for another type than the field's, InputError for
         what is beyond its bounds or choices."""
+        from topologies.errors import python_number
+
         value = python_number(value)
         if value is None and (self.default is None or "None" in self.annotation):
             return None
