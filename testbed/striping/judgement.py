@@ -4,6 +4,7 @@ by its processors and by how late its threads were, never by the throughput that
 import statistics
 from collections.abc import Mapping
 from dataclasses import replace
+from math import ceil
 
 from testbed.faults.fault import describe, injection_check, injection_times
 from testbed.machines.machines_report import MachinesReport
@@ -17,6 +18,9 @@ from topologies import JsonObject, label_of
 
 MAX_LATE_FRACTION = 0.12
 """Of an operation, spent in waiting for threads of this machine beyond what every time frame is allowed."""
+WAKING_S = 0.01
+"""What threads and round trips may take of an operation: where the bound on its throughput leaves less, it cannot
+tell."""
 ANY_LIMITS = MachineLoadLimits(stolen_fraction=0.2)
 """Processors that a hypervisor gave to other machines while this one wanted them."""
 UNCOORDINATED_LIMITS = MachineLoadLimits(cpu_fraction=0.95, busiest_task_fraction=0.95)
@@ -88,7 +92,9 @@ def judge(plan: StripingPlan, run: StripingMeasurements, prediction: Prediction 
         own = [replace(check, about=f"operation:{number}") for check in own]
         checks += [check.of(record.bytes) if check.passed else check for check in own]
     if prediction is not None:
-        checks += [_throughput(direction, found, prediction) for direction, found in typical_throughput(run).items()]
+        tells = run.fabric == "simulator" or _borne_s(prediction) >= WAKING_S
+        for direction, found in typical_throughput(run).items():
+            checks.append(_throughput(direction, found, prediction).of(tells, _too_short(plan, prediction)))
     notes = []
     if plan.placement.remote.keys() != plan.placement.paths.keys():
         notes.append("some processes share a host with an I/O node: their bytes cross no link")
@@ -96,9 +102,23 @@ def judge(plan: StripingPlan, run: StripingMeasurements, prediction: Prediction 
     if drops:
         notes.append(f"{drops} packets found a full queue and were sent again")
     invalid = None
-    if prediction is not None:
-        invalid = invalid_reason(plan, run, prediction.seconds * (1 / prediction.least_ratio - 1))
+    if prediction is not None and tells:
+        invalid = invalid_reason(plan, run, _borne_s(prediction))
     return Verdict(checks=tuple(checks), notes=tuple(notes), invalid=invalid)
+
+
+def _borne_s(prediction: Prediction) -> float:
+    """By how much an operation may be later than predicted."""
+    return prediction.seconds * (1 / prediction.least_ratio - 1)
+
+
+def _too_short(plan: StripingPlan, prediction: Prediction) -> str:
+    enough_s = WAKING_S / (1 / prediction.least_ratio - 1)
+    most = max(prediction.liquid_throughput_bps, plan.file_bytes * 8 / prediction.seconds)
+    return (
+        f"predicted to take {prediction.seconds * 1e3:.1f} ms, where round trips and threads that wake may take "
+        f"{WAKING_S * 1e3:.0f}: give --file-size {ceil(most / 8 * enough_s / 1000)}kB or more"
+    )
 
 
 def _whole(record: OperationRecord) -> Check:

@@ -3,11 +3,13 @@ achieved."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from testbed.model.verdict import Verdict
 from testbed.striping.emulated.fabric import worst_strain
 from testbed.striping.judgement import MAX_LATE_FRACTION, delay_by_late_threads_s, invalid_reason, judge
 from testbed.striping.measurements import OperationRecord, StripingMeasurements
@@ -20,10 +22,15 @@ from topologies import load_network
 
 def plan(**options: Any) -> StripingPlan:
     network = load_network("swiss-t1:allocation=2-2-0-0-0-0-0-0")
-    return striping_plan(network, 4, 4, file_bytes=1_600_000, **options)
+    return striping_plan(network, 4, 4, **{"file_bytes": 1_600_000} | options)
 
 
 def judged(chosen: StripingPlan, *operations: dict[str, Any]) -> tuple[int, str | None]:
+    verdict = verdict_of(chosen, *operations)
+    return verdict.exit_code, verdict.invalid
+
+
+def verdict_of(chosen: StripingPlan, *operations: dict[str, Any], fabric: str = "emulation") -> Verdict:
     prediction = predict(chosen, 9000)
     assert prediction is not None
     usual: dict[str, Any] = {
@@ -31,9 +38,7 @@ def judged(chosen: StripingPlan, *operations: dict[str, Any]) -> tuple[int, str 
         "messages": 16, "fragments": 8000, "requests": 16, "disk_calls": 16, "verified": True, "strain": CALM,
     }  # fmt: skip
     records = tuple(OperationRecord(**(usual | fields)) for fields in operations)
-    run = StripingMeasurements(fabric="emulation", operations=records, mtu_bytes=9000)
-    verdict = judge(chosen, run, prediction)
-    return verdict.exit_code, verdict.invalid
+    return judge(chosen, StripingMeasurements(fabric=fabric, operations=records, mtu_bytes=9000), prediction)
 
 
 LIQUID: dict[str, Any] = {"scheduling": "liquid", "switching": "circuit"}
@@ -55,6 +60,20 @@ def test_the_outcome_does_not_matter_to_whether_the_machine_kept_up() -> None:
     seconds = predict(chosen, 9000).seconds  # type: ignore[union-attr]
     assert judged(chosen, {})[0] == 0
     assert judged(chosen, {"late_s": seconds / 2})[0] == 4, "fast enough, and yet"
+
+
+@pytest.mark.parametrize("options", [{}, LIQUID], ids=["packets", "liquid"])
+def test_a_file_too_short_to_tell_is_neither_failed_nor_invalid_and_told_what_size_would(
+    options: dict[str, Any],
+) -> None:
+    late = {"seconds": 0.05, "late_s": 0.02, "strain": replace(CALM, mean_lateness_s=0.004)}
+    short = plan(file_bytes=3200, **options)
+    assert verdict_of(short, late).exit_code == 5
+    assert verdict_of(short, late | {"strain": None}, fabric="simulator").exit_code == 1, "nothing has to wake there"
+    (told,) = re.findall(r"--file-size (\d+)kB", str(verdict_of(short, late).to_json()))
+    longer = plan(file_bytes=1000 * int(told), **options)
+    assert judged(longer, {"bytes": longer.file_bytes}) == (0, None)
+    assert judged(longer, {"bytes": longer.file_bytes, "seconds": 9.0})[0] == 1
 
 
 def test_one_late_operation_of_three_is_no_reason() -> None:
