@@ -32,6 +32,7 @@ PREAMBLE_BYTES = _PREAMBLE.size
 _CRC_OFFSET = HEADER.size - 4
 MEASURED_OVER = 100
 """Packets sent between two measurements of the loss."""
+MAX_BURST_S = 0.05
 MAX_LOSS = 0.9
 """No rate makes up for more: where so much is lost, there is no way left, and the rate stays as it was before."""
 _EXTRA_SYMBOLS = 1.03
@@ -65,9 +66,8 @@ class BlockCode(Protocol):
 
 
 class LargePacket(NamedTuple):
-    """One packet to send: when it was due, the label to send it under, its bytes, block and symbol number."""
+    """One packet to send: its label, its bytes, block and symbol number."""
 
-    due_s: float
     label: int
     data: bytes
     block: int
@@ -133,7 +133,7 @@ class LargeBlockSender:
         self.source_symbols = sum(block.symbols for block in self._blocks.values())
         self.sent = 0
         self.loss = 0.0
-        self._due_s = 0.0
+        self._due_s = self.skipped_s = 0.0
         self._turn = 0
         self._stamps: deque[tuple[int, int]] = deque()
         self._seen = (0, 0, 0)
@@ -149,9 +149,11 @@ class LargeBlockSender:
 
     def packets_due(self, now_s: float, limit: int = 64) -> list[LargePacket]:
         """What falls due until now, at most ``limit``; a sender that was kept waiting does not burst for longer than 50
-        ms."""
+        ms: the rest of its lag is added to ``skipped_s``."""
         packets: list[LargePacket] = []
-        self._due_s = max(self._due_s, now_s - 0.05)
+        skipped_s = max(0.0, now_s - MAX_BURST_S - self._due_s)
+        self.skipped_s += skipped_s
+        self._due_s += skipped_s
         while self._due_s <= now_s and len(packets) < limit and not self.done:
             packets.append(self._packet(now_s))
             pace = min(self.parameters.most_pps, self.parameters.arrival_pps / (1 - self.loss))
@@ -182,7 +184,7 @@ class LargeBlockSender:
         label = self._labels(self.sent)
         self.sent += 1
         self._stamps.append((stamp, self.sent))
-        return LargePacket(self._due_s, label, data, number, esi)
+        return LargePacket(label, data, number, esi)
 
     def _choose(self) -> int:
         """The first block that has not had what should suffice; else the unfinished ones in turn."""
@@ -217,6 +219,7 @@ class LargeBlockReceiver:
     SHA-256.
 
     ``counters``: packets by what became of them: useful, after_decoding, and a word for each kind of damage.
+    ``longest_s``: that a packet was under way, where the sender's clock is the receiver's.
     """
 
     def __init__(self, stream_id: int, code: BlockCode, *, ack_interval_s: float = 0.05) -> None:
@@ -228,6 +231,7 @@ class LargeBlockReceiver:
         self._decoders: dict[int, tuple[BlockDecoder, int, int]] = {}
         self._decoded: dict[int, bytes] = {}
         self._blocks: int | None = None
+        self.longest_s = 0.0
         self._newest_us = 0
         self._next_ack_s = math.inf
         self._urgent = False
@@ -248,6 +252,8 @@ class LargeBlockReceiver:
         self.received += 1
         if self.received == 1 or 0 < (stamp - self._newest_us) & 0xFFFFFFFF < 1 << 31:
             self._newest_us = stamp
+        delay_us = (int(now_s * 1e6) - stamp + (1 << 31)) % (1 << 32) - (1 << 31)
+        self.longest_s = max(self.longest_s, delay_us / 1e6)
         self._next_ack_s = min(self._next_ack_s, now_s + self._interval_s)
         if decoder is None:
             self.counters["after_decoding"] += 1

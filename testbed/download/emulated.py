@@ -55,6 +55,7 @@ def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None 
             end.wait_until_ready()
         look = partial(_look, net.link_meter(), ends["sender"], ends["receiver"])
         report_progress(Progress(done_s=0, total_s=plan.limit_s, doing="downloading", read_local=look))
+        dropped = sum(platform.switch_drops())
         start = time.monotonic() + _LEAD_S
         for end in ends.values():
             end.begin(start)
@@ -67,6 +68,7 @@ def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None 
             report_progress(Progress(done_s=now, total_s=plan.limit_s, doing="downloading", reading=reading))
             time.sleep(0.1)
         sent, got = ends["sender"].result(), ends["receiver"].result()
+        dropped = sum(platform.switch_drops()) - dropped
     return DownloadMeasurements(
         fabric="emulation",
         seconds=got["seconds"],
@@ -75,6 +77,8 @@ def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None 
         verified=got["verified"],
         arrivals_s=tuple(got["arrivals"]),
         sender_lag_s=sent["lag_s"],
+        longest_s=got["longest_s"],
+        machine_drops=dropped + got["counters"]["socket_drops"],
         counters={**got["counters"], "refused": sent["refused"], "sent_foreign": sent["foreign"]},
     )
 
@@ -98,17 +102,15 @@ def _prepare_sender(
 
     def run(start: float) -> JsonObject:
         time.sleep(max(0.0, start - time.monotonic()))
-        lag = 0.0
         while not sender.done and (now := time.monotonic() - start) < plan.limit_s:
             for packet in sender.packets_due(now):
-                lag = max(lag, now - packet.due_s)
                 frames.send(packet.label, packet.data)
             gauge[0] = sender.sent
             wait = max(_TICK_S, sender.next_due_s() - (time.monotonic() - start))
             if select.select((datagrams,), (), (), min(wait, _IDLE_S))[0]:
                 for data in reported.receive():
                     sender.receive(data)
-        return {"sent": sender.sent, "lag_s": lag, "refused": frames.refused, "foreign": reported.foreign}
+        return {"sent": sender.sent, "lag_s": sender.skipped_s, "refused": frames.refused, "foreign": reported.foreign}
 
     return run
 
@@ -145,6 +147,7 @@ def _prepare_receiver(
         return {
             "seconds": ended,
             "received": receiver.received,
+            "longest_s": receiver.longest_s,
             "verified": receiver.file == expected,
             "arrivals": arrivals,
             "counters": {

@@ -4,15 +4,25 @@ import math
 
 from testbed.download.figures import arrival_rates
 from testbed.download.plan import FRAME_OVERHEAD_BYTES, DownloadMeasurements, DownloadPlan
-from testbed.download.prediction import Alternatives, Prediction, alternatives, predict, symbols_needed, tolerances
+from testbed.download.prediction import (
+    Alternatives,
+    Prediction,
+    alternatives,
+    delays,
+    predict,
+    symbols_needed,
+    tolerances,
+)
 from testbed.faults.fault import fault_rows, injection_check, injection_times
-from testbed.model.machine.load import TimingError, first_exceeded
+from testbed.faults.impaired_link import queue_bytes
+from testbed.model.machine.load import TimingError, dropped_reason, first_exceeded
 from testbed.model.verdict import Claim, Verdict
 from testbed.model.workload import Judgement
 from testbed.stream.endpoints import strangers
 from topologies import Json, JsonObject
 
-MAX_LAG_S = 0.2
+MAX_LAG = 0.5
+"""Of what the duration may differ by: so far the sender may fall behind, and so long may packets lie in switches."""
 
 
 def judge_download(plan: DownloadPlan, run: DownloadMeasurements) -> Judgement:
@@ -53,9 +63,19 @@ def _verdict(plan: DownloadPlan, expected: Prediction, others: Alternatives, run
         ),
     ]
     checks += [check.of(run.sent) for check in injection_check(injection_times(plan.faults), over_s, "the download")]
-    lag = TimingError("sender", "the sender was {was} late", run.sender_lag_s, MAX_LAG_S)
+    forward_s, spread_s, _ = delays(plan)
+    queue_s = queue_bytes(plan.last_rate_bps) * 8 / plan.last_rate_bps
+    waited_s, borne_s = run.longest_s - forward_s - spread_s - queue_s, MAX_LAG * seconds_tolerance
+    if any(fault.kind == "impaired" for fault in plan.faults):  # packets may be delayed on purpose
+        waited_s = 0.0
+    late = (
+        TimingError("sender", "the sender fell {was} behind", run.sender_lag_s, borne_s),
+        TimingError("switches", "packets lay {was} in switches, beside the last mile's queue", waited_s, borne_s),
+    )
     hint = "lower --last-mile-rate, or leave the machine to this run"
-    return Verdict(checks=tuple(checks), invalid=first_exceeded((lag,), hint), notes=strangers(run.counters))
+    invalid = first_exceeded(late, hint)
+    invalid = invalid or dropped_reason(run.machine_drops, run.sent, "at a full socket of a switch or the sink", hint)
+    return Verdict(checks=tuple(checks), invalid=invalid, notes=strangers(run.counters))
 
 
 def _row(plan: DownloadPlan, run: DownloadMeasurements, document: Json) -> JsonObject:

@@ -79,7 +79,8 @@ class DownloadPlan(ShortRepr):
 @dataclass(frozen=True, kw_only=True)
 class DownloadMeasurements:
     """``seconds``: from the first packet until the last block was decoded (None: never); ``arrivals_s``: per packet,
-    for the figure; ``sender_lag_s``: how late the sender was at worst."""
+    for the figure; ``sender_lag_s``: by how much the sender fell behind its schedule for good; ``longest_s``:
+    that a packet was under way; ``machine_drops``: frames that found a switch's socket, or the receiver's, full."""
 
     fabric: str
     seconds: float | None
@@ -88,4 +89,6 @@ class DownloadMeasurements:
     verified: bool
     arrivals_s: tuple[float, ...] = ()
     sender_lag_s: float = 0.0
+    longest_s: float = 0.0
+    machine_drops: int = 0
     counters: Json = field(default_factory=dict)

@@ -264,8 +264,9 @@ def downloads() -> Iterator[tuple[str, Any]]:
             "wrong": {"verified": False},
             "more": {"sent": round(run.sent * 1.5)},
             "slow": {"seconds": (run.seconds or 1.0) * 1.2},
-            "late": {"sender_lag_s": 0.21},
-            "in time": {"sender_lag_s": 0.19},
+            "late": {"sender_lag_s": 0.5},
+            "in time": {"sender_lag_s": 0.04},
+            "dropped": {"machine_drops": 30},
             "nothing": {"sent": 0, "seconds": None, "verified": False},
             "over": {"seconds": 0.05},
         }.items():

@@ -122,6 +122,16 @@ def test_a_sender_does_not_answer_the_losses_of_its_own_congestion() -> None:
     assert highest > 0.6
 
 
+def test_a_sender_that_was_kept_waiting_bursts_for_50_ms_and_tells_what_it_skipped() -> None:
+    parameters = LargeBlockParameters(symbol_bytes=8, block_symbols=200, arrival_pps=1000, most_pps=1000)
+    sender = LargeBlockSender(bytes(200_000), parameters, ReedSolomonBlocks(), lambda index: index)
+    sender.packets_due(0.0)
+    sender.packets_due(0.04)
+    assert sender.skipped_s == 0
+    assert len(sender.packets_due(0.3)) == pytest.approx(50, abs=1)
+    assert sender.skipped_s == pytest.approx(0.3 - 0.041 - 0.05, abs=0.002)
+
+
 def test_after_a_time_in_which_nothing_arrives_the_rate_is_as_before() -> None:
     lost = random.Random(1).randbytes(400_000)
     seen: list[float] = []

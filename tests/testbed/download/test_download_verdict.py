@@ -53,6 +53,17 @@ def test_a_run_that_takes_as_long_as_a_rival_fails() -> None:
     assert outcomes(plan, replace(run, verified=False))[0] == "fails"
 
 
+def test_a_run_whose_sender_fell_behind_or_whose_machine_dropped_packets_is_invalid() -> None:
+    plan, run = downloaded()
+    late = replace(run, sender_lag_s=0.15, seconds=(run.seconds or 0) + 0.15)
+    dropped = replace(run, machine_drops=2, sent=run.sent + 2)
+    held = replace(run, longest_s=0.2)
+    for spoilt, why in ((late, "fell 150 ms behind"), (dropped, "2 packets were dropped"), (held, "lay 150 ms in")):
+        verdict = judge_download(plan, spoilt).verdict
+        assert verdict.exit_code == 4 and why in str(verdict.invalid)
+    assert judge_download(plan, replace(run, sender_lag_s=0.02, longest_s=0.1)).verdict.exit_code == 0
+
+
 def test_a_single_path_waits_as_predicted_and_is_told_from_one_that_no_failure_disturbs() -> None:
     plan, run = downloaded("single")
     assert outcomes(plan, run) == ["holds"] * 4
