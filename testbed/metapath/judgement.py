@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from testbed.faults.fault import FaultTimes, names_of_faults
+import numpy as np
+
+from testbed.faults.fault import FaultTimes, names_of_faults, never_came
 from testbed.metapath.analysis import (
     AFTER_S,
     UNDER_WAY_S,
@@ -25,7 +27,9 @@ from topologies.routing_tables import static_routing
 
 MAX_LOST_S = 0.05
 """Of packets, between a cut and the escape; one packet, where packets are further apart."""
-MAX_LAG_S = 0.1
+MAX_LAG_S, MAX_AHEAD_S = 0.1, 0.005
+LEAST_SENT = 0.9
+"""Of the planned packets, in a run that counts."""
 
 
 def judge_metapaths(plan: MetapathPlan, run: MetapathRun) -> Judgement:
@@ -82,7 +86,14 @@ def ft_drb_checks(
         name, found_s = f"silence found, {outcome.link} {outcome.kind}", plan.found_s(outcome.kind)
         words = f"s; {found_s:.3f} s by its parameters"
         first = _at_most("silence-found", name, found_s + SLACK_S, outcome.reconfigured_s, words)
+    if not overlapped:
+        first = first.of(outcome.lost + outcome.escaped, "no packet met the failure")
     checks = [first, _no_more(outcome)]
+    if not overlapped and outcome.reconfigured_s is not None:
+        kept_off_s = max(0.0, min(outcome.stop_s, plan.duration_s) - outcome.start_s - outcome.reconfigured_s)
+        most = kept_off_s * plan.rate_pps / plan.options.probe_every + 2  # one is under way
+        name = f"packets sent over it after reconfiguring, {outcome.link} {outcome.kind}"
+        checks.append(_at_most("kept-off", name, most, outcome.probes, "packets, of which each is a probe"))
     later = (other for other in episode if other.stop_s > times.stop_s)
     if not on_path or times.fault.permanent or any(_on_minimal_path(plan, other.fault.link) for other in later):
         return checks
@@ -149,6 +160,14 @@ def _invalid(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) -
     lag = TimingError("sender", words, run.health.sender_lag_s, MAX_LAG_S)
     if (late := first_exceeded((lag,), LOWER_PACKET_RATE)) is not None:
         return late
+    planned = int(plan.duration_s * plan.rate_pps)
+    if analysis.messages < LEAST_SENT * planned:
+        return f"{analysis.messages} of {planned} packets were sent"
+    if (reason := never_came(plan.faults, run.faults, plan.duration_s)) is not None:
+        return reason
+    latency_ms = analysis.deliveries.latency_ms[~analysis.deliveries.lost]
+    if len(latency_ms) and np.median(latency_ms) < -1e3 * MAX_AHEAD_S:
+        return f"packets arrived {-np.median(latency_ms):.1f} ms before they were sent"
     # no load on a machine that was in time takes every packet
     nothing_arrived = analysis.lost_outside == analysis.sent_outside
     if not plan.background_bps and not nothing_arrived and analysis.lost_outside > MAX_UNPLANNED * analysis.messages:

@@ -88,9 +88,13 @@ def judge(plan: StripingPlan, run: StripingMeasurements, prediction: Prediction 
         own = [*injection_check(moments, record.seconds, f"the {record.direction}")] if record.faulty else []
         own.append(_error_check(record) if record.faulty and record.errors else _whole(record))
         if not record.errors:
-            own.append(_content(record))
+            own.append(_content(record, sum(blocks.size_bytes for blocks in plan.blocks)))
         own = [replace(check, about=f"operation:{number}") for check in own]
         checks += [check.of(record.bytes) if check.passed else check for check in own]
+    ran = tuple(record.direction for record in run.operations if record.attempt == 1)
+    if ran != plan.directions:
+        words = f"{len(ran)} of {len(plan.directions)}"
+        checks.append(replace(Check.unmeasured("operations that ran are those planned", words), key="operations"))
     if prediction is not None:
         tells = run.fabric == "simulator" or _borne_s(prediction) >= WAKING_S
         for direction, found in typical_throughput(run).items():
@@ -148,15 +152,16 @@ def _error_check(record: OperationRecord) -> Check:
     )
 
 
-def _content(record: OperationRecord) -> Check:
+def _content(record: OperationRecord, planned_bytes: int) -> Check:
+    right = record.verified and record.bytes in (0, planned_bytes)  # of none it cannot tell
     what = "subfiles hold" if record.direction == "write" else "every process read"
     return Check(
         name=f"{record.direction}: {what} exactly what they must",
         key="content",
         predicted=1,
-        measured=float(record.verified),
+        measured=float(right),
         tolerance=0,
-        passed=record.verified,
+        passed=right,
         detail=f"{record.bytes} bytes",
     )
 

@@ -3,6 +3,7 @@ wire, and what programs made of it."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,10 @@ def judge_trial(plan: TrialPlan, run: TrialMeasurements) -> Judgement:
         )
         for name, program in run.missing.items()
     ]  # fmt: skip
+    absent = [f"rival:{name}" for name in plan.rivals if name not in rows]
+    own = next((one.programs.keys() | run.missing for one in run.runs if one.rival == "adaptive"), plan.workloads)
+    absent += [f"workload:{name}" for name in plan.workloads if name not in own]
+    checks += [replace(Check.unmeasured(f"{a} ran", "it did not"), key="missing", about=a) for a in absent]
     invalid = next(filter(None, (_overload(plan, one) for one in run.runs)), None)
     lacking = "install " + " and ".join(sorted(set(run.missing.values()))) if run.missing else None
     verdict = Verdict(checks=tuple(checks), invalid=invalid, lacking=lacking)
@@ -95,7 +100,8 @@ def _unplanned(plan: TrialPlan, run: RivalRun) -> tuple[float, int]:
         return 0.0, 0
     sent, came, at, place = _matched(run.source, run.sink)
     own = ~came["recovered"][place]
-    waited_s = float((came["came_s"][place] - sent["at_s"][at])[own].max(initial=0.0))
+    under_way_s = (came["came_s"][place] - sent["at_s"][at])[own]
+    waited_s = float(np.abs(under_way_s).max(initial=0.0))  # what came before it was sent has no time at all
     missing = np.ones(len(sent), dtype=np.bool_)
     missing[at[own]] = False
     for one in run.faults:
@@ -193,8 +199,9 @@ def _checks(
 ) -> Iterator[Check]:
     row, about, rival = rows[run.rival], f"rival:{run.rival}", run.rival
     if plan.faults:
-        came = Claim(f"faults that came, {rival}", "faults-came", about).equal(len(plan.faults), len(run.faults))
-        yield came.against(0, "none came")
+        in_force = {times.fault for times in run.faults if times.stop_s > times.start_s}
+        came = Claim(f"faults that came, {rival}", "faults-came", about)
+        yield came.equal(len(plan.faults), len(in_force.intersection(plan.faults))).against(0, "none came")
     if run.source is None:
         if plan.faults and "voip" in row:
             voice = row["voip"]

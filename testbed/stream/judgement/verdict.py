@@ -1,6 +1,9 @@
 """The verdict of a streaming run: each predicted figure next to the measured one, with the tolerance stated and its
 reason."""
 
+import numpy as np
+
+from testbed.faults.fault import never_came
 from testbed.faults.impaired_link import MAX_LATE_S, most_late_s
 from testbed.model.machine.load import (
     LOWER_PACKET_RATE,
@@ -32,8 +35,8 @@ COUNTED = "none: each is counted"
 MAX_QUEUEING_S = MAX_LATE_S
 """Switches that hold up all packets for longer measure the machine, as a relay that is late does."""
 _OF_LATENESS = f" (99 of 100; limit {MAX_QUEUEING_S * 1000:g} ms)"
-LEAST_OF_FAULT = 0.75
-"""Of its planned time a fault has to be in force in a run that counts."""
+LEAST_OF_PLAN = 0.75
+"""Of its planned time a fault has to be in force in a run that counts, and of the planned blocks have to be sent."""
 
 
 def judge(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAnalysis) -> Verdict:
@@ -143,7 +146,8 @@ def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionA
     if analysis.sent == 0:
         return "no packet was sent"
     late = first_exceeded(analysis.lateness, LOWER_PACKET_RATE)
-    if reason := late or clock_reason(plan, run, analysis) or _delayed(plan, run) or _cut_short(plan, run):
+    own = late or clock_reason(plan, run, analysis) or _delayed(plan, run) or _cut_short(plan, run)
+    if reason := own or never_came(plan.faults, run.faults, plan.duration_s) or _stopped_early(plan, run):
         return reason
     most_lost = MAX_UNPLANNED if analysis.campaign is None else MAX_WRONG
     calm = not (is_impaired(plan) and (analysis.campaign is not None or any(k.impairments for k in plan.network.links)))
@@ -164,6 +168,9 @@ def clock_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionAna
     most_s = quarter_s(plan)
     if through_s > most_s:
         return f"{_known(through_s)} from sending to arrival, and the playback buffer allows {most_s * 1000:.0f} ms"
+    under_way_s = run.deliveries.transit_s[~run.lost]
+    if len(under_way_s) and np.median(under_way_s) < -MAX_QUEUEING_S - through_s:
+        return f"packets arrived {-1000 * np.median(under_way_s):.1f} ms before they were sent"
     return None
 
 
@@ -198,13 +205,20 @@ def _cut_short(plan: StreamPlan, run: StreamMeasurements) -> str | None:
             continue
         found, planned_s = times.get(fault), fault.stop_s - fault.start_s
         lasted_s = 0.0 if found is None else found.stop_s - found.start_s
-        if lasted_s < LEAST_OF_FAULT * planned_s:
+        if lasted_s < LEAST_OF_PLAN * planned_s:
             name = f"{label_of(fault.link)} {fault.kind}"
             return overload_message(
                 f"the fault {name} was in force for {lasted_s:.2f} of {planned_s:.2f} s",
                 hint="leave the machine to this run",
             )
     return None
+
+
+def _stopped_early(plan: StreamPlan, run: StreamMeasurements) -> str | None:
+    """Why a stream of far fewer blocks than can be played in its time says nothing; nodes that move end it sooner."""
+    stream, blocks = plan.stream, len(run.blocks.block)
+    planned = int((plan.duration_s - stream.playback_s) / stream.block_s)
+    return f"{blocks} of {planned} blocks were sent" if blocks < LEAST_OF_PLAN * planned and not plan.changes else None
 
 
 def _loss_check(result: FaultResult) -> Check:

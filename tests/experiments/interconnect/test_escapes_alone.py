@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from experiments.interconnect.permanent import beyond_escapes
+from experiments.interconnect import shapes
+from experiments.interconnect.permanent import NO_DIVERSION, beyond_escapes
 
 
 @pytest.mark.parametrize(
@@ -22,3 +25,19 @@ def test_a_bar_that_escapes_reach_cannot_tell(values: tuple[float, ...], alone: 
     checks = beyond_escapes("performance", 98.0, 9 * values, 9 * alone, "above 98 %")
     assert {check.outcome for check in checks} == said
     assert all(check.rival_note for check in checks)
+
+
+def test_where_no_message_was_diverted_nothing_can_be_told_of_diversion() -> None:
+    def row(kind: str, seed: int, diverted: int, **more: Any) -> dict[str, Any]:
+        return {
+            "fault_kind": kind, "faults": int(kind != "none"), "seed": seed, "options": {}, "alternative": diverted,
+            "latency_s": 4e-6 + 1e-9 * seed, "sent": 9, "received": 9, "deadlocked": False, "livelocked": 0, **more,
+        }  # fmt: skip
+
+    def outcome(diverted: int) -> str:
+        shape = "shape:line:5"
+        rows = [row(kind, seed, diverted * (kind == shape)) for kind in ("none", shape) for seed in (1, 2)]
+        rows += [row(shape, seed, 0, options=NO_DIVERSION) for seed in (1, 2)]
+        return shapes.judge(rows).checks[-1].outcome
+
+    assert (outcome(0), outcome(5)) == ("cannot-tell", "fails")

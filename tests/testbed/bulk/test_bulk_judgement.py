@@ -10,13 +10,14 @@ import pytest
 
 from testbed.bulk.judgement import expected_bytes, judge_bulk
 from testbed.bulk.measurements import BulkMeasurements, Goodput, LinkCount, TcpRetransmissions
-from testbed.bulk.plan import BulkPlan
+from testbed.bulk.plan import BulkPlan, KilledProcess
 from testbed.bulk.simulated import SimulatedBulkFabric
 from testbed.bulk.workload import bulk_plan
+from testbed.faults.fault import Fault
 from testbed.model.machine.load import MachineLoad
 from testbed.model.verdict import Verdict
 from tests.helpers.strains import CALM
-from topologies import load_network
+from topologies import load_network, reverse_of
 
 
 def plan_of(message_bytes: int) -> BulkPlan:
@@ -125,3 +126,36 @@ def test_a_measured_run_of_twelve_packets_a_message_is_invalid_and_failed_before
     verdict = judged(plan, **measured)
     assert verdict.exit_code == 4 and "TCP sent 17 packets again" in str(verdict.invalid)
     assert judged(plan, **(measured | {"retransmitted": {}})).exit_code == 1
+
+
+def test_records_that_are_not_of_this_run_do_not_pass() -> None:
+    """Another plan's, a message twice for one that is missing, times in another unit, links that others held, bytes
+    where nothing goes."""
+    plan = plan_of(1_000_000)
+    records = SimulatedBulkFabric().run(plan).transfers
+    unused = next(link.id for link in plan.network.links if link.id not in expected_bytes(plan, 1448))
+    links = {
+        link: LinkCount(packets=0, bytes=round(b), queue_drops=0) for link, b in expected_bytes(plan, 8948).items()
+    }
+    for wrong in (
+        {"transfers": (records[1], *records[1:])},
+        {"transfers": tuple(replace(r, path=records[k - 1].path) for k, r in enumerate(records))},
+        {"transfers": tuple(replace(r, started_s=0.0, done_s=1.2) for r in records)},
+        {"transfers": tuple(replace(r, started_s=r.done_s, done_s=r.started_s) for r in records)},
+        {"slower": 1 / 8},
+        {"goodput": Goodput(single_path_bps=2.5e6, concurrent_bps=2.5e6, concurrent_paths=4)},
+        {"injected": 1, "dropped": {"s1": 1}},
+        {"links": {**links, unused: LinkCount(packets=0, bytes=1_000_000, queue_drops=0)}},
+        {"links": {}},
+    ):
+        assert judged(plan, **wrong).exit_code == 1, wrong
+
+
+def test_a_fault_that_no_switch_saw_cannot_tell() -> None:
+    plan = plan_of(1_000_000)
+    cut = replace(plan, faults=(Fault(link=plan.transfers[0].path[0], start_s=0.1, stop_s=0.3),))
+    killed = replace(plan, killed=(KilledProcess(node=plan.transfers[0].sink, at_s=0.2),))
+    calm = replace(SimulatedBulkFabric().run(plan), fabric="emulation", strain=CALM)
+    assert judge_bulk(cut, calm).verdict.exit_code == judge_bulk(killed, calm).verdict.exit_code == 5
+    seen = replace(calm, lost_links=(reverse_of(cut.faults[0].link),))
+    assert judge_bulk(cut, seen).verdict.passed

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from testbed.download.judgement import judge_download
 from testbed.download.plan import DownloadMeasurements, DownloadPlan
-from testbed.download.prediction import alternatives, loss_at, predict
+from testbed.download.prediction import alternatives, loss_at, predict, symbols_needed
 from testbed.download.simulated import simulate_download
 from testbed.download.workload import download_plan
 from testbed.errors import InputError
@@ -51,6 +51,8 @@ def test_a_run_that_takes_as_long_as_a_rival_fails() -> None:
         assert outcomes(plan, replace(run, seconds=seconds))[1] == "fails"
     assert outcomes(plan, replace(run, sent=round(others.always_highest_sent)))[2] == "fails"
     assert outcomes(plan, replace(run, verified=False))[0] == "fails"
+    assert outcomes(plan, replace(run, received=symbols_needed(plan) - 1))[0] == "fails", "too few to decode it from"
+    assert outcomes(plan, replace(run, received=0))[0] == "cannot-tell"
 
 
 def test_a_run_whose_sender_fell_behind_or_whose_machine_dropped_packets_is_invalid() -> None:

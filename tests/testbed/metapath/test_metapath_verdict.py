@@ -382,3 +382,29 @@ def test_every_claim_of_the_study_can_fail(routing: str, kind: str, change: dict
             row |= change
     failed = [check.name for check in STUDY.judge(rows).checks if not check.passed]
     assert any(claim in name for name in failed), failed
+
+
+@pytest.mark.parametrize("kind", ["down", "blackhole"])
+def test_what_no_source_and_no_clock_can_have_done_does_not_pass(kind: str) -> None:
+    plan = _plan(kind=kind)
+    run = _run(plan, escaped=(1.004, 1.02) if kind == "down" else (0.0, 0.0))
+    assert _verdict(plan, run).passed
+    count, few, came = len(run.sent.time_s), np.arange(0, 3000, 10), run.received.number % 10 == 0
+    tenth = {name: getattr(run.sent, name)[few] for name in ("time_s", "path", "copy")}
+    arrived = {name: getattr(run.received, name)[came] for name in ("time_s", "dead_link")}
+    spoilt = {
+        "kept-off": replace(run, sent=replace(run.sent, path=np.zeros(count, dtype=np.int64))),
+        "before they were sent": replace(run, received=replace(run.received, time_s=run.received.time_s - 0.01)),
+        "300 of 3000 packets were sent": replace(
+            run,
+            sent=SentDatagrams(message=np.arange(300), **tenth),
+            received=ReceivedDatagrams(number=run.received.number[came] // 10, **arrived),
+        ),
+        "never came": replace(_run(plan, lost=(0.0, 0.0), escaped=(0.0, 0.0)), faults=()),
+    }
+    for words, one in spoilt.items():
+        verdict = _verdict(plan, one)
+        told = [str(verdict.invalid), *(c.key for c in verdict.checks if c.outcome == "fails")]
+        assert not verdict.passed and any(words in said for said in told), words
+    untouched = _verdict(plan, _run(plan, lost=(0.0, 0.0), escaped=(0.0, 0.0)))
+    assert untouched.exit_code == 5, "no packet met the failure"

@@ -77,8 +77,8 @@ def test_a_file_too_short_to_tell_is_neither_failed_nor_invalid_and_told_what_si
 
 
 def test_one_late_operation_of_three_is_no_reason() -> None:
-    assert judged(plan(**LIQUID), {}, {"late_s": 9.0}, {})[0] == 0
-    assert judged(plan(**LIQUID), {"late_s": 9.0}, {"late_s": 9.0}, {})[0] == 4
+    assert judged(plan(**LIQUID, repetitions=3), {}, {"late_s": 9.0}, {})[0] == 0
+    assert judged(plan(**LIQUID, repetitions=3), {"late_s": 9.0}, {"late_s": 9.0}, {})[0] == 4
 
 
 @pytest.mark.parametrize(
@@ -151,3 +151,14 @@ def test_of_several_machines_the_one_that_keeps_up_worst_is_judged() -> None:
     assert found == replace(full, worst_lateness_s=CALM.worst_lateness_s)
     assert judged(plan(), {"strain": found})[0] == 4 and judged(plan(), {"strain": worst_strain([CALM, CALM])})[0] == 0
     assert worst_strain([]) is None
+
+
+def test_operations_that_are_missing_or_of_another_size_do_not_pass() -> None:
+    both = plan(**LIQUID, operation="both")
+    write, read = {"direction": "write"}, {"direction": "read"}
+    assert judged(both, write, read)[0] == 0
+    assert [judged(both, *some)[0] for some in ((), (write,), (write, write), (read, write))] == [5, 5, 5, 5]
+    seconds = predict(both, 9000).seconds  # type: ignore[union-attr]
+    for part in (0.5, 8):
+        half = {"bytes": int(1_600_000 * part), "seconds": seconds * part}
+        assert judged(both, write | half, read | half)[0] == 1, "as fast as predicted, and not the file"

@@ -162,6 +162,7 @@ def test_a_run_as_of_its_rival_fails(plan: TrialPlan, rival: str, as_rival: str,
 
 
 def test_a_machine_that_dropped_or_held_packets_leaves_nothing_to_judge(plan: TrialPlan) -> None:
+    plan = replace(plan, rivals=("adaptive",))
     good = run_of(plan, "adaptive")
     log = good.sink["delivered"]
     held, gone = log.copy(), np.delete(log, 20)
@@ -188,7 +189,7 @@ def test_a_machine_that_dropped_or_held_packets_leaves_nothing_to_judge(plan: Tr
 
 
 def test_tcp_alone_is_judged_by_its_rate_in_failures_not_by_packets_of_full_queues(plan: TrialPlan) -> None:
-    alone = replace(plan, workloads=("tcp",))
+    alone = replace(plan, workloads=("tcp",), rivals=("direct", "adaptive"))
 
     def run(rival: str, bps: int) -> RivalRun:
         tcp = {"goodput_bps": 10_000_000, "failures": [{"start_s": 7.0, "lasts_s": 1.5, "bps": bps}]}
@@ -278,3 +279,19 @@ def test_default_failures_cut_the_direct_path_another_and_both(plan: TrialPlan) 
 def test_a_trial_that_cannot_be_is_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         testbed.tunnel_plan("torus:3x3", ("s0_0", "s1_1"), **options)
+
+
+def test_rivals_workloads_and_faults_that_were_not_there_do_not_pass(plan: TrialPlan) -> None:
+    good = measured(plan)
+    own = good.runs[-1]
+    assert judge_trial(plan, good).verdict.passed
+
+    def verdict(run: RivalRun) -> Any:
+        return judge_trial(plan, replace(good, runs=(*good.runs[:-1], run))).verdict
+
+    assert judge_trial(plan, replace(good, runs=good.runs[:1])).verdict.exit_code == 5
+    assert verdict(replace(own, programs={})).exit_code == 5
+    assert verdict(replace(own, faults=own.faults[:1] * len(own.faults))).exit_code == 1
+    early = own.sink["delivered"].copy()
+    early["came_s"] -= 1.0
+    assert verdict(replace(own, sink={**own.sink, "delivered": early})).exit_code == 4

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from testbed.faults.fault import Fault
 from testbed.stream.judgement.analysis import analyse
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import LossReportLog, StreamClocks, StreamMeasurements
 from testbed.stream.plan import StreamPlan
-from tests.testbed.stream.judgement.test_independent_judge import finished, impaired
+from testbed.stream.simulated import SimulatedStreamFabric
+from tests.testbed.stream.judgement.test_independent_judge import finished, impaired, kept, with_logs
 
 PLAYBACK_S, GUARD_S, LATE_S, CUT_SHORT = 0.4, 0.02, 0.005, 0.75
 """Usual buffer; around a fault; at a relay, or in switches; of a fault's planned time."""
@@ -151,3 +153,23 @@ def test_times_of_packets_that_met_no_impairment_are_held_against_the_machine() 
         else:
             assert "met no impairment" not in str(why_invalid(plan, slower(0.1)))
         assert why_invalid(plan, slower(0.0)) is None
+
+
+@pytest.mark.parametrize("fabric", ["simulator", "emulation"])
+@pytest.mark.parametrize("spans", ["one after the other", "to the end", "overlapping"])
+def test_a_run_in_which_a_planned_fault_never_came_says_nothing(spans: str, fabric: str) -> None:
+    plan, _ = finished(("down", "blackhole"), spans, "stratified", "")
+    calm = replace(SimulatedStreamFabric().run(replace(plan, faults=())), fabric=fabric)
+    assert any(words in str(why_invalid(plan, calm)) for words in ("never came", "was in force for 0.00"))
+    lasting = replace(plan, faults=(Fault(link=plan.faults[0].link, start_s=1.0),))
+    assert "a->b down never came" in str(why_invalid(lasting, calm))
+
+
+def test_packets_that_came_before_they_were_sent_and_blocks_left_out_say_nothing() -> None:
+    """Times in another unit, clocks that disagree by a report interval, every other block."""
+    plan, run = base()
+    for times_s in (run.received.time_s / 1000, run.received.time_s - plan.stream.report_interval_s):
+        early = with_logs(plan, run, received=replace(run.received, time_s=times_s))
+        assert "before they were sent" in str(why_invalid(plan, early))
+    halved = with_logs(plan, run, sent=kept(run.sent, run.sent.block % 2 == 0))
+    assert "blocks were sent" in str(why_invalid(plan, halved))
