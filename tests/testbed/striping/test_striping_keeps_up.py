@@ -66,7 +66,7 @@ def test_the_outcome_does_not_matter_to_whether_the_machine_kept_up() -> None:
 def test_a_file_too_short_to_tell_is_neither_failed_nor_invalid_and_told_what_size_would(
     options: dict[str, Any],
 ) -> None:
-    late = {"seconds": 0.05, "late_s": 0.02, "strain": replace(CALM, mean_lateness_s=0.004)}
+    late = {"bytes": 3200, "seconds": 0.05, "late_s": 0.02, "strain": replace(CALM, mean_lateness_s=0.004)}
     short = plan(file_bytes=3200, **options)
     assert verdict_of(short, late).exit_code == 5
     assert verdict_of(short, late | {"strain": None}, fabric="simulator").exit_code == 1, "nothing has to wake there"
