@@ -94,7 +94,7 @@ class LossReporter:
             decoded_blocks=totals["decoded_blocks"] & _WORD,
             undecodable_blocks=totals["undecodable_blocks"] & _WORD,
             unused_parity=totals["unused_parity"] & _WORD,
-            blocks=tuple((number % BLOCK_NUMBERS, bitmap) for number, bitmap in sorted(self.recent.items())[-most:]),
+            blocks=tuple((number % BLOCK_NUMBERS, bitmap) for number, bitmap in [*self.recent.items()][-most:]),
             paths=self.paths.entries(),
             session=self._session,
         )
