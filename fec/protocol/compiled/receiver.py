@@ -24,6 +24,8 @@ from fec.protocol.probation import Schedule
 from fec.protocol.receiver_types import BlockComplete, Event, OpenBlock, ReceiverParameters, SourceDelivered
 
 _FAR = 1 << 62
+_AT = {name: place for place, name in enumerate(steps.RECEIVER.names or ())}
+"""Where each field is among the words of a receiver."""
 _new_tuple = tuple.__new__
 
 
@@ -150,7 +152,7 @@ class BatchEvents:
         again = map(bool, recovered) if any(recovered) else repeat(False)
         fields_of = zip(what, payloads, at_s, again, strict=False)
         found: list[Event] = list(map(_new_tuple, repeat(SourceDelivered), fields_of))
-        for k in np.flatnonzero(part[:, 1] < 0).tolist():
+        for k in [k for k, start in enumerate(starts) if start < 0] if min(starts) < 0 else ():
             found[k] = BlockComplete(what[k], stops[k], recovered[k], at_s[k])
         return found
 
@@ -242,24 +244,27 @@ class CompiledReceiver(Tabled, BatchReceiver):
         return super().reports_due(now_s)
 
     def receive_many(self, count: int) -> BatchEvents:
-        parts, own, tables = list[_Part](), self.table, self._tables
-        own["next"], own["count"], own["logged"], own["restored"] = 0, count, 0, 0
+        parts, words, tables = list[_Part](), self.words, self._tables
+        words[_AT["next"]], words[_AT["count"]], words[_AT["logged"]], words[_AT["restored"]] = 0, count, 0, 0
         if self.parameters.key is not None:
             self._check_seals(count)
         stopped = True
         while stopped:
-            own["noted"], own["urgent"] = 0, self._reporter.urgent
+            words[_AT["noted"]], words[_AT["urgent"]] = 0, self._reporter.urgent
             stopped = self._take()
             self._settle()
-            place, events = own["next"].item(), list[Event]()
-            parts += tables.noted[: own["noted"].item()].copy(), events
+            place, events = words[_AT["next"]], list[Event]()
+            if noted := words[_AT["noted"]]:
+                parts.append(tables.noted[:noted].copy())
             if stopped == steps.DECODABLE:
-                block = self._blocks[own["decodable"].item()]
+                block = self._blocks[words[_AT["decodable"]]]
                 self._delivery.complete(block, self.times[place - 1].item(), events)
             elif stopped:
-                own["next"] = place + 1
+                words[_AT["next"]] = place + 1
                 self._receive_row(place, events)
-        restored = tables.rows[MOST : MOST + own["restored"].item()]
+            if events:
+                parts.append(events)
+        restored = tables.rows[MOST : MOST + words[_AT["restored"]]]
         return BatchEvents(parts, self.times[:count], self.rows[:count], restored)
 
     def _check_seals(self, count: int) -> None:
@@ -269,20 +274,20 @@ class CompiledReceiver(Tabled, BatchReceiver):
 
     def _settle(self) -> None:
         """Have what was counted in the table where ``StreamReceiver`` looks for it."""
-        own = self.table
+        words, reals = self.words, self.reals
         for name in COUNTED:
-            if own[name][0]:
-                self._counts[name] += own[name].item()
-                own[name] = 0
-        self._delivery.delivered += own["delivered"].item()
-        self._reporter.waiting += own["waiting"].item()
-        own["delivered"] = own["waiting"] = 0
-        if own["in_time"][0]:
+            if counted := words[_AT[name]]:
+                self._counts[name] += counted
+                words[_AT[name]] = 0
+        self._delivery.delivered += words[_AT["delivered"]]
+        self._reporter.waiting += words[_AT["waiting"]]
+        words[_AT["delivered"]] = words[_AT["waiting"]] = 0
+        if words[_AT["in_time"]]:
             self._late_blocks.in_time()
-            own["in_time"] = 0
-        if own["alarm_s"][0] > -np.inf:
-            self._reporter.alarm(own["alarm_s"].item())
-            own["alarm_s"] = -np.inf
+            words[_AT["in_time"]] = 0
+        if reals[_AT["alarm_s"]] > -np.inf:
+            self._reporter.alarm(reals[_AT["alarm_s"]])
+            reals[_AT["alarm_s"]] = -np.inf
 
     def _note_symbols(self) -> None:
         """For the next report, the symbols of blocks since the last one."""
