@@ -35,8 +35,8 @@ class Multiplication:
 
 
 class IsalEngine:
-    """A call costs one foreign call and the addresses of the rows. ``multiply_at``, ``crc_at``: where the library's
-    functions are, for compiled code."""
+    """A call costs one foreign call and the addresses of the rows. ``prepare_at``, ``multiply_at``, ``crc_at``: where
+    the library's functions are, for compiled code."""
 
     name = "isal"
 
@@ -46,9 +46,9 @@ class IsalEngine:
         library.ec_encode_data.restype = None
         library.ec_init_tables.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
         library.ec_init_tables.restype = None
-        self.multiply_at, self.crc_at = (
+        self.prepare_at, self.multiply_at, self.crc_at = (
             ctypes.cast(function, ctypes.c_void_p).value
-            for function in (library.ec_encode_data, library.crc32_gzip_refl)
+            for function in (library.ec_init_tables, library.ec_encode_data, library.crc32_gzip_refl)
         )
 
     def prepare(self, known: tuple[int, ...], required: tuple[int, ...]) -> Multiplication:

@@ -47,6 +47,7 @@ class InterpolationInPlace(Protocol):
 class EngineInPlace(Protocol):
     """An engine whose interpolations are such; where its functions lie, for compiled code."""
 
+    prepare_at: int
     multiply_at: int
     crc_at: int
 

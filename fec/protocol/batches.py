@@ -1,6 +1,7 @@
 """Both ends of a stream with their packets in the rows of an array, a batch at a time: here one by one, and compiled in
 ``fec.protocol.compiled``."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ class BatchReceiver(StreamReceiver):
         self.rows = np.zeros((MOST, HEADER_BYTES + parameters.symbol_bytes + 1), np.uint8)
         self.lengths, self.times, self.log = np.zeros(MOST, np.int64), np.zeros(MOST), np.zeros((MOST, 3))
 
-    def receive_many(self, count: int) -> list[Event]:
+    def receive_many(self, count: int) -> Iterable[Event]:
         """The first so many rows, in their order; what happened."""
         events: list[Event] = []
         self.logged = 0

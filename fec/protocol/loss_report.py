@@ -113,7 +113,7 @@ class LossReport:
 
 def bitmap_bytes(bitmaps: Iterable[int]) -> int:
     """Bytes that each block's bitmap takes: what the widest one needs."""
-    return max(1, -(-max((bits.bit_length() for bits in bitmaps), default=0) // 8))
+    return max(1, -(-max(map(int.bit_length, bitmaps), default=0) // 8))
 
 
 def most_blocks(bitmaps: Iterable[int]) -> int:

@@ -54,12 +54,17 @@ class LossReporter:
     def note(self, number: int, bits: int, highest: int) -> None:
         """Have a block's symbols in the next reports, if it is among the latest; ``highest``: the newest block but for
         this one."""
-        if number in self.recent:
-            self.recent[number] |= bits
+        recent = self.recent
+        if number in recent:
+            recent[number] |= bits
         elif number > max(-1, highest - MAX_BLOCKS):
-            self.recent[number] = bits
-            for old in [n for n in self.recent if n <= max(highest, number) - MAX_BLOCKS]:
-                del self.recent[old]
+            later = [n for n in recent if n > number] if recent and next(reversed(recent)) > number else []
+            recent[number] = bits
+            for n in later:  # behind it: they stand in the order of their numbers
+                recent[n] = recent.pop(n)
+            oldest = max(highest, number) - MAX_BLOCKS
+            while (first := next(iter(recent))) <= oldest:
+                del recent[first]
 
     def next_s(self) -> float:
         """When a report is due, whatever arrives (inf: never)."""
@@ -89,7 +94,7 @@ class LossReporter:
             decoded_blocks=totals["decoded_blocks"] & _WORD,
             undecodable_blocks=totals["undecodable_blocks"] & _WORD,
             unused_parity=totals["unused_parity"] & _WORD,
-            blocks=tuple((number % BLOCK_NUMBERS, bitmap) for number, bitmap in sorted(self.recent.items())[-most:]),
+            blocks=tuple((number % BLOCK_NUMBERS, bitmap) for number, bitmap in [*self.recent.items()][-most:]),
             paths=self.paths.entries(),
             session=self._session,
         )

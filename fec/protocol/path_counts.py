@@ -82,16 +82,18 @@ class PathArrivals:
 
     def entries(self, most: int = MAX_PATHS) -> tuple[Entry, ...]:
         """For the next report: every path, or ``most`` of them by turns, in the order of their numbers."""
-        paths = [path for path, own in enumerate(self.table) if own[ARRIVED]]
+        table = self.table if isinstance(self.table, list) else self.table.tolist()
+        paths = [path for path, own in enumerate(table) if own[ARRIVED]]
         if len(paths) > most:
             turned = paths[self._turn % len(paths) :] + paths[: self._turn % len(paths)]
             self._turn = (self._turn + most) % len(paths)
             paths = sorted(turned[:most])
-        return tuple((path, *self._counted(path)) for path in paths)
+        return tuple((path, *_counted(*table[path])) for path in paths)
 
-    def _counted(self, path: int) -> tuple[int, int]:
-        first, highest, came = map(int, self.table[path])
-        return min(MAX_LOST, max(0, highest - first + 1 - came)), came & _WORD
+
+def _counted(first: int, highest: int, came: int) -> tuple[int, int]:
+    """Lost and came, as a report tells them."""
+    return min(MAX_LOST, max(0, highest - first + 1 - came)), came & _WORD
 
 
 class PathReports:

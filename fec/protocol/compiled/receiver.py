@@ -5,12 +5,14 @@ Both work on the same tables, so that any packet out of the ordinary is received
 
 import functools
 from collections.abc import Iterator, MutableMapping
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fec.code.reed_solomon import ReedSolomonCode
+from fec.engines.galois_field import LOGARITHMS, ORDER, POWERS
 from fec.jit import bound
 from fec.protocol.batches import MOST, BatchReceiver
 from fec.protocol.compiled import receiver_steps as steps
@@ -22,6 +24,8 @@ from fec.protocol.probation import Schedule
 from fec.protocol.receiver_types import BlockComplete, Event, OpenBlock, ReceiverParameters, SourceDelivered
 
 _FAR = 1 << 62
+_AT = {name: place for place, name in enumerate(steps.RECEIVER.names or ())}
+"""Where each field is among the words of a receiver."""
 _new_tuple = tuple.__new__
 
 
@@ -122,6 +126,50 @@ class _OpenBlocks(Tabled, MutableMapping[int, Any]):
         self._spoilt.pop(number, None)
 
 
+_Part = list[Event] | NDArray[np.int64]
+"""Of what happened: events, or rows as the compiled steps note them."""
+
+
+class BatchEvents:
+    """What happened in a batch, in order. An event is made when it is asked for; ``sources`` has all source packets at
+    once."""
+
+    def __init__(self, parts: list[_Part], times: NDArray[np.float64], *rows: NDArray[np.uint8]) -> None:
+        self._parts, self._times, self._data = parts, times.copy(), b"".join(part.data for part in rows)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
+
+    def __iter__(self) -> Iterator[Event]:
+        return chain.from_iterable(map(self._made_of, self._parts))
+
+    def _made_of(self, part: _Part) -> list[Event]:
+        if isinstance(part, list):
+            return part
+        what, starts, stops, recovered = part[:, :4].transpose().tolist()
+        data, at_s = self._data, self._times[part[:, 4]].tolist()
+        payloads = [data[start:stop] for start, stop in zip(starts, stops, strict=True)]
+        again = map(bool, recovered) if any(recovered) else repeat(False)
+        fields_of = zip(what, payloads, at_s, again, strict=False)
+        found: list[Event] = list(map(_new_tuple, repeat(SourceDelivered), fields_of))
+        for k in [k for k, start in enumerate(starts) if start < 0] if min(starts) < 0 else ():
+            found[k] = BlockComplete(what[k], stops[k], recovered[k], at_s[k])
+        return found
+
+    def sources(self) -> tuple[NDArray[np.int64], bytes]:
+        """All source packets, a row each: index, where the payload begins and stops in the bytes, 1 where recovered."""
+        rows, data, at = [np.empty((0, 4), np.int64)], [self._data], len(self._data)
+        for part in self._parts:
+            if isinstance(part, list):
+                for event in part:
+                    if isinstance(event, SourceDelivered):
+                        data.append(event.payload)
+                        rows.append(np.array([(event.index, at, at := at + len(event.payload), event.recovered)]))
+            else:
+                rows.append(part.compress(part[:, 1] >= 0, axis=0)[:, :4])
+        return np.concatenate(rows), b"".join(data)
+
+
 class CompiledReceiver(Tabled, BatchReceiver):
     """EngineUnavailable where nothing was compiled ahead for this machine, and without ISA-L. Its tables take memory
     for 8193 blocks, as far as they are used."""
@@ -135,11 +183,17 @@ class CompiledReceiver(Tabled, BatchReceiver):
         super().__init__(parameters, code)
         self.write(m=self._m, half=self._half, symbol_bytes=parameters.symbol_bytes, stream_id=parameters.stream_id)
         self.write(playback_s=parameters.playback_s, quicker_s=self._quicker_s, latest_s=self._latest_s)
-        self.write(flags=self._reader._flags, rows_at=self.rows.ctypes.data, crc_at=code.engine_at_addresses.crc_at)
+        t, engine = self._tables, code.engine_at_addresses
+        self.write(flags=self._reader._flags, rows_at=t.rows.ctypes.data, bodies_at=t.bodies.ctypes.data)
+        self.write(crc_at=engine.crc_at, prepare_at=engine.prepare_at, multiply_at=engine.multiply_at)
+        self.write(pointers_at=t.numbers[steps.POINTERS].ctypes.data, multipliers_at=self._multipliers.ctypes.data)
+        self.write(coefficients_at=t.coefficients.ctypes.data)
 
     def _lay_out(self, parameters: ReceiverParameters) -> None:
         super()._lay_out(parameters)
         m, length = parameters.source_packets, parameters.symbol_bytes
+        rows, most = np.concatenate([self.rows, self.rows]), m * min(m, ORDER - m)
+        self.rows, self._multipliers = rows[:MOST], np.empty(32 * most, np.uint8)
         self._tables = t = steps.ReceiverTables(
             receiver=np.zeros(1, steps.RECEIVER),
             blocks=np.zeros(SLOTS, steps.BLOCK),
@@ -149,12 +203,16 @@ class CompiledReceiver(Tabled, BatchReceiver):
             bodies=np.empty((PLACES, m, length), np.uint8),
             paths=np.zeros((MAX_PATH + 1, 3), np.int64),
             schedule=np.zeros(6),
-            rows=self.rows,
+            rows=rows,
             lengths=self.lengths,
             times=self.times,
             good=np.zeros(MOST, np.uint8),
-            noted=np.zeros((2 * MOST, 4), np.int64),
+            noted=np.zeros((3 * MOST, 5), np.int64),
             log=self.log,
+            powers=POWERS.copy(),
+            logarithms=LOGARITHMS.copy(),
+            numbers=np.zeros((3, 256), np.int64),
+            coefficients=np.empty(most, np.uint8),
         )
         self.keep_in(t.receiver)
         self._take = bound(steps.TAKE, t)
@@ -185,37 +243,29 @@ class CompiledReceiver(Tabled, BatchReceiver):
             self._note_symbols()
         return super().reports_due(now_s)
 
-    def receive_many(self, count: int) -> list[Event]:
-        events: list[Event] = []
-        own, data = self.table, self.rows[:count].tobytes()
-        own["next"], own["count"], own["logged"] = 0, count, 0
+    def receive_many(self, count: int) -> BatchEvents:
+        parts, words, tables = list[_Part](), self.words, self._tables
+        words[_AT["next"]], words[_AT["count"]], words[_AT["logged"]], words[_AT["restored"]] = 0, count, 0, 0
         if self.parameters.key is not None:
             self._check_seals(count)
         stopped = True
         while stopped:
-            own["noted"], own["urgent"] = 0, self._reporter.urgent
+            words[_AT["noted"]], words[_AT["urgent"]] = 0, self._reporter.urgent
             stopped = self._take()
-            self._tell(data, events)
             self._settle()
-            place = own["next"].item()
+            place, events = words[_AT["next"]], list[Event]()
+            if noted := words[_AT["noted"]]:
+                parts.append(tables.noted[:noted].copy())
             if stopped == steps.DECODABLE:
-                block = self._blocks[own["decodable"].item()]
+                block = self._blocks[words[_AT["decodable"]]]
                 self._delivery.complete(block, self.times[place - 1].item(), events)
             elif stopped:
-                own["next"] = place + 1
+                words[_AT["next"]] = place + 1
                 self._receive_row(place, events)
-        return events
-
-    def _tell(self, data: bytes, events: list[Event]) -> None:
-        """The events of the packets that were taken, in order."""
-        noted = int(self.table["noted"][0])
-        what, starts, stops, packets = self._tables.noted[:noted].transpose().tolist()
-        payloads = [data[start:stop] for start, stop in zip(starts, stops, strict=True)]
-        at_s = self.times[packets].tolist()
-        found: list[Event] = list(map(_new_tuple, repeat(SourceDelivered), zip(what, payloads, at_s, repeat(False))))
-        for k in np.flatnonzero(self._tables.noted[:noted, 1] < 0).tolist():
-            found[k] = BlockComplete(what[k], stops[k], 0, at_s[k])
-        events += found
+            if events:
+                parts.append(events)
+        restored = tables.rows[MOST : MOST + words[_AT["restored"]]]
+        return BatchEvents(parts, self.times[:count], self.rows[:count], restored)
 
     def _check_seals(self, count: int) -> None:
         for k, length in enumerate(self.lengths[:count].tolist()):
@@ -224,25 +274,27 @@ class CompiledReceiver(Tabled, BatchReceiver):
 
     def _settle(self) -> None:
         """Have what was counted in the table where ``StreamReceiver`` looks for it."""
-        own = self.table
+        words, reals = self.words, self.reals
         for name in COUNTED:
-            if own[name][0]:
-                self._counts[name] += own[name].item()
-                own[name] = 0
-        self._delivery.delivered += own["delivered"].item()
-        self._reporter.waiting += own["waiting"].item()
-        own["delivered"] = own["waiting"] = 0
-        if own["in_time"][0]:
+            if counted := words[_AT[name]]:
+                self._counts[name] += counted
+                words[_AT[name]] = 0
+        self._delivery.delivered += words[_AT["delivered"]]
+        self._reporter.waiting += words[_AT["waiting"]]
+        words[_AT["delivered"]] = words[_AT["waiting"]] = 0
+        if words[_AT["in_time"]]:
             self._late_blocks.in_time()
-            own["in_time"] = 0
-        if own["alarm_s"][0] > -np.inf:
-            self._reporter.alarm(own["alarm_s"].item())
-            own["alarm_s"] = -np.inf
+            words[_AT["in_time"]] = 0
+        if reals[_AT["alarm_s"]] > -np.inf:
+            self._reporter.alarm(reals[_AT["alarm_s"]])
+            reals[_AT["alarm_s"]] = -np.inf
 
     def _note_symbols(self) -> None:
         """For the next report, the symbols of blocks since the last one."""
         highest, tables = self._highest, self._tables
-        for number in range(max(self.table["touched"].item(), highest - MAX_BLOCKS + 1), highest + 1):
-            if tables.blocks[number % SLOTS]["number"] == number:
-                self._reporter.note(number, int.from_bytes(tables.bits[number % SLOTS].tobytes(), "little"), highest)
+        numbers = np.arange(max(self.table["touched"].item(), highest - MAX_BLOCKS + 1), highest + 1)
+        numbers = numbers[tables.blocks["number"][numbers % SLOTS] == numbers]
+        bits = tables.bits[numbers % SLOTS].tobytes()
+        for k, number in enumerate(numbers.tolist()):
+            self._reporter.note(number, int.from_bytes(bits[32 * k : 32 * k + 32], "little"), highest)
         self.table["touched"] = _FAR

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fec.engines.galois_field import ORDER
 from fec.jit import compiled_entry
+from fec.protocol.batches import MOST
 from fec.protocol.compiled.words import CRC_BITS, DATA, HEADER, PARITY, SEAL, call, get, put, teach
 from fec.protocol.framing import BLOCK_NUMBERS, MAX_SYMBOL_ID
 from fec.protocol.loss_reporting import STAMPS
@@ -19,24 +21,28 @@ from fec.protocol.probation import PERIOD_US, STEP, earliest_us, half_arrived
 from fec.protocol.receiver import CLOCK_WINDOW_S
 
 OTHER, DECODABLE = 1, 2
-"""Why ``take`` stops early: before a packet for Python; behind the one with which a block can be decoded."""
+"""Why ``take`` stops early: before a packet for Python; behind the one with which a block can be decoded by it."""
 SLOTS = 4 * FARTHEST_AHEAD
 """Of blocks: 4096 may be opened at once beside 8192 that are open."""
 PLACES = 2 * FARTHEST_AHEAD + 1
 """For symbols: of blocks that are open and not complete."""
+MISSING, SUMS, POINTERS = range(3)
+"""Rows of numbers while a block is decoded."""
 _TIMES = ("newest_at_s", "alive_s", "window_s", "offset_s", "least_s", "usual_s", "closing_s", "worst_reordering_s")
 _FIXED_TIMES = ("playback_s", "quicker_s", "latest_s")
-COUNTED = ("duplicate", "reordered", "unused_parity", "unused_sources", "decoded_blocks")
+COUNTED = ("duplicate", "reordered", "unused_parity", "unused_sources", "decoded_blocks", "recovered")
 _BLOCKS = ("highest", "oldest", "stop", "touched", "in_time", "urgent", "decodable", "free", "accepted", "delivered")
-_PACKETS = ("known", "newest_us", "session", "waiting", "next", "count", "noted", "logged")
-_FIXED = ("m", "half", "symbol_bytes", "flags", "stream_id", "rows_at", "crc_at")
+_PACKETS = ("known", "newest_us", "session", "waiting", "next", "count", "noted", "logged", "restored")
+_FIXED = ("m", "half", "symbol_bytes", "flags", "stream_id", "rows_at", "crc_at", "bodies_at")
+_DECODING = ("coefficients_at", "multipliers_at", "pointers_at", "prepare_at", "multiply_at")
 RECEIVER = np.dtype(
     [(name, "f8") for name in (*_TIMES, *_FIXED_TIMES, "alarm_s")]
-    + [(name, "i8") for name in (*COUNTED, *_BLOCKS, *_PACKETS, *_FIXED)]
+    + [(name, "i8") for name in (*COUNTED, *_BLOCKS, *_PACKETS, *_FIXED, *_DECODING)]
 )
 """``known``: a time stamp is known, ``newest_us``; open are the blocks from ``oldest`` up to ``stop``; ``touched``: the
 lowest block with a symbol that no report knows of; ``alarm_s``: when a block could not be repaired, or minus infinity;
-``next``: packet of ``count``; ``noted``, ``logged``: rows of what was."""
+``next``: packet of ``count``; ``noted``, ``logged``, ``restored``: rows of what was; ``prepare_at``, ``multiply_at``:
+ISA-L's functions."""
 _BLOCK = ("number", "start_us", "size", "arrived", "top", "complete", "spoilt", "place")
 BLOCK = np.dtype([(name, "i8") for name in _BLOCK])
 """``top``: one more than the highest symbol that came; ``place``: of its symbols, -1 where it has none."""
@@ -45,9 +51,10 @@ BLOCK = np.dtype([(name, "i8") for name in _BLOCK])
 class ReceiverTables(NamedTuple):
     """``bits``: of each block's symbols; ``symbols``: which they are at a place, in the order in which they came, and
     ``bodies`` what they are, until their block is complete; ``free``: places, those given back last in the end;
-    ``good``: a packet's seal of a key holds; ``noted``: source packet and where its payload lies in all rows, or a
-    block that is complete, -1 and how many came of it, and by which packet; ``log``: time, block as the packet has it,
-    symbol."""
+    ``rows``: those of a batch, then ``MOST`` for symbols that are restored; ``good``: a packet's seal of a key holds;
+    ``noted``: source packet and where its payload lies in the rows that are used, or a block that is complete, -1 and
+    how many came of it; how many are recovered, and by which packet; ``log``: time, block as the packet has it, symbol;
+    ``powers``, ``logarithms``: of the field; ``numbers``: what a decoding keeps in rows."""
 
     receiver: NDArray[Any]
     blocks: NDArray[Any]
@@ -63,6 +70,10 @@ class ReceiverTables(NamedTuple):
     good: NDArray[np.uint8]
     noted: NDArray[np.int64]
     log: NDArray[np.float64]
+    powers: NDArray[np.uint8]
+    logarithms: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+    coefficients: NDArray[np.uint8]
 
 
 def near(number: int, reference: int, modulus: int) -> int:
@@ -152,16 +163,68 @@ def keep_time(t: ReceiverTables, sent_us: int, transit_s: float, now_s: float) -
         plan_closing(t)
 
 
-def tell(t: ReceiverTables, what: int, start: int, stop: int, k: int) -> None:
+def tell(t: ReceiverTables, what: int, start: int, stop: int, recovered: int, k: int) -> None:
     """What happened, for Python to hand on."""
     row = t.noted[t.receiver[0].noted]
-    row[0], row[1], row[2], row[3] = what, start, stop, k
+    row[0], row[1], row[2], row[3], row[4] = what, start, stop, recovered, k
     t.receiver[0].noted += 1
+
+
+def deliver(t: ReceiverTables, source: int, row: int, place: int, recovered: int, k: int) -> None:
+    """A source packet, in a row; ``place``: of that row among those that are used."""
+    at = place * t.rows.shape[1] + HEADER + 2
+    t.receiver[0].delivered += 1
+    tell(t, source, at, at + get(t.rows[row], HEADER, 2), recovered, k)
+
+
+def interpolate(t: ReceiverTables, known: NDArray[np.uint8], count: int) -> None:
+    """``interpolation_rows`` of so many missing source packets into ``coefficients``."""
+    m, missing, sums = t.receiver[0].m, t.numbers[MISSING], t.numbers[SUMS]
+    for e in range(m + count):
+        point, sums[e] = t.powers[known[e] if e < m else missing[e - m]], 0
+        for c in range(m):
+            sums[e] += t.logarithms[point ^ t.powers[known[c]]]
+    for w in range(count):
+        for c in range(m):
+            apart = t.logarithms[t.powers[missing[w]] ^ t.powers[known[c]]]
+            t.coefficients[w * m + c] = t.powers[(sums[m + w] - apart - sums[c]) % ORDER]
+
+
+def restore(t: ReceiverTables, number: int, k: int) -> int:
+    """Decode a block of which M symbols are there, and tell of its missing source packets: how many, -1 where Python
+    has to, since there is no room, one cannot be read, or symbols came before the stream was followed there again."""
+    r, b, slot = t.receiver[0], t.blocks[number & (SLOTS - 1)], number & (SLOTS - 1)
+    m, length, missing, pointers = r.m, r.symbol_bytes, t.numbers[MISSING], t.numbers[POINTERS]
+    count, came, first = 0, 0, MOST + r.restored
+    for symbol in range(max(m, b.top)):
+        if t.bits[slot, symbol >> 6] >> (symbol & 63) & 1:
+            came += 1
+        elif symbol < m:
+            missing[count] = symbol
+            count += 1
+    if came != b.arrived or first + count > len(t.rows):
+        return -1
+    if count:
+        interpolate(t, t.symbols[b.place], count)
+        for e in range(m):
+            pointers[e] = r.bodies_at + (b.place * m + e) * length
+        for j in range(count):
+            pointers[m + j] = r.rows_at + (first + j) * t.rows.shape[1] + HEADER
+        call(r.prepare_at, m, count, r.coefficients_at, r.multipliers_at, 0, 0)
+        call(r.multiply_at, length, m, count, r.multipliers_at, r.pointers_at, r.pointers_at + 8 * m)
+    for j in range(count):
+        if get(t.rows[first + j], HEADER, 2) + 2 > length:
+            return -1
+    for j in range(count):
+        deliver(t, number * m + missing[j], first + j, r.count + r.restored + j, 1, k)
+    r.restored += count
+    r.recovered += count
+    return count
 
 
 def use(t: ReceiverTables, k: int, number: int, symbol: Any, sent_us: int) -> bool:
     """``StreamReceiver._use``: a symbol that an open block did not have. Whether the block has to be decoded now."""
-    r, b, slot, now_s = t.receiver[0], t.blocks[number & (SLOTS - 1)], number & (SLOTS - 1), t.times[k]
+    r, b, now_s = t.receiver[0], t.blocks[number & (SLOTS - 1)], t.times[k]
     if sent_us < b.start_us and sent_us >= earliest_us(t.schedule, number):
         began(t, number, sent_us)
     if b.complete:
@@ -177,21 +240,19 @@ def use(t: ReceiverTables, k: int, number: int, symbol: Any, sent_us: int) -> bo
         body[j] = row[HEADER + j]
     b.arrived += 1
     if symbol < r.m:
-        r.delivered += 1
-        at = k * t.rows.shape[1] + HEADER + 2
-        tell(t, number * r.m + symbol, at, at + get(row, HEADER, 2), k)
+        deliver(t, number * r.m + symbol, k, k, 0, k)
         if b.arrived == r.half:
             half_arrived(t.schedule, number, sent_us)
             step_s = r.quicker_s * STEP
             r.usual_s += step_s if now_s - sent_us * S_PER_US > r.usual_s else -step_s
     if b.arrived >= r.m:
         r.in_time = 1
-        for source in range(r.m):
-            if not t.bits[slot, source >> 6] >> (source & 63) & 1:
-                r.decodable = number
-                return True
+        recovered = restore(t, number, k)
+        if recovered < 0:
+            r.decodable = number
+            return True
         r.decoded_blocks += 1
-        tell(t, number, -1, b.arrived, k)
+        tell(t, number, -1, b.arrived, recovered, k)
         t.free[r.free] = b.place
         r.free += 1
         b.complete, b.arrived, b.place = 1, 0, -1
@@ -243,7 +304,7 @@ TAKE = compiled_entry(
     take,
     teach=teach,
     taught=(call,),
-    inline=(is_sealed, get, put, near, close_complete, keep_time, tell, use, count),
+    inline=(is_sealed, get, put, near, close_complete, keep_time, tell, deliver, use, count),
     error_model="numpy",
     _nrt=False,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
 from itertools import pairwise
 
@@ -71,6 +72,19 @@ def test_only_the_latest_blocks_are_reported_by_number_on_the_wire() -> None:
     reporter.blocks_apart = 1000
     expected = expected[-1080 // 5 :]
     assert list(_send(reporter, 1.0, highest=last).blocks) == expected
+
+
+def test_blocks_stand_in_the_order_of_their_numbers_however_they_come() -> None:
+    reporter, chance, expected, highest = _reporter(), random.Random(1), dict[int, int](), -1
+    for _ in range(3000):
+        ahead = chance.choice([1, 1, 1, 1, 1, 1, chance.randrange(1, 300), -chance.randrange(2 * MAX_BLOCKS)])
+        number, before = max(0, highest + ahead), highest
+        highest = max(highest, number)
+        reporter.note(number, 1 << ahead % 20, chance.choice([before, highest]))
+        if number > highest - MAX_BLOCKS:
+            expected[number] = expected.get(number, 0) | 1 << ahead % 20
+        expected = {n: bits for n, bits in sorted(expected.items()) if n > highest - MAX_BLOCKS}
+        assert list(reporter.recent.items()) == list(expected.items())
 
 
 def test_reports_are_numbered_upwards_across_the_wrap_of_the_senders_clock() -> None:

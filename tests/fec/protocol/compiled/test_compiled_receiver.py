@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,10 @@ from fec import jit
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.errors import EngineUnavailable
 from fec.jit import CompiledEntry
-from fec.protocol.compiled.receiver import CompiledReceiver
+from fec.protocol.batches import MOST
+from fec.protocol.compiled.receiver import BatchEvents, CompiledReceiver
 from fec.protocol.receiver import StreamReceiver
-from fec.protocol.receiver_types import Event, ReceiverParameters
+from fec.protocol.receiver_types import Event, ReceiverParameters, SourceDelivered
 from fec.protocol.sender import SenderParameters, StreamSender
 from fec.redundancy.labels import LABELS, StratifiedLabels
 from tests.helpers.compiled_packets import PlannedBlockSize
@@ -73,11 +75,16 @@ def drawn_stream(chance: random.Random) -> tuple[ReceiverParameters, list[Datagr
     return told, sorted(packets, key=lambda packet: packet[0])
 
 
-def same(events: list[Event]) -> list[Any]:
+def same(events: Iterable[Event]) -> list[Any]:
     return [(type(event).__name__, *event) for event in events]
 
 
-def hand_in(receiver: CompiledReceiver, packets: list[Datagram]) -> list[Event]:
+def payloads_together(events: BatchEvents) -> list[tuple[int, bytes, bool]]:
+    rows, data = events.sources()
+    return [(index, data[start:stop], bool(recovered)) for index, start, stop, recovered in rows.tolist()]
+
+
+def hand_in(receiver: CompiledReceiver, packets: list[Datagram]) -> BatchEvents:
     """One batch."""
     for k, (at, data) in enumerate(packets):
         part = data[: receiver.rows.shape[1]]
@@ -102,7 +109,9 @@ def run_both(chance: random.Random) -> tuple[StreamReceiver, CompiledReceiver]:
             if plain.received > before:
                 logged.append([came, int.from_bytes(data[4:7], "big"), data[7]])
         found = hand_in(compiled, batch)
-        assert same(found) == same(expected)
+        assert same(found) == same(expected) and len(found) == len(expected)
+        sources = [(e.index, e.payload, e.recovered) for e in expected if isinstance(e, SourceDelivered)]
+        assert payloads_together(found) == sources
         assert compiled.log[: compiled.logged].tolist() == logged
         now = batch[-1][0]
         assert same(compiled.advance(now)) == same(plain.advance(now))
@@ -144,6 +153,26 @@ def test_ordinary_packets_never_leave_the_compiled_steps(monkeypatch: pytest.Mon
         now = 0.01 * k
         hand_in(receiver, [(now, packet.data) for packet in sender.packets_due(now)])
     assert receiver.counters["accepted"] > 2000 and len(other) < 60  # until the time of a block is known
+
+
+def test_more_symbols_than_a_batch_has_room_for_are_restored() -> None:
+    """Of all blocks the source packets are lost, and the last parity that it takes comes in one batch."""
+    values: dict[str, Any] = {"source_packets": 20, "symbol_bytes": 40}
+    parameters, code = SenderParameters(rate_pps=10_000.0, session=1, **values), ReedSolomonCode(20)
+    size = PlannedBlockSize(lambda begins_s: 22 if begins_s < 0.1 else 40)
+    sender = StreamSender(parameters, code, StratifiedLabels(), size, lambda i: bytes([i % 251]) * (i % 38 + 1))
+    plain = StreamReceiver(ReceiverParameters(**values), ReedSolomonCode(20))
+    compiled = CompiledReceiver(plain.parameters, ReedSolomonCode(20))
+    packets = [(0.001 * k, packet) for k in range(250) for packet in sender.packets_due(0.001 * k)]
+    usual = [(at, packet.data) for at, packet in packets if packet.block_size == 22]
+    parity = [(0.25, packet) for _, packet in packets if packet.block_size == 40 and packet.symbol >= 20]
+    for last in (False, True):
+        datagrams = usual * (not last) + [(at, packet.data) for at, packet in parity if (packet.symbol == 39) is last]
+        for at in range(0, len(datagrams), MOST):
+            batch = datagrams[at : at + MOST]
+            expected = [event for came, data in batch for event in plain.receive(data, came)]
+            assert same(hand_in(compiled, batch)) == same(expected)
+    assert compiled.counters == plain.counters and compiled.counters["recovered"] > 2 * MOST
 
 
 def test_of_blocks_that_a_forged_symbol_spoilt_nothing_is_kept() -> None:

@@ -40,7 +40,7 @@ class OneByOne(CompiledReceiver):
         self.rows[0, : len(part)], self.lengths[0], self.times[0] = np.frombuffer(part, np.uint8), len(part), now_s
         self.within = True
         try:
-            return self.receive_many(1)
+            return list(self.receive_many(1))
         finally:
             self.within = False
 

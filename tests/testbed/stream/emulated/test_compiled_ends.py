@@ -88,7 +88,7 @@ def streamed() -> tuple[list[type], str]:
         came = np.flatnonzero((log[:, 3] > 20_000) | (step < 100) | (step > 200))
         receiver.rows[: len(came), :-1], receiver.lengths[: len(came)] = packets[came], packets.shape[1]
         receiver.times[: len(came)] = now + 0.001
-        events = receiver.receive_many(len(came)) + receiver.advance(now + 0.001)
+        events = [*receiver.receive_many(len(came)), *receiver.advance(now + 0.001)]
         reports = receiver.reports_due(now + 0.001)
         for report in reports:
             sender.receive(report, now + 0.002)
