@@ -29,7 +29,7 @@ JITTER = 0.1
 """By so much of its path's delay a packet may come earlier or later than planned."""
 WINDOW_S = 5.0
 """Lateness is remembered for once to twice as long."""
-_MAX_WAITING = 1 << 17
+_MAX_WAITING, _MAX_BLOCKS = 1 << 17, 8192
 _SENT, _BLOCK, _SYMBOL, _LABEL = range(4)
 
 Packets = NDArray[np.float64]
@@ -59,6 +59,12 @@ class SentBlock:
     def absent(self) -> int:
         """How many source symbols it does not have."""
         return self.known.bit_count()
+
+
+def forget_older(blocks: dict[int, SentBlock], oldest_s: float) -> None:
+    """Without those that began earlier, and those too many, before the newest."""
+    while (first := next(iter(blocks.values()))).started_s < oldest_s or len(blocks) > _MAX_BLOCKS:
+        del blocks[first.number]
 
 
 class Arrived:

@@ -143,7 +143,9 @@ def test_late_parity_is_never_laid_where_its_own_sources_are(monkeypatch: pytest
     sender = CompiledSender(parameters, code, StratifiedLabels(), control, payload)
     made = [packet for k in range(81) for packet in sender.packets_due(0.001 * k)]
     assert max(packet.block for packet in made) == 80
-    for block in list(sender._blocks.values())[:-2]:
+    sender._keep_begun()
+    oldest, *blocks = sender._blocks.values()
+    for block in (oldest, *blocks[-9:-2]):
         sender._send_late_parity(block, m - 1, 0.08)
     late = [packet for _ in range(4) for packet in sender.packets_due(0.0802, 512) if packet.symbol >= 22]
     for block in sorted({packet.block for packet in late}):
