@@ -336,8 +336,9 @@ class StreamSender:
         lost = ~came.has(known)
         rows = zip(known[:, 3].astype(np.int64).tolist(), lost.tolist(), known[:, 0].tolist(), strict=True)
         reports = list(map(_new_tuple, itertools.repeat(PacketReport), rows))
-        for number, count in zip(*(a.tolist() for a in np.unique(known[:, 1], return_counts=True)), strict=True):
-            if (block := self._blocks.get(int(number))) is not None:
+        first = int(known[:, 1].min()) if len(known) else 0
+        for number, count in enumerate(np.bincount(known[:, 1].astype(np.int64) - first).tolist(), first):
+            if count and (block := self._blocks.get(number)) is not None:
                 block.judged += count
         for number, symbol in known[lost, 1:3].astype(np.int64).tolist():
             if (block := self._blocks.get(number)) is not None:
