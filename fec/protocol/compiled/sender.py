@@ -11,7 +11,7 @@ import numpy as np
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.errors import EngineUnavailable
 from fec.jit import bound
-from fec.protocol.batches import MOST, BatchSender
+from fec.protocol.batches import MOST_SENT, BatchSender
 from fec.protocol.compiled import sender_steps as steps
 from fec.protocol.compiled.tables import Tabled, fields
 from fec.protocol.compiled.words import SEAL
@@ -25,7 +25,7 @@ from fec.redundancy.labels import LABELS
 _MOST_BYTES, _MOST_BLOCKS = 1 << 25, 8192
 _ROOM = 2 * MAX_BLOCK
 """For the most parity of a block, in a row: what is left at the end of the table is passed over."""
-_SIZES = 2 * MOST
+_SIZES = 2 * MOST_SENT
 
 
 class CompiledSender(Tabled, BatchSender):
@@ -48,7 +48,7 @@ class CompiledSender(Tabled, BatchSender):
         # Of blocks that are kept their sources are, as far as there is memory; always those that are fetched ahead.
         blocks = int(parameters.playback_s / (m * self._interval)) + 3
         slots = min(blocks, _MOST_BLOCKS - 1, _MOST_BYTES // length // m)
-        slots = 1 << max(slots, MOST // m + 2).bit_length()
+        slots = 1 << max(slots, MOST_SENT // m + 2).bit_length()
         own, parity = slots * m, min(slots * (self.control.largest - m) + _ROOM, _MOST_BYTES // length)
         places = own + (1 << max(11, parity.bit_length()))
         self._prepared, self._kept = dict[int, Any](), 0
@@ -90,8 +90,8 @@ class CompiledSender(Tabled, BatchSender):
         self._fill()
         return float(self._due_s)
 
-    def fill(self, now_s: float, limit: int = MOST) -> int:
-        self._now_s, self._limit, self._made, self._sized = now_s, min(limit, MOST), 0, 0
+    def fill(self, now_s: float, limit: int = MOST_SENT) -> int:
+        self._now_s, self._limit, self._made, self._sized = now_s, min(limit, MOST_SENT), 0, 0
         while self._fill():
             self._look_ahead(now_s)
         made = int(self._made)
@@ -103,7 +103,7 @@ class CompiledSender(Tabled, BatchSender):
                 self._seal_rows(made)
         return made
 
-    def packets_due(self, now_s: float, limit: int = MOST) -> list[OutgoingPacket]:
+    def packets_due(self, now_s: float, limit: int = MOST_SENT) -> list[OutgoingPacket]:
         made = zip(self.log[: self.fill(now_s, limit)].tolist(), self.rows[:, self._front :], strict=False)
         return [
             OutgoingPacket(due_s, int(label), row.tobytes(), int(block), int(symbol), int(size))

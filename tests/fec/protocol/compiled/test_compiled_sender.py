@@ -14,7 +14,7 @@ from fec import jit
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.errors import EngineUnavailable
 from fec.jit import CompiledEntry
-from fec.protocol.batches import MOST
+from fec.protocol.batches import MOST_SENT
 from fec.protocol.compiled import sender as sender_module
 from fec.protocol.compiled.sender import CompiledSender
 from fec.protocol.receiver import StreamReceiver
@@ -82,7 +82,7 @@ def run_both(chance: random.Random, seconds: float) -> tuple[StreamSender, Strea
         lost_to = lost_from + (LABELS // 4 if 0.3 < now % 1 < 0.7 else 500)
         if chance.random() < 0.002:
             plain.finish_source(), compiled.finish_source()
-        limit = chance.choice([1, 7, MOST, 200])
+        limit = chance.choice([1, 7, MOST_SENT, 200])
         packets = plain.packets_due(now, limit)
         assert compiled.packets_due(now, limit) == packets
         assert compiled.next_due_s() == plain.next_due_s()
