@@ -22,7 +22,7 @@ import numpy as np
 from fec.adapters.raw_sockets import DatagramReceiver, FrameSender, Messages, RowReceiver
 from fec.adapters.scapy_layer import FrameTemplate
 from fec.code.reed_solomon import ReedSolomonCode
-from fec.protocol.batches import MOST, BatchReceiver
+from fec.protocol.batches import MOST, MOST_SENT, BatchReceiver
 from fec.protocol.compiled.receiver import CompiledReceiver
 from fec.protocol.compiled.sender import CompiledSender
 from fec.protocol.receiver import StreamReceiver
@@ -33,7 +33,7 @@ from fec.redundancy.block_size_control import FixedBlockSize
 from fec.redundancy.labels import LABELS, StratifiedLabels
 from testbed.stream.judgement.packet_logs import ReceivedLog, SentLog
 
-M, RATE_PPS, TICK_S = 20, 1e6, 400e-6
+M, RATE_PPS, TICK_S = 20, 1e6, 800e-6
 REPORT_PACKETS, PLAYBACK_S = 2_000, 0.04
 INSIDE = "TESTBED_BENCH_NAMESPACE"
 MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
@@ -67,16 +67,16 @@ class Stream:
         now, made = 0.0, 0
         while made < packets:
             now += TICK_S
-            batch = sender.packets_due(now, MOST)
+            batch = sender.packets_due(now, MOST_SENT)
             made += len(batch)
             for packet in batch:
                 if chance.random() >= loss:
                     self.arrivals.append((packet.label, packet.data))
                     self.times.append(now)
                     receiver.receive(packet.data, now)
-            for report in receiver.reports_due(now):
-                self.reports.append((now, report))
-                sender.receive(report, now)
+                for report in receiver.reports_due(now):
+                    self.reports.append((now, report))
+                    sender.receive(report, now)
         self.ended_s, self.counters = now, {**sender.counters, **receiver.counters}
 
     def sender(self, kind: type[StreamSender], **more: bytes) -> StreamSender:
@@ -125,12 +125,13 @@ class Wire:
         self.arriving.bind((ADDRESSES[1], STREAM_UDP_PORT))
         self.stream, self.frames = stream, FrameSender(raw, template)
         self.datagrams = DatagramReceiver(self.arriving, most=MOST, timestamps=True, peer=ADDRESSES[0])
-        self.ready = Messages(np.zeros((MOST, template.header_bytes + HEADER_BYTES + stream.symbol_bytes), np.uint8))
+        frame_bytes = template.header_bytes + HEADER_BYTES + stream.symbol_bytes
+        self.ready = Messages(np.zeros((MOST_SENT, frame_bytes), np.uint8))
         self.ready.rows[:, : template.header_bytes] = list(template.headers_for(HEADER_BYTES + stream.symbol_bytes))
         self.rows = RowReceiver(self.arriving, BatchReceiver(stream.told, ReedSolomonCode(M)), ADDRESSES[0])
 
     def kernel_sends(self) -> Work:
-        labels, sent = np.array([label for label, _ in self.stream.arrivals[:MOST]]), 0
+        labels, sent = np.array([label for label, _ in self.stream.arrivals[:MOST_SENT]]), 0
         place = FrameTemplate.label_offset
         self.ready.rows[:, place], self.ready.rows[:, place + 1] = labels >> 8, labels & 255
 
@@ -138,7 +139,7 @@ class Wire:
             nonlocal sent
             while sent < self.stream.packets:
                 self.frames.send_rows(self.ready, labels)
-                sent += MOST
+                sent += MOST_SENT
             return sent
 
         return work
@@ -173,7 +174,7 @@ class Wire:
             nonlocal now, made
             while made < stream.packets:
                 now += TICK_S
-                for packet in sender.packets_due(now, MOST):
+                for packet in sender.packets_due(now, MOST_SENT):
                     self.frames.send(packet.label, packet.data)
                     log.add(now, packet.due_s, packet.block, packet.symbol, packet.label, packet.block_size)
                     made += 1
@@ -302,7 +303,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def tell(stream: Stream, loss: float, repeats: int) -> None:
     wire = Wire(stream)
     rows: list[tuple[str, Callable[[Prepare], float], Prepare]] = [
-        ("the kernel's sendmmsg, 512 ready frames a call", wire.after_draining, wire.kernel_sends),
+        ("the kernel's sendmmsg, 1024 ready frames a call", wire.after_draining, wire.kernel_sends),
         ("whole sender, compiled", wire.after_draining, wire.sends),
         ("whole sender, plain", wire.after_draining, wire.sends_one_by_one),
         ("the kernel's recvmmsg, 512 a call, stamped", wire.after_filling, wire.kernel_receives),

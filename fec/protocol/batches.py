@@ -12,8 +12,8 @@ from fec.protocol.receiver_types import Event, ReceiverParameters
 from fec.protocol.sender import SenderParameters, StreamSender
 from fec.protocol.wire import HEADER_BYTES
 
-MOST = 512
-"""Packets of a batch."""
+MOST, MOST_SENT = 512, 1024
+"""Packets of a batch that came, and of one that leaves: the kernel takes no more in a call."""
 LABEL_BEFORE = 8
 """Bytes from the label, which begins the UDP header, to the packet."""
 
@@ -25,7 +25,7 @@ class BatchSender(StreamSender):
     def __init__(self, parameters: SenderParameters, *arguments: Any, headers: bytes = bytes(LABEL_BEFORE)) -> None:
         super().__init__(parameters, *arguments)
         row = np.frombuffer(headers + bytes(HEADER_BYTES + parameters.symbol_bytes), np.uint8)
-        self.rows, self.log, self._front = np.tile(row, (MOST, 1)), np.zeros((MOST, 5)), len(headers)
+        self.rows, self.log, self._front = np.tile(row, (MOST_SENT, 1)), np.zeros((MOST_SENT, 5)), len(headers)
 
     def fill(self, now_s: float) -> int:
         """Make packets due by now, in the order of their due times, as many as are sent at once; how many."""

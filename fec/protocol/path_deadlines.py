@@ -29,7 +29,8 @@ JITTER = 0.1
 """By so much of its path's delay a packet may come earlier or later than planned."""
 WINDOW_S = 5.0
 """Lateness is remembered for once to twice as long."""
-_MAX_WAITING = 1 << 17
+_MAX_WAITING, _MAX_BLOCKS = 1 << 17, 8192
+_BITMAP_BYTES = 32
 _SENT, _BLOCK, _SYMBOL, _LABEL = range(4)
 
 Packets = NDArray[np.float64]
@@ -61,22 +62,27 @@ class SentBlock:
         return self.known.bit_count()
 
 
+def forget_older(blocks: dict[int, SentBlock], oldest_s: float) -> None:
+    """Without those that began earlier, and those too many, before the newest."""
+    while (first := next(iter(blocks.values()))).started_s < oldest_s or len(blocks) > _MAX_BLOCKS:
+        del blocks[first.number]
+
+
 class Arrived:
-    """Of which packets a report tells: block -> bitmap of its symbols."""
+    """Of which packets a report tells: block -> bitmap of its symbols, of the newest ``MAX_BLOCKS`` blocks."""
 
     def __init__(self, bitmaps: Mapping[int, int]) -> None:
-        self._blocks = np.array(sorted(bitmaps), dtype=np.int64)
-        self.newest = max(bitmaps, default=0)
-        packed = b"".join(bitmaps[block].to_bytes(32, "little") for block in self._blocks.tolist())
-        self._bits = np.unpackbits(np.frombuffer(packed, np.uint8).reshape(-1, 32), axis=1, bitorder="little")
+        self.newest, none = max(bitmaps, default=0), bytes(_BITMAP_BYTES)
+        first = max(min(bitmaps, default=0), self.newest - MAX_BLOCKS + 1)
+        listed = [bitmaps.get(block, 0).to_bytes(_BITMAP_BYTES, "little") for block in range(first, self.newest + 1)]
+        # Between rows of zeros, where what is earlier or later finds itself.
+        packed = np.frombuffer(b"".join((none, *listed, none)), np.uint8)
+        self._before, self._bits = first - 1, np.unpackbits(packed, bitorder="little").view(np.bool_)
 
     def has(self, packets: Packets) -> NDArray[np.bool_]:
         """Whether each of them has come."""
-        if not len(self._blocks):
-            return np.zeros(len(packets), dtype=np.bool_)
-        places = np.minimum(np.searchsorted(self._blocks, packets[:, _BLOCK]), len(self._blocks) - 1)
-        listed = self._blocks[places] == packets[:, _BLOCK]
-        return np.asarray(listed & (self._bits[places, packets[:, _SYMBOL].astype(np.int64)] != 0))
+        places = (packets[:, _BLOCK] - self._before) * (8 * _BITMAP_BYTES) + packets[:, _SYMBOL]
+        return self._bits.take(places.astype(np.int64), mode="clip")
 
 
 def _none() -> Packets:
@@ -127,7 +133,7 @@ class PathDeadlines:
         )
         if self._delay_of.shape != (LABELS,) or not np.all(np.isfinite(self._delay_of) & (self._delay_of >= 0)):
             raise FecError(f"planned delays: give {LABELS:,} numbers of seconds from 0 on, one for each label")
-        self._most_s = most_s
+        self._most_s, self._alike = most_s, bool((self._delay_of == self._delay_of[0]).all())
         self._paths: dict[float, _Path] = {}
         self._heard_s = self._first_s = -math.inf
         self._unknown_s = most_s if delay_of_label is None else 0.0
@@ -149,12 +155,16 @@ class PathDeadlines:
             self._sort_in()
 
     def _sort_in(self) -> None:
-        packets = np.array(self._new).reshape(-1, 4)
+        packets = np.array(self._new).reshape(-1, 4).copy(order="F")  # columns are read
         del self._new[:]
-        delays = self._delay_of[packets[:, _LABEL].astype(np.int64)]
-        for delay_s in dict.fromkeys(delays[:1].tolist() if (delays == delays[:1]).all() else delays.tolist()):
+        if self._alike:
+            chosen = {float(self._delay_of[0]): packets} if len(packets) else {}
+        else:
+            delays = self._delay_of[packets[:, _LABEL].astype(np.int64)]
+            chosen = {delay_s: packets[delays == delay_s] for delay_s in dict.fromkeys(delays.tolist())}
+        for delay_s, own in chosen.items():
             path = self._paths.setdefault(delay_s, _Path(delay_s))
-            path.waiting = np.concatenate((path.waiting, packets[delays == delay_s]))[-_MAX_WAITING:]
+            path.waiting = np.concatenate((path.waiting, own))[-_MAX_WAITING:]
 
     def known(self, arrived: Arrived, newest_s: float, now_s: float) -> Packets:
         """Packets that have come or are overdue by a report, in the order of sending. ``newest_s``: when the newest

@@ -33,14 +33,13 @@ from fec.protocol.framing import (
 )
 from fec.protocol.loss_report import LossReport, decode_report
 from fec.protocol.path_counts import PathNumbers, PathReports
-from fec.protocol.path_deadlines import Arrived, PathDeadlines, SentBlock
+from fec.protocol.path_deadlines import Arrived, PathDeadlines, SentBlock, forget_older
 from fec.protocol.wire import CRC_OFFSET, HEADER, protect
 from fec.redundancy.block_size_control import MAX_BLOCK, BlockSizeControl, PacketReport
 from fec.redundancy.labels import LabelOrder
 
 _LATE_PER_SOURCE, _MAX_LATE_STEP_S = 8, 0.001
 """Late parity leaves at so many times the rate of source packets, or one packet a millisecond where that is quicker."""
-_MAX_BLOCKS = 8192
 _STAMPS = 1 << 32
 _HALF_STAMPS = _STAMPS // 2
 _NUMBERS_AHEAD = 10_000
@@ -290,9 +289,7 @@ class StreamSender:
         block = SentBlock(number, (number % BLOCK_NUMBERS) << 8, self._next_label, due_s, size)
         self._next_label += block.size
         self._blocks[number] = self._filling = block
-        oldest_s = due_s - self.parameters.playback_s - 2 * self._m * self._interval
-        while (first := next(iter(self._blocks.values()))).started_s < oldest_s or len(self._blocks) > _MAX_BLOCKS:
-            del self._blocks[first.number]
+        forget_older(self._blocks, due_s - self.parameters.playback_s - 2 * self._m * self._interval)
         return block
 
     def _label(self, block: SentBlock, symbol: int) -> int:
@@ -339,8 +336,9 @@ class StreamSender:
         lost = ~came.has(known)
         rows = zip(known[:, 3].astype(np.int64).tolist(), lost.tolist(), known[:, 0].tolist(), strict=True)
         reports = list(map(_new_tuple, itertools.repeat(PacketReport), rows))
-        for number, count in zip(*(a.tolist() for a in np.unique(known[:, 1], return_counts=True)), strict=True):
-            if (block := self._blocks.get(int(number))) is not None:
+        first = int(known[:, 1].min()) if len(known) else 0
+        for number, count in enumerate(np.bincount(known[:, 1].astype(np.int64) - first).tolist(), first):
+            if count and (block := self._blocks.get(number)) is not None:
                 block.judged += count
         for number, symbol in known[lost, 1:3].astype(np.int64).tolist():
             if (block := self._blocks.get(number)) is not None:

@@ -1,6 +1,6 @@
 """``StreamSender`` with all that is done for every packet compiled: the same packets under the same labels.
 
-Python begins blocks, fetches payloads and reads reports; in between ``fill`` makes packets, many a call.
+Python fetches payloads, asks for block sizes and reads reports; ``fill`` begins blocks and makes packets, many a call.
 """
 
 import math
@@ -11,12 +11,12 @@ import numpy as np
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.errors import EngineUnavailable
 from fec.jit import bound
-from fec.protocol.batches import MOST, BatchSender
+from fec.protocol.batches import MOST_SENT, BatchSender
 from fec.protocol.compiled import sender_steps as steps
 from fec.protocol.compiled.tables import Tabled, fields
 from fec.protocol.compiled.words import SEAL
-from fec.protocol.framing import as_bytes
-from fec.protocol.path_deadlines import SentBlock
+from fec.protocol.framing import BLOCK_NUMBERS
+from fec.protocol.path_deadlines import SentBlock, forget_older
 from fec.protocol.sender import OutgoingPacket, SenderParameters
 from fec.protocol.wire import HEADER, HEADER_BYTES, protect
 from fec.redundancy.block_size_control import MAX_BLOCK
@@ -25,6 +25,7 @@ from fec.redundancy.labels import LABELS
 _MOST_BYTES, _MOST_BLOCKS = 1 << 25, 8192
 _ROOM = 2 * MAX_BLOCK
 """For the most parity of a block, in a row: what is left at the end of the table is passed over."""
+_SIZES = 2 * MOST_SENT
 
 
 class CompiledSender(Tabled, BatchSender):
@@ -32,6 +33,7 @@ class CompiledSender(Tabled, BatchSender):
 
     _ended, _parity_sent, _late_sent = fields(steps.SENDER, "ended", "parity_sent", "late_sent")
     _block, _symbol, _ready, _laid = fields(steps.SENDER, "block", "symbol", "ready", "laid")
+    _sized, _next_label = fields(steps.SENDER, "sized", "next_label")
     _now_s, _due_s, _limit, _made = fields(steps.SENDER, "now_s", "due_s", "limit", "made")
 
     def __init__(
@@ -43,10 +45,13 @@ class CompiledSender(Tabled, BatchSender):
         if not hasattr(labels, "table"):
             raise EngineUnavailable("packets are handled one by one: their labels are drawn at random")
         length, m = parameters.symbol_bytes, self._m
-        blocks = min(int(parameters.playback_s / (m * self._interval)) + 3, _MOST_BLOCKS - 1)
-        slots = 1 << blocks.bit_length()
-        places = 1 << max(11, min(slots * self.control.largest + _ROOM, _MOST_BYTES // length).bit_length())
-        self._prepared = dict[int, Any]()
+        # Of blocks that are kept their sources are, as far as there is memory; always those that are fetched ahead.
+        blocks = int(parameters.playback_s / (m * self._interval)) + 3
+        slots = min(blocks, _MOST_BLOCKS - 1, _MOST_BYTES // length // m)
+        slots = 1 << max(slots, MOST_SENT // m + 2).bit_length()
+        own, parity = slots * m, min(slots * (self.control.largest - m) + _ROOM, _MOST_BYTES // length)
+        places = own + (1 << max(11, parity.bit_length()))
+        self._prepared, self._kept = dict[int, Any](), 0
         flags, stream, session = self._identity
         common = HEADER.pack(0, flags, stream, 0, session, m, 0, 0, 0, length, 0, 0)
         self.rows[:, self._front : self._front + HEADER_BYTES] = list(common)
@@ -55,6 +60,7 @@ class CompiledSender(Tabled, BatchSender):
             runs=np.zeros((2, steps.RUNS), steps.RUN),
             ends=np.zeros((2, 2), np.int64),
             blocks=np.full(slots, -1, np.int64).repeat(steps.BLOCK.itemsize // 8).view(steps.BLOCK),
+            sizes=np.zeros(_SIZES, np.int64),
             bodies=np.full((places, length), 0, np.uint8),  # written, so that no page is missing in mid-stream
             labels=np.array(labels.table, np.uint16),
             paths=np.frombuffer(bytearray(self._numbers.path_of if self._numbers else LABELS), np.uint8),
@@ -66,9 +72,9 @@ class CompiledSender(Tabled, BatchSender):
         self._symbols: Any = memoryview(t.bodies.reshape(-1))  # type: ignore[arg-type]
         self._pointers = t.bodies.ctypes.data + np.arange(places, dtype=np.uint64) * np.uint64(length)
         self.write(interval_s=self._interval, playback_s=parameters.playback_s, m=m, symbol_bytes=length)
-        self.write(front=self._front, flags=flags, crc_at=engine.crc_at, multiply_at=engine.multiply_at)
+        self.write(own=own, front=self._front, flags=flags, crc_at=engine.crc_at, multiply_at=engine.multiply_at)
         self.write(rows_at=self.rows.ctypes.data, pointers_at=self._pointers.ctypes.data)
-        self._mask, self._places = slots - 1, places
+        self._slots, self._own, self._places = slots, own, places - own
         self._fill = bound(steps.FILL, t)
 
     @property
@@ -84,10 +90,10 @@ class CompiledSender(Tabled, BatchSender):
         self._fill()
         return float(self._due_s)
 
-    def fill(self, now_s: float, limit: int = MOST) -> int:
-        self._now_s, self._limit, self._made = now_s, min(limit, MOST), 0
+    def fill(self, now_s: float, limit: int = MOST_SENT) -> int:
+        self._now_s, self._limit, self._made, self._sized = now_s, min(limit, MOST_SENT), 0, 0
         while self._fill():
-            self._take_sources(now_s)
+            self._look_ahead(now_s)
         made = int(self._made)
         if made:
             packets = self.log[:made, :4].copy()
@@ -97,36 +103,48 @@ class CompiledSender(Tabled, BatchSender):
                 self._seal_rows(made)
         return made
 
-    def packets_due(self, now_s: float, limit: int = MOST) -> list[OutgoingPacket]:
+    def packets_due(self, now_s: float, limit: int = MOST_SENT) -> list[OutgoingPacket]:
         made = zip(self.log[: self.fill(now_s, limit)].tolist(), self.rows[:, self._front :], strict=False)
         return [
             OutgoingPacket(due_s, int(label), row.tobytes(), int(block), int(symbol), int(size))
             for (due_s, block, symbol, label, size), row in made
         ]
 
-    def _take_sources(self, now_s: float) -> None:
-        """The source packets of one block that are due."""
-        number, symbol = self._block, self._symbol
-        m, length = self._m, self._symbol_bytes
-        first, slot = number * m + symbol, number & self._mask
-        if symbol == 0:
-            block = self._begin_block(number, first * self._interval)
-            place = block.first_label % len(self._tables.labels)
-            self._tables.blocks[slot] = (number, place, block.size, 0, self._room(m), block.started_s)
-            self._prepare_parity(block.size)
-        count = max(1, min(m - symbol, int(now_s / self._interval) + 1 - first))
-        payloads, prefix = [as_bytes(self._source(i)) for i in range(first, first + count)], self._full_prefix
-        if {*map(len, payloads)} == {length - 2}:
-            symbols = prefix + prefix.join(payloads)
-        else:
-            symbols = b"".join([protect(payload, length) for payload in payloads])
-        at = (self._place_of(number) + symbol) * length
-        self._symbols[at : at + count * length] = symbols
-        self._ready = symbol + count
+    def _look_ahead(self, now_s: float) -> None:
+        """Payloads of the source packets that leave by now, as many as there is room for, and N of the blocks that they
+        begin."""
+        m, length, interval, first, after = self._m, self._symbol_bytes, self._interval, self._ready, self._next_source
+        stop = max(after + 1, min(int(now_s / interval) + 1, after + self._limit - self._made))
+        stop = min(stop, first - first % self._own + self._own, -(-after // m) * m if self._ended else stop)
+        if stop > first:
+            payloads = list(map(self._source, range(first, stop)))
+            if {*map(type, payloads)} == {bytes} and {*map(len, payloads)} == {length - 2}:
+                symbols = self._full_prefix.join((b"", *payloads))
+            else:
+                symbols = b"".join([protect(payload, length) for payload in payloads])
+            at = first % self._own * length
+            self._symbols[at : at + len(symbols)] = symbols
+            self._ready = stop
+        begins = range(-(-after // m), (stop - 1) // m + 1)
+        sizes = [self._size_at(number * m * interval) for number in begins]
+        self._tables.sizes[np.array(begins, np.int64) % _SIZES] = sizes
+        self._sized = begins.stop
+        for size in {*sizes}:
+            self._prepare_parity(size)
 
-    def _place_of(self, number: int) -> int:
-        """Where the first symbol of a block lies."""
-        return int(self._tables.blocks[number & self._mask]["row"]) % self._places
+    def receive(self, data: bytes, now_s: float) -> None:
+        self._keep_begun()
+        super().receive(data, now_s)
+
+    def _keep_begun(self) -> None:
+        """The blocks that ``fill`` has begun."""
+        m, begun = self._m, -(-self._next_source // self._m)
+        places = np.arange(max(self._kept, begun - self._slots), begun) % self._slots
+        for number, first_label, size, _, started_s in self._tables.blocks[places].tolist():
+            self._blocks[number] = SentBlock(number, (number % BLOCK_NUMBERS) << 8, first_label, started_s, size)
+        if len(places):
+            forget_older(self._blocks, started_s - self.parameters.playback_s - 2 * m * self._interval)
+        self._kept = begun
 
     def _room(self, count: int) -> int:
         """Where so many symbols may lie in a row."""
@@ -146,8 +164,8 @@ class CompiledSender(Tabled, BatchSender):
             row[SEAL:HEADER_BYTES] = list(self._seal(row[:HEADER_BYTES].tobytes(), row[HEADER_BYTES:].tobytes()))
 
     def _send_late_parity(self, block: SentBlock, arrived: int, now_s: float) -> None:
-        row = self._tables.blocks[block.number & self._mask]
-        if row["number"] == block.number and self._laid - row["row"] <= self._places - _ROOM:
+        row = self._tables.blocks[block.number % self._slots]
+        if row["number"] == block.number and self._ready <= block.number * self._m + self._own:  # its sources are there
             block.sent = int(row["sent"])
             super()._send_late_parity(block, arrived, now_s)
             row["size"] = block.size
@@ -155,7 +173,8 @@ class CompiledSender(Tabled, BatchSender):
 
     def _queue_late_parity(self, block: SentBlock, first: int, stop: int, now_s: float) -> None:
         row, step, start = self._room(stop - first), self._late_step_s, now_s
-        at = [self._pointers[place:].ctypes.data for place in (self._place_of(block.number), row % self._places)]
+        places = block.number * self._m % self._own, self._own + row % self._places
+        at = [self._pointers[place:].ctypes.data for place in places]
         self._code.parity_tables(first, stop).at(self.parameters.symbol_bytes, *at)
         runs, ends = self._tables.runs[steps.LATE], self._tables.ends[steps.LATE]
         if ends[0] < ends[1]:

@@ -25,25 +25,29 @@ from testbed.stream.plan import StreamPlan
 
 class RowLog:
     """Rows of numbers; compact while they grow, an array a column when they are read: of floats where its name ends in
-    ``_s``, else of integers."""
+    ``_s``, else of integers. Those of ``values`` come one by one, else whole batches."""
 
     def __init__(self, *columns: str) -> None:
         self._columns = columns
         self.values = array("d")
+        self._batches, self._batched = list[NDArray[np.float64]](), 0
 
     def __len__(self) -> int:
-        return len(self.values) // len(self._columns)
+        return self._batched + len(self.values) // len(self._columns)
 
     def add_row(self, *row: float) -> None:
         self.values.extend(row)
 
     def add_rows(self, rows: NDArray[np.float64]) -> None:
-        """An array of float64, a row each."""
-        self.values.frombytes(rows.tobytes())
+        """A copy of an array, a row each, on its own: one array that grows would be copied again and again."""
+        if len(rows):
+            self._batches.append(rows.copy())
+            self._batched += len(rows)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The columns by name."""
-        table = np.array(self.values).reshape(-1, len(self._columns)).transpose()
+        single = np.array(self.values).reshape(-1, len(self._columns))
+        table = np.concatenate((*self._batches, single)).transpose()
         pairs = zip(self._columns, table, strict=True)
         return {name: column.astype(np.float64 if name.endswith("_s") else np.int64) for name, column in pairs}
 
@@ -61,10 +65,10 @@ class SentLog(RowLog):
 
     def add_batch(self, began_s: float, ended_s: float, packets: NDArray[np.float64]) -> None:
         """Packets that left one after another between those times: rows as a ``CompiledSender`` logs them."""
-        rows = packets.copy()
-        rows[:, 0] = np.linspace(began_s, ended_s, len(rows) + 1)[1:]
+        self.add_rows(packets)
+        rows = self._batches[-1]
+        rows[:, 0] = began_s + (ended_s - began_s) / len(rows) * np.arange(1, len(rows) + 1)
         self.worst_lag_s = max(self.worst_lag_s, float((rows[:, 0] - packets[:, 0]).max()))
-        self.add_rows(rows)
 
     def packets(self) -> SentPackets:
         return SentPackets(**self.arrays())

@@ -14,7 +14,7 @@ from fec import jit
 from fec.code.reed_solomon import ReedSolomonCode
 from fec.errors import EngineUnavailable
 from fec.jit import CompiledEntry
-from fec.protocol.batches import MOST
+from fec.protocol.batches import MOST_SENT
 from fec.protocol.compiled import sender as sender_module
 from fec.protocol.compiled.sender import CompiledSender
 from fec.protocol.receiver import StreamReceiver
@@ -82,7 +82,7 @@ def run_both(chance: random.Random, seconds: float) -> tuple[StreamSender, Strea
         lost_to = lost_from + (LABELS // 4 if 0.3 < now % 1 < 0.7 else 500)
         if chance.random() < 0.002:
             plain.finish_source(), compiled.finish_source()
-        limit = chance.choice([1, 7, MOST, 200])
+        limit = chance.choice([1, 7, MOST_SENT, 200])
         packets = plain.packets_due(now, limit)
         assert compiled.packets_due(now, limit) == packets
         assert compiled.next_due_s() == plain.next_due_s()
@@ -143,7 +143,9 @@ def test_late_parity_is_never_laid_where_its_own_sources_are(monkeypatch: pytest
     sender = CompiledSender(parameters, code, StratifiedLabels(), control, payload)
     made = [packet for k in range(81) for packet in sender.packets_due(0.001 * k)]
     assert max(packet.block for packet in made) == 80
-    for block in list(sender._blocks.values())[:-2]:
+    sender._keep_begun()
+    oldest, *blocks = sender._blocks.values()
+    for block in (oldest, *blocks[-9:-2]):
         sender._send_late_parity(block, m - 1, 0.08)
     late = [packet for _ in range(4) for packet in sender.packets_due(0.0802, 512) if packet.symbol >= 22]
     for block in sorted({packet.block for packet in late}):
