@@ -1,8 +1,9 @@
 """Reads and writes of a file's bytes: requests prepared, split over the I/O nodes, moved, their faults gathered.
 A block in one message to each I/O node, and the plain way (one message a fragment) that it is compared with."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -119,8 +120,9 @@ class Access(OpenSubfiles):
                 job.expect(host for host, own in self.hosts.items() if any(share[n] or n in job.due for n in own))
 
             def messages(host: str) -> Iterator[Message]:
-                for job in jobs:
-                    yield from job.watched(host, self._messages(direction, host, job))
+                link, handles = self.session.link(host), self._handles(host)  # not those of a call in the middle of it
+                each = [job.watched(host, self._messages(direction, host, job, link, handles)) for job in jobs]
+                return chain.from_iterable(each)
 
             try:
                 due = {number for job in jobs for number in job.due}
@@ -136,10 +138,12 @@ class Access(OpenSubfiles):
             for source, target, size in job.copies:
                 job.memory[target : target + size] = job.memory[source : source + size]
 
-    def _messages(self, direction: Direction, host: str, job: Job) -> Iterator[Message]:
-        settings, link, writing = self.settings, self.session.link(host), direction == "write"
+    def _messages(
+        self, direction: Direction, host: str, job: Job, link: Link, handles: Mapping[int, int]
+    ) -> Iterator[Message]:
+        settings, writing = self.settings, direction == "write"
         transfer = HostTransfer(
-            job=job, handles=self._handles(host), link=link, merge=settings.merge, combine=settings.combine,
+            job=job, handles=handles, link=link, merge=settings.merge, combine=settings.combine,
             checked=settings.check_data if writing else settings.check_reads,
         )  # fmt: skip
         pieces = (

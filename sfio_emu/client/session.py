@@ -66,9 +66,10 @@ class Session:
 
     For any number of threads: `guard` lets their calls take turns. A child of fork makes connections of its own when it
     first needs them; its parent's stay the parent's (`generation`: how many forks lie between).
-    `links`: the live connections by host; `counters`: the sums over all calls; `forgotten`: open subfiles whose file is
-    collected, to be closed by the next opening, because nobody may send anything while a call is under way; `begun`:
-    requests that are to be carried out.
+    `links`: the live connections by host; whoever calls in the middle of a call (a handler of a signal, the finalizer
+    of a file) has other ones until that goes on. `counters`: the sums over all calls; `forgotten`: open subfiles whose
+    file is collected or was closed meanwhile, to be closed by the next opening; `begun`: requests that are to be
+    carried out.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class Session:
         self.begun: deque[Any] = deque()
         self._background: Background | None = None
         self.links: dict[str, Link] = {}
+        self._outer_links: list[dict[str, Link]] = []  # of the calls that are under way
         self._errors = Counter(dict.fromkeys(COUNTED, 0))
 
     def __reduce__(self) -> NoReturn:
@@ -155,7 +157,7 @@ class Session:
     def open(self, subfiles: Sequence[SubfileName], flags: OpenFlag = OpenFlag.CREATE) -> list[OpenSubfile]:
         """Open subfiles, all at once; each is to be released. Raises the first fault, after which none is open, and
         what was made is gone."""
-        while self.forgotten:
+        while self.forgotten and not self._outer_links:
             self.release(self.forgotten.pop())
         answers = self.ask_each(
             [(one, Kind.OPEN, message_bodies.encode_open(one.path, flags)) for one in subfiles], Opened.decode
@@ -195,6 +197,9 @@ class Session:
     def release(self, subfiles: Iterable[OpenSubfile]) -> SfioError | None:
         """Count one file less that uses each subfile, and close those that no other uses; the first fault. A lost
         connection has closed its own already."""
+        if self._outer_links:
+            self.forgotten.append(list(subfiles))
+            return None
         unused: list[tuple[SubfileName, int]] = []
         for one in subfiles:
             link = self.links.get(one.name.host)
@@ -273,10 +278,16 @@ class Session:
         of hosts."""
         links, complete = self.links, False
         broken: Mapping[str, PeerError] = {}
+        carried = [(links[host].connection, conversations[host]) for host in conversations]
         try:
-            broken = self.connections.carry([(links[host].connection, conversations[host]) for host in conversations])
+            self._outer_links.append(links)
+            self.links = {}
+            broken = self.connections.carry(carried)
             complete = True
         finally:
+            self._forget_connections()
+            self.links = links
+            del self._outer_links[-1:]
             if not complete:  # interrupted: nobody knows where the streams stand
                 for host in conversations:
                     self._disconnect(host)
@@ -357,6 +368,9 @@ class Session:
     def _begin_child(self) -> None:
         self.generation += 1
         self.begun, self._background = deque(), None
+        while self._outer_links:
+            self._forget_connections()
+            self.links = self._outer_links.pop()
         self._forget_connections()
 
     def _forget_connections(self) -> None:
