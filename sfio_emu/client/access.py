@@ -32,7 +32,8 @@ class Access(OpenSubfiles):
     Whoever writes past the end of the file makes the subfiles it does not touch as long as they are in a file that
     reaches so far: the sum of their sizes is always its size. `sizes`, what the subfiles were last seen to hold, only
     says what to send at once; what the listeners answer says whether it was enough (`sfio_emu.client.size_check`).
-    `doubtful`: the subfiles did not have the sizes of one file when it was opened, or a write failed since.
+    `doubtful`: the subfiles did not have the sizes of one file when it was opened, or a write or truncation did not end
+    well since.
     """
 
     def write(self, memory: Bytes, requests: Requests) -> None:
@@ -57,7 +58,7 @@ class Access(OpenSubfiles):
         """Write one block, all of `memory`."""
         try:
             small = self._write_small(memory, offset)
-        except SfioError:
+        except BaseException:
             self.doubtful = True
             raise
         if not small:
@@ -129,7 +130,10 @@ class Access(OpenSubfiles):
                 self._transfer(messages, [sum(each) for each in zip(*shares, strict=True)], direction, due, counters)
                 if extends:
                     self._settle(max(job.requests.end for job in jobs), sizes)
-            except SfioError as fault:
+            except BaseException as fault:  # a program that is interrupted may go on too
+                self.doubtful |= direction == "write"
+                if not isinstance(fault, SfioError):
+                    raise
                 for job in [job for job in jobs if job.unfinished] or jobs:
                     job.fault = fault
             finally:
@@ -268,7 +272,6 @@ class Access(OpenSubfiles):
         if hosts:
             faults += self.session.transfer(hosts, sizes, direction, counters, self.settings)
         if faults:
-            self.doubtful |= direction == "write"
             raise faults[0]
 
 

@@ -97,6 +97,21 @@ def test_a_call_in_the_middle_of_a_call_has_connections_of_its_own(
     assert not session.forgotten and {len(link.handles) for link in mine.values()} == {2}
 
 
+def test_a_write_that_was_interrupted_is_in_doubt(places: Addresses, in_the_middle: list[Callable[[], object]]) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    file = StripedFile.open("p1/doubt;p2/doubt", 1000, session=session_of(places, timeout_s=20))
+    in_the_middle.append(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        file.pwrite(bytes(4_000_000), 0)
+    assert not file.extent().whole
+    with pytest.warns(RuntimeWarning, match="is not whole"):
+        file.pwrite(b"small", 0)
+        file.pwrite(bytes(4_000_000), 0)
+    assert file.extent().whole
+
+
 def in_child(act: Callable[[], object]) -> str:
     """What a child of fork says of the call: "" where it went well, else the error."""
     reader, writer = os.pipe()
