@@ -14,11 +14,10 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 from fsspec.utils import stringify_path
 
-from sfio_emu.adapters.environment import parse_listeners
+from sfio_emu.adapters.environment import parse_listeners, session_alone
 from sfio_emu.adapters.fsspec_paths import check_path, escape, targets, unescape
 from sfio_emu.adapters.sockets import TcpConnections
 from sfio_emu.client import catalogue
-from sfio_emu.client.current_session import current_session
 from sfio_emu.client.session import Session
 from sfio_emu.errors import RemoteFailure, UsageError
 from sfio_emu.names import SubfileName, parse_file_name
@@ -115,8 +114,8 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
     bytes.
 
     Files that are there keep the stripe unit they were written with. The session is the given one, one to `listeners`
-    (as SFIO_LISTENERS has them), or that of the process. Failures of an I/O node are raised as OSError, as fsspec
-    wants.
+    (as SFIO_LISTENERS has them), or that of the process; no call is collective, whatever its group. Failures of an I/O
+    node are raised as OSError, as fsspec wants.
     """
 
     protocol = "sfio"
@@ -131,10 +130,10 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         **options: object,
     ) -> None:
         super().__init__(**options)
-        if session is None:
-            session = Session(TcpConnections(parse_listeners(listeners))) if listeners else current_session()
-        self.session, self.stripe_unit = session, stripe_unit
-        self.hosts = tuple(hosts) if hosts is not None else _different_hosts(session)
+        if session is None and listeners:
+            session = Session(TcpConnections(parse_listeners(listeners)))
+        self.session, self.stripe_unit = session_alone(session), stripe_unit
+        self.hosts = tuple(hosts) if hosts is not None else _different_hosts(self.session)
         if not self.hosts:
             raise UsageError("no listener is known: set SFIO_LISTENERS, or give listeners=, session= or hosts=")
 
