@@ -63,6 +63,12 @@ class _RawFile(StripedFile):
         with _as_os_errors(self.path):
             return super().change_size(size)
 
+    def seek(self, offset: int, whence: int = 0) -> int:
+        try:
+            return super().seek(offset, whence)
+        except UsageError as error:  # zipfile, for one, asks so whether a file is long enough
+            raise OSError(errno.EINVAL, str(error), self.path) from error
+
 
 class SfioReader(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
     """A file that is read: fsspec's own, whose cache fetches from the striped file."""
@@ -87,6 +93,8 @@ class SfioReader(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no t
 
 class _FsspecFile(AbstractBufferedFile):  # type: ignore[misc]
     """What a file of fsspec has in addition to what a buffered file of Python has."""
+
+    readlines = io.IOBase.readlines  # fsspec's takes no hint and finds an empty line at the end
 
     @property
     def size(self) -> int:
