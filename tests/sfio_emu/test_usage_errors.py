@@ -198,6 +198,8 @@ def test_addresses_and_time_outs_are_checked() -> None:
     ):
         with pytest.raises(UsageError, match=said):
             TcpConnections(addresses, **options)  # type: ignore[arg-type]
+    with pytest.raises(ListenerLost, match=r"no connection to its listener at ü\.\.x:1: encoding of hostname failed"):
+        TcpConnections({"p1": ("ü..x", 1)}).connect("p1")
     assert TcpConnections(place, timeout_s=np.int64(2), stall_s=np.float32(2.5))  # type: ignore[arg-type]
 
 
