@@ -123,7 +123,7 @@ class StripedFile(PositionedFile):
                 with self.session.agreed("open (the subfiles)", [number]):
                     if mine:
                         self._open_subfiles(meant)
-        except SfioError:
+        except Exception:
             self.session.unmake(self._access.opened)  # what was made by this opening, and is empty, goes
             self._release()  # the error on its way says more
             with suppress(SfioError):

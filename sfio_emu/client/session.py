@@ -322,14 +322,15 @@ class Session:
         found = message_bodies.unpack(message_bodies.ERRORS_ANSWER, body)
         self._errors.update(dict(zip(COUNTED, found, strict=True)))
 
-    def agree(self, what: str, same: Sequence[object], fault: SfioError | None) -> None:
+    def agree(self, what: str, same: Sequence[object], fault: Exception | None) -> None:
         """Let all processes of the group learn how a collective step went: what each does, with which arguments, its
         fault.
 
         Every process must call. Raises in all of them where one has failed (its own fault there, `PeerError` in the
         others) or where `what` or `same` differ (`UsageError`).
         """
-        mine = json.dumps([what, list(same), None if fault is None else str(fault)], default=_plain).encode()
+        said = str(fault) if isinstance(fault, SfioError) else f"{type(fault).__name__}: {fault}"
+        mine = json.dumps([what, list(same), None if fault is None else said], default=_plain).encode()
         items = self.group.all_gather(mine)
         answers = [json.loads(item) for item in items]
         for rank, (their_what, their_same, _) in enumerate(answers):
@@ -347,10 +348,10 @@ class Session:
     @contextmanager
     def agreed(self, what: str, same: Sequence[object]) -> Iterator[None]:
         """Around the part of each process in a collective call: `agree` on how it went."""
-        fault: SfioError | None = None
+        fault: Exception | None = None
         try:
             yield
-        except SfioError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others wait; raised by `agree`
             fault = error
         self.agree(what, same, fault)
 
