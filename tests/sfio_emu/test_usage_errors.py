@@ -211,6 +211,11 @@ def test_what_is_open_cannot_be_pickled_or_copied(file: Any) -> None:
             act(file.session)
 
 
+def test_a_listener_says_that_an_address_is_no_host_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert listener_main(["--subfile-dir", str(tmp_path), "--listen", "ü..x:0", "--without-key"]) == 2
+    assert capsys.readouterr().err == "the listener cannot start: encoding of hostname failed\n"
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
