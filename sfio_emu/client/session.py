@@ -15,7 +15,7 @@ from typing import Any, Concatenate, NoReturn, ParamSpec, SupportsIndex, TypeVar
 
 from sfio_emu import authentication, message_bodies, wire
 from sfio_emu.client.connection import Exchange, Link, Message, OpenKey, SmallCall
-from sfio_emu.client.threads import Background, Guard
+from sfio_emu.client.threads import Background, Guard, call_in_children
 from sfio_emu.errors import PeerError, ProtocolError, SfioError, StaleFileError, UsageError
 from sfio_emu.message_bodies import Opened, OpenFlag, Welcome
 from sfio_emu.names import SubfileName
@@ -86,7 +86,8 @@ class Session:
         if settings is not None and not isinstance(settings, Settings):
             raise UsageError(f"settings of type {type(settings).__name__}: give a Settings, or None")
         self.connections = connections
-        self.guard = Guard(self._begin_child)
+        self.guard = Guard()
+        call_in_children(self._begin_child)
         self.generation = 0
         self.group: ProcessGroup = group if group is not None else SoloGroup()
         self.turns: Turns = turns if turns is not None else FreeTurns()
@@ -96,7 +97,7 @@ class Session:
         self.begun: deque[Any] = deque()
         self._background: Background | None = None
         self.links: dict[str, Link] = {}
-        self._outer_links: list[dict[str, Link]] = []  # of the calls that are under way
+        self._outer_links: tuple[dict[str, Link], ...] = ()  # of the calls that are under way
         self._errors = Counter(dict.fromkeys(COUNTED, 0))
 
     def __reduce__(self) -> NoReturn:
@@ -276,18 +277,17 @@ class Session:
     def converse(self, conversations: Mapping[str, Exchange | SmallCall]) -> list[PeerError]:
         """Carry out conversations with hosts that are connected, by whoever has the turn; what went wrong, in the order
         of hosts."""
-        links, complete = self.links, False
+        links, outer, complete = self.links, self._outer_links, False
         broken: Mapping[str, PeerError] = {}
         carried = [(links[host].connection, conversations[host]) for host in conversations]
         try:
-            self._outer_links.append(links)
-            self.links = {}
+            self._outer_links, self.links = (*outer, links), {}
             broken = self.connections.carry(carried)
             complete = True
         finally:
-            self._forget_connections()
-            self.links = links
-            del self._outer_links[-1:]
+            others, self.links, self._outer_links = self.links, links, outer  # no call, where a signal could come
+            for link in others.values():
+                link.connection.close()
             if not complete:  # interrupted: nobody knows where the streams stand
                 for host in conversations:
                     self._disconnect(host)
@@ -367,12 +367,13 @@ class Session:
             self._background.submit(act)
 
     def _begin_child(self) -> None:
+        self.guard = Guard()
         self.generation += 1
         self.begun, self._background = deque(), None
-        while self._outer_links:
+        for links in (*self._outer_links, self.links):
+            self.links = links
             self._forget_connections()
-            self.links = self._outer_links.pop()
-        self._forget_connections()
+        self._outer_links = ()
 
     def _forget_connections(self) -> None:
         for host in list(self.links):

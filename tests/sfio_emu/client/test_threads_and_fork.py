@@ -4,9 +4,11 @@ not."""
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -110,6 +112,35 @@ def test_a_write_that_was_interrupted_is_in_doubt(places: Addresses, in_the_midd
         file.pwrite(b"small", 0)
         file.pwrite(bytes(4_000_000), 0)
     assert file.extent().whole
+
+
+def test_a_call_that_is_interrupted_anywhere_leaves_other_threads_their_turn(places: Addresses) -> None:
+    file = StripedFile.open("p1/turn;p2/turn", 75, session=session_of(places, timeout_s=20))
+    steps = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> object:
+        nonlocal steps
+        frame.f_trace_opcodes = True
+        steps -= event == "opcode"
+        if steps == 0 and event == "opcode":
+            raise KeyboardInterrupt
+        return trace
+
+    for number in range(1, 500, 2):
+        steps = number
+        before = sys.gettrace()
+        sys.settrace(trace)  # type: ignore[arg-type]
+        try:
+            file.pread(8, 0)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        other = threading.Thread(target=lambda: file.pwrite(b"x", 0), daemon=True)
+        other.start()
+        other.join(20)
+        assert not other.is_alive(), f"interrupted at step {number}"
+    assert not file.session._outer_links
 
 
 def in_child(act: Callable[[], object]) -> str:
