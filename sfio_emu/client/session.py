@@ -114,7 +114,7 @@ class Session:
             link = self.links[host] = Link(connection=self.connections.connect(host))
             try:
                 self._greet(host, link)
-            except PeerError:
+            except BaseException:  # interrupted too
                 self._disconnect(host)
                 raise
         return link

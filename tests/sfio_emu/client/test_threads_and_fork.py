@@ -114,33 +114,39 @@ def test_a_write_that_was_interrupted_is_in_doubt(places: Addresses, in_the_midd
     assert file.extent().whole
 
 
-def test_a_call_that_is_interrupted_anywhere_leaves_other_threads_their_turn(places: Addresses) -> None:
-    file = StripedFile.open("p1/turn;p2/turn", 75, session=session_of(places, timeout_s=20))
-    steps = 0
+@pytest.mark.parametrize("raises", [True, False])
+def test_a_signal_may_come_at_any_step_of_a_call(places: Addresses, raises: bool) -> None:
+    """Its handler raises, or makes a call of its own; other threads have their turn, and all goes on."""
+    session, steps = session_of(places, timeout_s=20), 0
+    file, log = (StripedFile.open(f"p1/{name};p2/{name}", 75, session=session) for name in ("turn", "ticks"))
+    file.pwrite(b"12345678", 0)
 
     def trace(frame: FrameType, event: str, _: object) -> object:
         nonlocal steps
         frame.f_trace_opcodes = True
         steps -= event == "opcode"
         if steps == 0 and event == "opcode":
-            raise KeyboardInterrupt
+            steps = -1
+            if raises:
+                raise KeyboardInterrupt
+            log.pwrite(b"tick", 0)
         return trace
 
-    for number in range(1, 500, 2):
-        steps = number
-        before = sys.gettrace()
+    for number in range(1, 600, 2):
+        steps, before, data = number, sys.gettrace(), b""
         sys.settrace(trace)  # type: ignore[arg-type]
         try:
-            file.pread(8, 0)
+            data = file.pread(8, 0)
         except KeyboardInterrupt:
             pass
         finally:
             sys.settrace(before)
-        other = threading.Thread(target=lambda: file.pwrite(b"x", 0), daemon=True)
+        assert raises or data == b"12345678", f"interrupted at step {number}"
+        other = threading.Thread(target=lambda: file.pwrite(b"1", 0), daemon=True)
         other.start()
         other.join(20)
         assert not other.is_alive(), f"interrupted at step {number}"
-    assert not file.session._outer_links
+    assert not session._outer_links
 
 
 def in_child(act: Callable[[], object]) -> str:
