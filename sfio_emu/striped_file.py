@@ -123,7 +123,7 @@ class StripedFile(PositionedFile):
                 with self.session.agreed("open (the subfiles)", [number]):
                     if mine:
                         self._open_subfiles(meant)
-        except SfioError:
+        except Exception:
             self.session.unmake(self._access.opened)  # what was made by this opening, and is empty, goes
             self._release()  # the error on its way says more
             with suppress(SfioError):
@@ -335,7 +335,7 @@ class StripedFile(PositionedFile):
             self._require_open()
             self._opening.require(writing=True)
             size = whole_number(size, "size of the file")
-        sizes = self.layout.subfile_sizes(size)
+        sizes, self._access.doubtful = self.layout.subfile_sizes(size), True
         with self.session.agreed("truncate (the change)", [size]):
             if self.session.group.rank == 0:
                 self._resize(sizes)

@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping
 
 from sfio_emu.adapters.sockets import DEFAULT_TIMEOUT_S, TcpConnections
+from sfio_emu.client.current_session import current_session, session_in_use
 from sfio_emu.client.session import Session
 from sfio_emu.errors import UsageError, positive_seconds, whole_number
 from sfio_emu.ports import ProcessGroup, SoloGroup
@@ -18,9 +19,21 @@ def session_from_environment() -> Session:
     rank, size = _whole(values, "SFIO_RANK", 0), _whole(values, "SFIO_SIZE", 1)
     if not 0 <= rank < size:
         raise UsageError(f"SFIO_RANK is {rank} and SFIO_SIZE {size}: the rank must be 0 to size - 1")
-    timeout_s = _timeout_s(values)
-    connections = TcpConnections(parse_listeners(values.get("SFIO_LISTENERS", "")), timeout_s=timeout_s)
-    return Session(connections, _group(values, rank, size, timeout_s))
+    return Session(_connections(values), _group(values, rank, size, _timeout_s(values)))
+
+
+def session_alone(session: Session | None = None) -> Session:
+    """The session (by default that of the process), or, where it has a group of several, another over the same
+    listeners without it: for calls in which no other process takes part. No group is joined for it."""
+    session = session or session_in_use()
+    if session is None and os.environ.get("SFIO_GROUP"):
+        return Session(_connections(os.environ))
+    session = session or current_session()
+    return session if session.group.size == 1 else Session(session.connections, settings=session.settings)
+
+
+def _connections(values: Mapping[str, str]) -> TcpConnections:
+    return TcpConnections(parse_listeners(values.get("SFIO_LISTENERS", "")), timeout_s=_timeout_s(values))
 
 
 def parse_listeners(text: str) -> dict[str, tuple[str, int]]:
@@ -29,7 +42,7 @@ def parse_listeners(text: str) -> dict[str, tuple[str, int]]:
     for part in filter(None, text.split(",")):
         host, equals, place = part.strip().partition("=")
         address, colon, port = place.rpartition(":")
-        if not (host and equals and address and colon and port.isascii() and port.isdigit()):
+        if not (host and equals and address and colon and port.isascii() and port.isdigit() and len(port) < 100):
             raise UsageError(f"SFIO_LISTENERS has the part {part!r}: write host=address:port, with commas between")
         if host in addresses:
             raise UsageError(f"SFIO_LISTENERS names the host {host!r} twice: give each host one listener")

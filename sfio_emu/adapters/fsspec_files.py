@@ -14,11 +14,10 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 from fsspec.utils import stringify_path
 
-from sfio_emu.adapters.environment import parse_listeners
+from sfio_emu.adapters.environment import parse_listeners, session_alone
 from sfio_emu.adapters.fsspec_paths import check_path, escape, targets, unescape
 from sfio_emu.adapters.sockets import TcpConnections
 from sfio_emu.client import catalogue
-from sfio_emu.client.current_session import current_session
 from sfio_emu.client.session import Session
 from sfio_emu.errors import RemoteFailure, UsageError
 from sfio_emu.names import SubfileName, parse_file_name
@@ -64,6 +63,12 @@ class _RawFile(StripedFile):
         with _as_os_errors(self.path):
             return super().change_size(size)
 
+    def seek(self, offset: int, whence: int = 0) -> int:
+        try:
+            return super().seek(offset, whence)
+        except UsageError as error:  # zipfile, for one, asks so whether a file is long enough
+            raise OSError(errno.EINVAL, str(error), self.path) from error
+
 
 class SfioReader(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no types
     """A file that is read: fsspec's own, whose cache fetches from the striped file."""
@@ -88,6 +93,8 @@ class SfioReader(AbstractBufferedFile):  # type: ignore[misc]  # fsspec has no t
 
 class _FsspecFile(AbstractBufferedFile):  # type: ignore[misc]
     """What a file of fsspec has in addition to what a buffered file of Python has."""
+
+    readlines = io.IOBase.readlines  # fsspec's takes no hint and finds an empty line at the end
 
     @property
     def size(self) -> int:
@@ -115,8 +122,8 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
     bytes.
 
     Files that are there keep the stripe unit they were written with. The session is the given one, one to `listeners`
-    (as SFIO_LISTENERS has them), or that of the process. Failures of an I/O node are raised as OSError, as fsspec
-    wants.
+    (as SFIO_LISTENERS has them), or that of the process; no call is collective, whatever its group. Failures of an I/O
+    node are raised as OSError, as fsspec wants.
     """
 
     protocol = "sfio"
@@ -131,10 +138,10 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         **options: object,
     ) -> None:
         super().__init__(**options)
-        if session is None:
-            session = Session(TcpConnections(parse_listeners(listeners))) if listeners else current_session()
-        self.session, self.stripe_unit = session, stripe_unit
-        self.hosts = tuple(hosts) if hosts is not None else _different_hosts(session)
+        if session is None and listeners:
+            session = Session(TcpConnections(parse_listeners(listeners)))
+        self.session, self.stripe_unit = session_alone(session), stripe_unit
+        self.hosts = tuple(hosts) if hosts is not None else _different_hosts(self.session)
         if not self.hosts:
             raise UsageError("no listener is known: set SFIO_LISTENERS, or give listeners=, session= or hosts=")
 

@@ -410,7 +410,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         listener = Listener(
             sockets, sieve=options.sieve, key=key, own_user=key is None and not options.without_key, limits=limits
         )
-    except (OSError, ValueError) as fault:
+    except (OSError, ValueError, TypeError) as fault:
         print(f"the listener cannot start: {fault}", file=sys.stderr)
         return 2
     for (name, address, _), (listening, _) in zip(options.listen, sockets, strict=True):

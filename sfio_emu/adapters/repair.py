@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 
 from sfio_emu.adapters.command_line import OneLineParser
+from sfio_emu.adapters.environment import session_alone
 from sfio_emu.client.catalogue import rename_file, require_files, stat_files, stat_present
-from sfio_emu.client.current_session import current_session
 from sfio_emu.client.opening import Condition, condition, locked, make_lost_subfiles
 from sfio_emu.client.retaining import drop_retained, put_back, retained_name
 from sfio_emu.client.session import Session
@@ -106,9 +106,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--from", dest="source", metavar="NAME", help="finish its renaming from NAME, broken off")
     options = parser.parse_args(arguments)
     try:
+        session = session_alone()
         if options.source is not None:
-            rename_file(current_session(), options.source, options.name, replace=True)
-        said, whole = repair(options.name, options.stripe_unit, options.way, current_session())
+            rename_file(session, options.source, options.name, replace=True)
+        said, whole = repair(options.name, options.stripe_unit, options.way, session)
     except SfioError as error:
         print(f"repair: {error}", file=sys.stderr)
         return 2

@@ -21,6 +21,7 @@ VECTORS = 1024
 DEFAULT_TIMEOUT_S = 2.0
 STALL_FACTOR = 15.0
 MIN_BURST_BYTES = 16 << 10
+MAX_KEEPALIVE_S = 32767  # what the kernel takes
 TCP_INFO = struct.Struct(
     "<2x2B40xI8xI"
 )  # of tcp_info: retransmits, probes, ms since data were sent, since something was acknowledged
@@ -72,7 +73,7 @@ class TcpConnections:
             stream.connect(address)
             watch_listener(stream, self._timeout_s)
             stream.setblocking(False)
-        except OSError as fault:
+        except (OSError, TypeError) as fault:  # the latter for what is no host name
             stream.close()
             raise ListenerLost(host, f"no connection to its listener at {address[0]}:{address[1]}: {fault}") from fault
         return Connection(host=host, stream=stream, key=self._key)
@@ -96,12 +97,17 @@ class _Carriage:
             connection.stream.fileno(): (connection.host, connection.stream, conversation)
             for connection, conversation in conversations
         }
+        self._live.pop(-1, None)
         self._poll = select.poll()
         self._timeout_s, self._stall_s = timeout_s, stall_s
         self._required: dict[int, int] = {}
         self._moved_s = dict.fromkeys(self._live, time.monotonic())  # when something came or was sent last
         self._dead_s: dict[int, float] = {}  # since when the kernel has sent what is not acknowledged
-        self._broken: dict[str, PeerError] = {}
+        self._broken: dict[str, PeerError] = {
+            connection.host: ListenerLost(connection.host, "the connection is closed")  # the sockets are collected too
+            for connection, _ in conversations
+            if connection.stream.fileno() < 0
+        }
 
     def run(self) -> dict[str, PeerError]:
         live = self._live
@@ -246,5 +252,5 @@ def watch_peer(stream: socket.socket, timeout_s: float) -> None:
 def _keep_alive(stream: socket.socket, idle_s: int, step_s: int) -> None:
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle_s)
-    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, step_s)
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, min(idle_s, MAX_KEEPALIVE_S))
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, min(step_s, MAX_KEEPALIVE_S))

@@ -1,8 +1,9 @@
 """Reads and writes of a file's bytes: requests prepared, split over the I/O nodes, moved, their faults gathered.
 A block in one message to each I/O node, and the plain way (one message a fragment) that it is compared with."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -31,7 +32,8 @@ class Access(OpenSubfiles):
     Whoever writes past the end of the file makes the subfiles it does not touch as long as they are in a file that
     reaches so far: the sum of their sizes is always its size. `sizes`, what the subfiles were last seen to hold, only
     says what to send at once; what the listeners answer says whether it was enough (`sfio_emu.client.size_check`).
-    `doubtful`: the subfiles did not have the sizes of one file when it was opened, or a write failed since.
+    `doubtful`: the subfiles did not have the sizes of one file when it was opened, or a write or truncation did not end
+    well since.
     """
 
     def write(self, memory: Bytes, requests: Requests) -> None:
@@ -56,7 +58,7 @@ class Access(OpenSubfiles):
         """Write one block, all of `memory`."""
         try:
             small = self._write_small(memory, offset)
-        except SfioError:
+        except BaseException:
             self.doubtful = True
             raise
         if not small:
@@ -119,15 +121,19 @@ class Access(OpenSubfiles):
                 job.expect(host for host, own in self.hosts.items() if any(share[n] or n in job.due for n in own))
 
             def messages(host: str) -> Iterator[Message]:
-                for job in jobs:
-                    yield from job.watched(host, self._messages(direction, host, job))
+                link, handles = self.session.link(host), self._handles(host)  # not those of a call in the middle of it
+                each = [job.watched(host, self._messages(direction, host, job, link, handles)) for job in jobs]
+                return chain.from_iterable(each)
 
             try:
                 due = {number for job in jobs for number in job.due}
                 self._transfer(messages, [sum(each) for each in zip(*shares, strict=True)], direction, due, counters)
                 if extends:
                     self._settle(max(job.requests.end for job in jobs), sizes)
-            except SfioError as fault:
+            except BaseException as fault:  # a program that is interrupted may go on too
+                self.doubtful |= direction == "write"
+                if not isinstance(fault, SfioError):
+                    raise
                 for job in [job for job in jobs if job.unfinished] or jobs:
                     job.fault = fault
             finally:
@@ -136,10 +142,12 @@ class Access(OpenSubfiles):
             for source, target, size in job.copies:
                 job.memory[target : target + size] = job.memory[source : source + size]
 
-    def _messages(self, direction: Direction, host: str, job: Job) -> Iterator[Message]:
-        settings, link, writing = self.settings, self.session.link(host), direction == "write"
+    def _messages(
+        self, direction: Direction, host: str, job: Job, link: Link, handles: Mapping[int, int]
+    ) -> Iterator[Message]:
+        settings, writing = self.settings, direction == "write"
         transfer = HostTransfer(
-            job=job, handles=self._handles(host), link=link, merge=settings.merge, combine=settings.combine,
+            job=job, handles=handles, link=link, merge=settings.merge, combine=settings.combine,
             checked=settings.check_data if writing else settings.check_reads,
         )  # fmt: skip
         pieces = (
@@ -264,7 +272,6 @@ class Access(OpenSubfiles):
         if hosts:
             faults += self.session.transfer(hosts, sizes, direction, counters, self.settings)
         if faults:
-            self.doubtful |= direction == "write"
             raise faults[0]
 
 

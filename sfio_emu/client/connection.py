@@ -240,16 +240,17 @@ class SmallCall:
 
     Three of four microseconds of the client went into what only long calls need: windows, stages, slices, lists of
     requests. Here a message is made at once and the answer taken from one piece of memory. A `Conversation`.
-    `finish(body, data)` is given the answer; an answer that says "failed" is kept in `failure`.
+    `message`: its number, and all of it. `finish(body, data)` is given the answer; an answer that says "failed" is
+    kept in `failure`.
     """
 
     def __init__(
-        self, host: str, link: Link, message: bytes, room_bytes: int,
+        self, host: str, link: Link, message: tuple[int, bytes], room_bytes: int,
         finish: Callable[[memoryview, memoryview], None], counters: TransferCounters,
     ) -> None:  # fmt: skip
         self._host, self._link, self._finish, self._counters = host, link, finish, counters
-        self._sequence = link.next_sequence
-        self._outgoing = [memoryview(message)]
+        self._sequence, outgoing = message
+        self._outgoing = [memoryview(outgoing)]
         self._inbox = memoryview(bytearray(max(room_bytes, MIN_ROOM_BYTES)))
         self._arrived = 0
         self.next_sequence = (self._sequence + 1) & 0xFFFFFFFF

@@ -24,6 +24,11 @@ def use(session: Session | None) -> None:
     _session = session
 
 
+def session_in_use() -> Session | None:
+    """The session of this process, if one was set or made already."""
+    return _session
+
+
 def current_session() -> Session:
     """The session of this process; raises `UsageError` where the environment describes none."""
     global _session

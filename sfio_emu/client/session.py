@@ -15,7 +15,7 @@ from typing import Any, Concatenate, NoReturn, ParamSpec, SupportsIndex, TypeVar
 
 from sfio_emu import authentication, message_bodies, wire
 from sfio_emu.client.connection import Exchange, Link, Message, OpenKey, SmallCall
-from sfio_emu.client.threads import Background, Guard
+from sfio_emu.client.threads import Background, Guard, call_in_children
 from sfio_emu.errors import PeerError, ProtocolError, SfioError, StaleFileError, UsageError
 from sfio_emu.message_bodies import Opened, OpenFlag, Welcome
 from sfio_emu.names import SubfileName
@@ -66,9 +66,10 @@ class Session:
 
     For any number of threads: `guard` lets their calls take turns. A child of fork makes connections of its own when it
     first needs them; its parent's stay the parent's (`generation`: how many forks lie between).
-    `links`: the live connections by host; `counters`: the sums over all calls; `forgotten`: open subfiles whose file is
-    collected, to be closed by the next opening, because nobody may send anything while a call is under way; `begun`:
-    requests that are to be carried out.
+    `links`: the live connections by host; whoever calls in the middle of a call (a handler of a signal, the finalizer
+    of a file) has other ones until that goes on. `counters`: the sums over all calls; `forgotten`: open subfiles whose
+    file is collected or was closed meanwhile, to be closed by the next opening; `begun`: requests that are to be
+    carried out.
     """
 
     def __init__(
@@ -85,7 +86,8 @@ class Session:
         if settings is not None and not isinstance(settings, Settings):
             raise UsageError(f"settings of type {type(settings).__name__}: give a Settings, or None")
         self.connections = connections
-        self.guard = Guard(self._begin_child)
+        self.guard = Guard()
+        call_in_children(self._begin_child)
         self.generation = 0
         self.group: ProcessGroup = group if group is not None else SoloGroup()
         self.turns: Turns = turns if turns is not None else FreeTurns()
@@ -95,6 +97,7 @@ class Session:
         self.begun: deque[Any] = deque()
         self._background: Background | None = None
         self.links: dict[str, Link] = {}
+        self._outer_links: tuple[dict[str, Link], ...] = ()  # of the calls that are under way
         self._errors = Counter(dict.fromkeys(COUNTED, 0))
 
     def __reduce__(self) -> NoReturn:
@@ -111,7 +114,7 @@ class Session:
             link = self.links[host] = Link(connection=self.connections.connect(host))
             try:
                 self._greet(host, link)
-            except PeerError:
+            except BaseException:  # interrupted too
                 self._disconnect(host)
                 raise
         return link
@@ -155,7 +158,7 @@ class Session:
     def open(self, subfiles: Sequence[SubfileName], flags: OpenFlag = OpenFlag.CREATE) -> list[OpenSubfile]:
         """Open subfiles, all at once; each is to be released. Raises the first fault, after which none is open, and
         what was made is gone."""
-        while self.forgotten:
+        while self.forgotten and not self._outer_links:
             self.release(self.forgotten.pop())
         answers = self.ask_each(
             [(one, Kind.OPEN, message_bodies.encode_open(one.path, flags)) for one in subfiles], Opened.decode
@@ -195,6 +198,9 @@ class Session:
     def release(self, subfiles: Iterable[OpenSubfile]) -> SfioError | None:
         """Count one file less that uses each subfile, and close those that no other uses; the first fault. A lost
         connection has closed its own already."""
+        if self._outer_links:
+            self.forgotten.append(list(subfiles))
+            return None
         unused: list[tuple[SubfileName, int]] = []
         for one in subfiles:
             link = self.links.get(one.name.host)
@@ -271,12 +277,17 @@ class Session:
     def converse(self, conversations: Mapping[str, Exchange | SmallCall]) -> list[PeerError]:
         """Carry out conversations with hosts that are connected, by whoever has the turn; what went wrong, in the order
         of hosts."""
-        links, complete = self.links, False
+        links, outer, complete = self.links, self._outer_links, False
         broken: Mapping[str, PeerError] = {}
+        carried = [(links[host].connection, conversations[host]) for host in conversations]
         try:
-            broken = self.connections.carry([(links[host].connection, conversations[host]) for host in conversations])
+            self._outer_links, self.links = (*outer, links), {}
+            broken = self.connections.carry(carried)
             complete = True
         finally:
+            others, self.links, self._outer_links = self.links, links, outer  # no call, where a signal could come
+            for link in others.values():
+                link.connection.close()
             if not complete:  # interrupted: nobody knows where the streams stand
                 for host in conversations:
                     self._disconnect(host)
@@ -311,14 +322,15 @@ class Session:
         found = message_bodies.unpack(message_bodies.ERRORS_ANSWER, body)
         self._errors.update(dict(zip(COUNTED, found, strict=True)))
 
-    def agree(self, what: str, same: Sequence[object], fault: SfioError | None) -> None:
+    def agree(self, what: str, same: Sequence[object], fault: Exception | None) -> None:
         """Let all processes of the group learn how a collective step went: what each does, with which arguments, its
         fault.
 
         Every process must call. Raises in all of them where one has failed (its own fault there, `PeerError` in the
         others) or where `what` or `same` differ (`UsageError`).
         """
-        mine = json.dumps([what, list(same), None if fault is None else str(fault)], default=_plain).encode()
+        said = str(fault) if isinstance(fault, SfioError) else f"{type(fault).__name__}: {fault}"
+        mine = json.dumps([what, list(same), None if fault is None else said], default=_plain).encode()
         items = self.group.all_gather(mine)
         answers = [json.loads(item) for item in items]
         for rank, (their_what, their_same, _) in enumerate(answers):
@@ -336,10 +348,10 @@ class Session:
     @contextmanager
     def agreed(self, what: str, same: Sequence[object]) -> Iterator[None]:
         """Around the part of each process in a collective call: `agree` on how it went."""
-        fault: SfioError | None = None
+        fault: Exception | None = None
         try:
             yield
-        except SfioError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others wait; raised by `agree`
             fault = error
         self.agree(what, same, fault)
 
@@ -355,9 +367,13 @@ class Session:
             self._background.submit(act)
 
     def _begin_child(self) -> None:
+        self.guard = Guard()
         self.generation += 1
         self.begun, self._background = deque(), None
-        self._forget_connections()
+        for links in (*self._outer_links, self.links):
+            self.links = links
+            self._forget_connections()
+        self._outer_links = ()
 
     def _forget_connections(self) -> None:
         for host in list(self.links):

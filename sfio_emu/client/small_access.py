@@ -114,9 +114,10 @@ class OpenSubfiles:
         calls: dict[str, SmallCall] = {}
         for host, one in hosts.items():
             data = [_gathered(piece, memory) for piece in one.pieces]
-            message = write_message(one.link.next_sequence, one.runs, data, checked=self.settings.check_data)
+            sequence = one.link.next_sequence  # read once: a handler of a signal may send more
+            message = write_message(sequence, one.runs, data, checked=self.settings.check_data)
             finish = _note_written(one.pieces, counters, sizes)
-            calls[host] = SmallCall(host, one.link, message, 0, finish, counters)
+            calls[host] = SmallCall(host, one.link, (sequence, message), 0, finish, counters)
         self._converse(calls, hosts, counters)
         return sizes
 
@@ -129,11 +130,11 @@ class OpenSubfiles:
         ends, counters = [NO_END], TransferCounters()
         calls: dict[str, SmallCall] = {}
         for host, one in hosts.items():
-            runs, checked = one.runs, self.settings.check_reads
-            head = wire.encode_head(Kind.READ, one.link.next_sequence, runs, 0, checked=checked)
+            runs, checked, sequence = one.runs, self.settings.check_reads, one.link.next_sequence
+            head = wire.encode_head(Kind.READ, sequence, runs, 0, checked=checked)
             finish = self._note_read(one.pieces, memory, counters, ends)
             room = OVERHEAD_BYTES + 4 * len(one.pieces) + sum([piece.size for piece in one.pieces])
-            calls[host] = SmallCall(host, one.link, head + runs, room, finish, counters)
+            calls[host] = SmallCall(host, one.link, (sequence, head + runs), room, finish, counters)
         self._converse(calls, hosts, counters)
         return min(ends)
 

@@ -11,37 +11,21 @@ Event = threading.Event
 """What has happened, once for all threads."""
 Background = ThreadPoolExecutor
 """Threads that are given what is to be done."""
+Guard = threading.RLock
+"""Lets one thread in at a time, and the same one again. `with` enters it in one step: by a method of Python, whatever a
+handler of a signal raises could come behind the step that takes it, and it would be taken for ever."""
 
 
-class Guard:
-    """Lets one thread in at a time, and the same one again; a child of fork finds it free.
-
-    `forked` (a bound method) is called in a child before anything else there: what the parent still uses must be left.
-    """
-
-    def __init__(self, forked: Callable[[], None]) -> None:
-        self._lock = threading.RLock()
-        self._forked = weakref.WeakMethod(forked)
-        _retained.add(self)
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-
-    def reset_after_fork(self) -> None:
-        """Start again: a thread that held the lock does not exist here."""
-        self._lock = threading.RLock()
-        forked = self._forked()
-        if forked is not None:
-            forked()
+def call_in_children(forked: Callable[[], None]) -> None:
+    """Have the bound method called in a child of fork before anything else there, as long as its object lives: what the
+    parent still uses must be left, and a thread that had a guard does not exist there."""
+    _retained[forked.__self__] = forked.__name__  # type: ignore[attr-defined]
 
 
 def _begin_child() -> None:
-    for retained in list(_retained):
-        retained.reset_after_fork()
+    for owner, name in list(_retained.items()):
+        getattr(owner, name)()
 
 
-_retained: weakref.WeakSet[Guard] = weakref.WeakSet()
+_retained: weakref.WeakKeyDictionary[object, str] = weakref.WeakKeyDictionary()
 os.register_at_fork(after_in_child=_begin_child)

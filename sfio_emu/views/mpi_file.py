@@ -63,11 +63,12 @@ class MpiFile(DataAccess):
         the end, with DELETE_ON_CLOSE closing deletes the file, UNIQUE_OPEN is a promise that nothing is made of.
         `hints`: as of `set_hints`. Raises as StripedFile.open does.
         """
-        amode = parse_amode(mode)
-        _check_hints(hints or {})
         session = own = session or current_session()
         if group is not None:
             own = Session(session.connections, group, session.turns, session.settings)
+        with own.agreed("open (the mode)", []):
+            amode = parse_amode(mode)
+            _check_hints({} if hints is None else hints)
         opened = cls(StripedFile.open(name, stripe_unit, mode=file_mode(amode), session=own), mode=amode)
         opened._own_session = own is not session
         if amode & Amode.APPEND:

@@ -198,6 +198,8 @@ def test_addresses_and_time_outs_are_checked() -> None:
     ):
         with pytest.raises(UsageError, match=said):
             TcpConnections(addresses, **options)  # type: ignore[arg-type]
+    with pytest.raises(ListenerLost, match=r"no connection to its listener at ü\.\.x:1: encoding of hostname failed"):
+        TcpConnections({"p1": ("ü..x", 1)}).connect("p1")
     assert TcpConnections(place, timeout_s=np.int64(2), stall_s=np.float32(2.5))  # type: ignore[arg-type]
 
 
@@ -207,6 +209,11 @@ def test_what_is_open_cannot_be_pickled_or_copied(file: Any) -> None:
             act(file)
         with pytest.raises(TypeError, match="a session belongs to its process: make one in the other"):
             act(file.session)
+
+
+def test_a_listener_says_that_an_address_is_no_host_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert listener_main(["--subfile-dir", str(tmp_path), "--listen", "ü..x:0", "--without-key"]) == 2
+    assert capsys.readouterr().err == "the listener cannot start: encoding of hostname failed\n"
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,11 @@ import errno
 import gc
 import pickle
 import tomllib
+import zipfile
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fsspec
@@ -17,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfio_emu import ListenerLost, mstat
+from sfio_emu import ListenerLost, Session, mstat
 from sfio_emu.adapters.fsspec_files import SfioFileSystem
 from sfio_emu.adapters.fsspec_paths import escape, unescape
 from tests.helpers.listeners import listener, listening, session_of
@@ -275,6 +277,35 @@ def test_a_file_that_is_appended_to_is_at_its_end_as_with_python(files: SfioFile
         with files.open("text", "at", encoding="utf-16") as text:
             text.write("a")
     assert files.cat_file("table") == b"headerrow" and files.read_text("text", encoding="utf-16") == "aa"
+
+
+def test_a_file_that_is_written_fails_as_files_of_python_do(files: SfioFileSystem) -> None:
+    files.pipe_file("short", b"a\nb")
+    with files.open("short", "r+b") as file:
+        assert not zipfile.is_zipfile(file)
+        with pytest.raises(OSError, match="a position of -4"):
+            file.seek(-4)
+        file.seek(0)
+        assert (file.readlines(1), file.readlines(), file.readlines()) == ([b"a\n"], [b"b"], [])
+
+
+def test_no_call_on_a_file_system_is_collective(places: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"LISTENERS": places, "RANK": "1", "SIZE": "2", "GROUP": f"unix:{tmp_path}/nobody"}.items():
+        monkeypatch.setenv(f"SFIO_{name}", value)
+    monkeypatch.setattr("sfio_emu.client.current_session._session", None)
+    files = SfioFileSystem(skip_instance_cache=True)  # joins no group
+    files.pipe_file("alone", b"by one process")
+    pair = Session(files.session.connections, SimpleNamespace(rank=0, size=2, all_gather=print))  # type: ignore[arg-type]
+    assert SfioFileSystem(session=pair, skip_instance_cache=True).cat_file("alone") == b"by one process"
+
+
+def test_a_connection_that_was_collected_before_its_file_is_lost(files: SfioFileSystem) -> None:
+    file = files.open("late", "ab")
+    for link in files.session.links.values():
+        link.connection.close()  # as the collector may
+    with pytest.raises(ListenerLost):
+        files.info("late")
+    file.close()
 
 
 def test_every_cache_of_fsspec_reads_what_is_there(files: SfioFileSystem) -> None:

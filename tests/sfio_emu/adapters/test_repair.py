@@ -52,6 +52,19 @@ def test_a_file_that_a_client_left_half_written_is_made_whole(
         use(None)
 
 
+def test_a_file_is_repaired_among_the_processes_of_a_group(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with listener(tmp_path, "p1") as (_, places):
+        StripedFile.open("p1/a", 10, session=session_of(places)).close()
+        address = f"p1=127.0.0.1:{places['p1'][1]}"
+        for name, value in {"LISTENERS": address, "RANK": "1", "SIZE": "2", "GROUP": f"unix:{tmp_path}/no"}.items():
+            monkeypatch.setenv(f"SFIO_{name}", value)
+        use(None)
+        assert main(["p1/a"]) == 0  # it does not wait for the others
+    assert capsys.readouterr().out == "p1/a: 0 bytes, whole\n"
+
+
 class _Killed(BaseException):
     """No client notices its own death."""
 

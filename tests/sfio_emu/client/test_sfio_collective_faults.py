@@ -19,6 +19,7 @@ from sfio_emu import ListenerLost, PeerError, Session, StripedFile, UsageError
 from sfio_emu.adapters.peers.group_server import GroupServer
 from sfio_emu.adapters.process_group import SocketGroup
 from sfio_emu.adapters.sockets import TcpConnections
+from sfio_emu.views.mpi_file import MpiFile
 from tests.helpers.listeners import listener, session_of, small_disk
 
 CALLS = ("open", "close", "creat", "unlink", "ftruncate", "lseek", "write", "read")
@@ -103,6 +104,26 @@ def test_errors_of_several_nodes_are_summed_over_all_processes_and_reset_when_re
         assert lines[0] == f"counted {sorted(expected.items())}"
         printed = "I/O errors: open=0 close=0 creat=0 unlink=0 ftruncate=0 lseek=0 write=6 read=0"
         assert lines[1:] == ([printed] if rank == 0 else []), "process 0 prints, once"
+
+
+def test_whatever_one_process_raises_in_a_collective_call_the_others_are_told(tmp_path: Path) -> None:
+    def act(rank: int, session: Session) -> list[str]:
+        told = []
+        for mode, hints, said in (("q", None, "the mode is 'q'"), ("rw", 5, "the hints are 5")):
+            with pytest.raises(UsageError if rank else PeerError, match=said):
+                MpiFile.open("p1/a", 5, session=session, **({"mode": mode, "hints": hints} if rank else {}))  # type: ignore[arg-type]
+        with MpiFile.open("p1/a", 5, session=session) as file:
+            named = {"representation": np.zeros(2)} if rank else {}  # a mistake that nobody foresaw
+            with pytest.raises(ValueError if rank else PeerError, match="truth value") as caught:
+                file.set_view(0, **named)  # type: ignore[arg-type]
+            told.append(str(caught.value))
+            assert file.write_at_all(5 * rank, b"hello") == 5
+            assert file.size() == 10
+        return told
+
+    with listener(tmp_path, "p1") as (_, addresses):
+        (told, _) = in_every_rank(tmp_path, 2, addresses, act)
+    assert told[0].startswith("process 1: its set_view failed: ValueError: The truth value")
 
 
 @pytest.mark.parametrize("odd", [0, 1, 2])

@@ -20,7 +20,7 @@ def answered(stream: bytes, step: int = 1 << 20) -> tuple[SmallCall, list[tuple[
     got: list[tuple[bytes, bytes]] = []
     link = Link(connection=None, next_sequence=7, handles={("file 3", False, 9): 3})  # type: ignore[arg-type]
     call = SmallCall(
-        "p1", link, b"message", 0, lambda body, data: got.append((bytes(body), bytes(data))), TransferCounters()
+        "p1", link, (7, b"message"), 0, lambda body, data: got.append((bytes(body), bytes(data))), TransferCounters()
     )
     while stream:
         room = call.incoming()[0]

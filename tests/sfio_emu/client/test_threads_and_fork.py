@@ -1,17 +1,21 @@
-"""Several threads on one session, and children of fork: each gets its own bytes, or is told why not."""
+"""Several threads on one session, children of fork, and handlers of signals: each gets its own bytes, or is told why
+not."""
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
 from sfio_emu import Session, Settings, StripedFile, UsageError, mopen, use
 from sfio_emu.adapters.peers.group_server import GroupServer
 from sfio_emu.adapters.process_group import SocketGroup
+from sfio_emu.client.connection import Exchange
 from tests.helpers.listeners import Addresses, listener, listening, session_of
 
 THREADS = 4
@@ -60,6 +64,89 @@ def test_threads_that_write_at_the_position_of_one_file_lose_nothing(places: Add
         thread.join()
     assert file.tell() == len(b"".join(lines))
     assert sorted(file.pread(file.tell(), 0).splitlines(keepends=True)) == lines
+
+
+@pytest.fixture
+def in_the_middle(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Callable[[], object]]]:
+    """What is put here is called in the middle of a call, as by a handler of a signal or a finalizer."""
+    due: list[Callable[[], object]] = []
+    sent, count = Exchange.sent, 0
+
+    def interrupted(exchange: Exchange, size: int) -> None:
+        nonlocal count
+        count += 1
+        if due and not count % 3:
+            due.pop()()
+        sent(exchange, size)
+
+    monkeypatch.setattr(Exchange, "sent", interrupted)
+    yield due
+    assert not due
+
+
+def test_a_call_in_the_middle_of_a_call_has_connections_of_its_own(
+    places: Addresses, in_the_middle: list[Callable[[], object]]
+) -> None:
+    session = session_of(places, timeout_s=20)
+    file, log, left = (StripedFile.open(f"p1/{name}1;p2/{name}1", 75, session=session) for name in ("a", "log", "left"))
+    data, mine = os.urandom(4_000_000), dict(session.links)
+    for number in range(5):
+        in_the_middle += [lambda n=number: log.pwrite(b"%d" % n, n), lambda: file.pread(10, 0), left.close]
+        file.pwrite(data, 0)
+    assert file.pread(len(data), 0) == data and log.pread(10, 0) == b"01234"
+    assert session.links == mine and len(session.forgotten) == 1
+    StripedFile.open("p1/more;p2/more", 75, session=session).close()
+    assert not session.forgotten and {len(link.handles) for link in mine.values()} == {2}
+
+
+def test_a_write_that_was_interrupted_is_in_doubt(places: Addresses, in_the_middle: list[Callable[[], object]]) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    file = StripedFile.open("p1/doubt;p2/doubt", 1000, session=session_of(places, timeout_s=20))
+    in_the_middle.append(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        file.pwrite(bytes(4_000_000), 0)
+    assert not file.extent().whole
+    with pytest.warns(RuntimeWarning, match="is not whole"):
+        file.pwrite(b"small", 0)
+        file.pwrite(bytes(4_000_000), 0)
+    assert file.extent().whole
+
+
+@pytest.mark.parametrize("raises", [True, False])
+def test_a_signal_may_come_at_any_step_of_a_call(places: Addresses, raises: bool) -> None:
+    """Its handler raises, or makes a call of its own; other threads have their turn, and all goes on."""
+    session, steps = session_of(places, timeout_s=20), 0
+    file, log = (StripedFile.open(f"p1/{name};p2/{name}", 75, session=session) for name in ("turn", "ticks"))
+    file.pwrite(b"12345678", 0)
+
+    def trace(frame: FrameType, event: str, _: object) -> object:
+        nonlocal steps
+        frame.f_trace_opcodes = True
+        steps -= event == "opcode"
+        if steps == 0 and event == "opcode":
+            steps = -1
+            if raises:
+                raise KeyboardInterrupt
+            log.pwrite(b"tick", 0)
+        return trace
+
+    for number in range(1, 600, 2):
+        steps, before, data = number, sys.gettrace(), b""
+        sys.settrace(trace)  # type: ignore[arg-type]
+        try:
+            data = file.pread(8, 0)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        assert raises or data == b"12345678", f"interrupted at step {number}"
+        other = threading.Thread(target=lambda: file.pwrite(b"1", 0), daemon=True)
+        other.start()
+        other.join(20)
+        assert not other.is_alive(), f"interrupted at step {number}"
+    assert not session._outer_links
 
 
 def in_child(act: Callable[[], object]) -> str:
