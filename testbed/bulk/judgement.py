@@ -250,25 +250,39 @@ def _strained(plan: BulkPlan, run: BulkMeasurements, row: Json, claim: Check) ->
         worst_lateness_s=max(min(USUAL_LATENESS_S, spare_s), MAX_STANDSTILL * spare_s), mean_lateness_s=MAX_LATE_S
     )
     machine = overload_reason([run.strain], limits, run.seconds)
-    changes = _changes_too_long(run, predicted_s, MAX_STANDSTILL * spare_s)
+    changing_s = _delay_by_changes_s(plan, run, predicted_s)
+    changes = _changes_too_long(run, changing_s, predicted_s, MAX_STANDSTILL * spare_s)
     short = MAX_STANDSTILL * spare_s < USUAL_LATENESS_S  # then a longer run is what repairs it
-    return (changes or machine if short else machine or changes) or _repeats_too_long(plan, run, predicted_s, spare_s)
+    repeats = _repeats_too_long(plan, run, changing_s, predicted_s, spare_s)
+    return (changes or machine if short else machine or changes) or repeats
 
 
-def _changes_too_long(run: BulkMeasurements, predicted_s: float, limit_s: float) -> str | None:
+def _delay_by_changes_s(plan: BulkPlan, run: BulkMeasurements, predicted_s: float) -> float:
+    """By how much changing circuits can have made the run longer. A time frame waits for each change between it and the
+    one before; where none waits, other transfers go on meanwhile, and of those that wait for one another, which are
+    no more than fit into the predicted time, each waits for its own, and as often as one is under way for another."""
+    if plan.barrier or not run.rule_changes:
+        return run.changing_s
+    each_s = run.changing_s / run.rule_changes * (1 + run.changing_s / predicted_s)
+    return min(run.changing_s, each_s * predicted_s / plan.message_s)
+
+
+def _changes_too_long(run: BulkMeasurements, changing_s: float, predicted_s: float, limit_s: float) -> str | None:
     """Why time frames were too short for this machine's switches: changing circuits, which a schedule takes for
     nothing, took more of the run than is left to tell a schedule from a worse one."""
-    if not run.rule_changes or run.changing_s <= limit_s:
+    if changing_s <= limit_s:
         return None
-    each_ms = 1e3 * run.changing_s / run.rule_changes
+    each_ms = 1e3 * run.changing_s / max(1, run.rule_changes)
     return overload_message(
-        f"{run.rule_changes} changes of circuits took {each_ms:.1f} ms each, {run.changing_s / predicted_s:.1%} of the"
+        f"{run.rule_changes} changes of circuits took {each_ms:.1f} ms each, {changing_s / predicted_s:.1%} of the"
         f" predicted time (limit {limit_s / predicted_s:.1%})",
         hint=LONGER_FRAMES,
     )
 
 
-def _repeats_too_long(plan: BulkPlan, run: BulkMeasurements, predicted_s: float, limit_s: float) -> str | None:
+def _repeats_too_long(
+    plan: BulkPlan, run: BulkMeasurements, changing_s: float, predicted_s: float, limit_s: float
+) -> str | None:
     """Why messages were too short for what TCP had to repeat: with the changes of circuits that took more than all that
     is left to tell a schedule from a worse one.
 
@@ -279,7 +293,7 @@ def _repeats_too_long(plan: BulkPlan, run: BulkMeasurements, predicted_s: float,
     if packets > _most_stray(plan) * _own_packets(plan) or any(count.queue_drops for count in run.links.values()):
         return None
     took_s = retransmission_time_s(plan, run)
-    if not packets or took_s + run.changing_s <= limit_s:
+    if not packets or took_s + changing_s <= limit_s:
         return None
     timeouts = sum(repeats.timeouts for repeats in run.retransmitted.values())
     return overload_message(

@@ -88,6 +88,20 @@ def test_a_run_too_short_for_its_changes_of_circuits_is_invalid_however_long_it_
     assert judged(plan, slower=slower).exit_code == 1, "without changes the machine is not to blame"
 
 
+def test_changes_of_circuits_count_once_a_message_where_no_frame_waits_for_them() -> None:
+    """Round robin, 200 kB over 20 Mbit/s: some 80 ms a message."""
+    network = load_network("swiss-t1:allocation=2-2-2-2-0-0-0-0")
+    free, phases = (
+        bulk_plan(network, message_bytes=200_000, link_rate_bps=2e7, scheduling="round-robin", barrier=barrier)
+        for barrier in (False, True)
+    )
+    changes = {"rule_changes": len(free.transfers), "changing_s": 0.0024 * len(free.transfers)}
+    assert judged(free, **changes).exit_code == 0
+    slow = {"rule_changes": len(free.transfers), "changing_s": 0.006 * len(free.transfers)}
+    for plan, spoilt in ((free, slow), (phases, changes)):
+        assert "changes of circuits took" in str(judged(plan, **spoilt).invalid)
+
+
 def test_what_a_machine_usually_stands_still_counts_where_a_run_has_less_to_lose() -> None:
     late = replace(CALM, worst_lateness_s=0.008)
     assert judged(plan_of(100_000), strain=late).exit_code == 4, "0.008 of 0.12 s are more than 5 %"
