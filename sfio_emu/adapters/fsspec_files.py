@@ -141,7 +141,7 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if session is None and listeners:
             session = Session(TcpConnections(parse_listeners(listeners)))
         self.session, self.stripe_unit = session_alone(session), stripe_unit
-        self.hosts = tuple(hosts) if hosts is not None else _different_hosts(self.session)
+        self.hosts = tuple(hosts) if hosts is not None else catalogue.different_hosts(self.session)
         if not self.hosts:
             raise UsageError("no listener is known: set SFIO_LISTENERS, or give listeners=, session= or hosts=")
 
@@ -384,15 +384,6 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         with _as_os_errors(path):
             roots = tuple(SubfileName(host=host, path="") for host in self.hosts)
             yield path, parse_file_name(self._name(path)) if path else roots
-
-
-def _different_hosts(session: Session) -> tuple[str, ...]:
-    """The hosts of a session, one name for each root: a listener may be known by two."""
-    found: dict[tuple[bytes, int, int], str] = {}
-    for host in session.connections.hosts:
-        (root,) = catalogue.stat_paths(session, [SubfileName(host=host, path="")])
-        found.setdefault((session.link(host).machine, root.device, root.inode), host)
-    return tuple(found.values())
 
 
 @contextmanager

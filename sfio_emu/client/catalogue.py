@@ -206,6 +206,15 @@ def stat_paths(session: Session, places: Sequence[SubfileName]) -> list[Stat]:
     return answered(session.ask_each([question(Kind.STAT, place) for place in places], Stat.decode))
 
 
+def different_hosts(session: Session) -> tuple[str, ...]:
+    """The hosts of a session, one name for each root: a listener may be known by two."""
+    found: dict[tuple[bytes, int, int], str] = {}
+    for host in session.connections.hosts:
+        (root,) = stat_paths(session, [SubfileName(host=host, path="")])
+        found.setdefault((session.link(host).machine, root.device, root.inode), host)
+    return tuple(found.values())
+
+
 def stat_present(session: Session, places: Sequence[SubfileName]) -> list[Stat | None]:
     """What the paths are, None where there is nothing."""
     answers = session.ask_each([question(Kind.STAT, place) for place in places], Stat.decode)

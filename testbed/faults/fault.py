@@ -300,7 +300,7 @@ def injection_times(faults: Sequence[Fault], killed: Sequence[KilledProcess] = (
     return (*((label_of(f.link), f.start_s) for f in faults), *((k.node, k.at_s) for k in killed))
 
 
-def never_came(planned: Iterable[Fault], times: Iterable[FaultTimes], until_s: float) -> str | None:
+def fault_not_in_force(planned: Iterable[Fault], times: Iterable[FaultTimes], until_s: float) -> str | None:
     """Why a run says nothing: a planned fault was never in force. None where each was that begins before its end."""
     came = {one.fault for one in times}
     missed = next((fault for fault in planned if fault.start_s < until_s and fault not in came), None)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from testbed.faults.fault import FaultTimes, names_of_faults, never_came
+from testbed.faults.fault import FaultTimes, fault_not_in_force, names_of_faults
 from testbed.metapath.analysis import (
     AFTER_S,
     UNDER_WAY_S,
@@ -90,8 +90,8 @@ def ft_drb_checks(
         first = first.of(outcome.lost + outcome.escaped, "no packet met the failure")
     checks = [first, _no_more(outcome)]
     if not overlapped and outcome.reconfigured_s is not None:
-        kept_off_s = max(0.0, min(outcome.stop_s, plan.duration_s) - outcome.start_s - outcome.reconfigured_s)
-        most = kept_off_s * plan.rate_pps / plan.options.probe_every + 2  # one is under way
+        avoided_s = max(0.0, min(outcome.stop_s, plan.duration_s) - outcome.start_s - outcome.reconfigured_s)
+        most = avoided_s * plan.rate_pps / plan.options.probe_every + 2  # one is under way
         name = f"packets sent over it after reconfiguring, {outcome.link} {outcome.kind}"
         checks.append(_at_most("kept-off", name, most, outcome.probes, "packets, of which each is a probe"))
     later = (other for other in episode if other.stop_s > times.stop_s)
@@ -163,7 +163,7 @@ def _invalid(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) -
     planned = int(plan.duration_s * plan.rate_pps)
     if analysis.messages < LEAST_SENT * planned:
         return f"{analysis.messages} of {planned} packets were sent"
-    if (reason := never_came(plan.faults, run.faults, plan.duration_s)) is not None:
+    if (reason := fault_not_in_force(plan.faults, run.faults, plan.duration_s)) is not None:
         return reason
     latency_ms = analysis.deliveries.latency_ms[~analysis.deliveries.lost]
     if len(latency_ms) and np.median(latency_ms) < -1e3 * MAX_AHEAD_S:

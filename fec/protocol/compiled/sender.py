@@ -51,7 +51,7 @@ class CompiledSender(Tabled, BatchSender):
         slots = 1 << max(slots, MOST_SENT // m + 2).bit_length()
         own, parity = slots * m, min(slots * (self.control.largest - m) + _ROOM, _MOST_BYTES // length)
         places = own + (1 << max(11, parity.bit_length()))
-        self._prepared, self._kept = dict[int, Any](), 0
+        self._prepared, self._noted = dict[int, Any](), 0
         flags, stream, session = self._identity
         common = HEADER.pack(0, flags, stream, 0, session, m, 0, 0, 0, length, 0, 0)
         self.rows[:, self._front : self._front + HEADER_BYTES] = list(common)
@@ -139,12 +139,12 @@ class CompiledSender(Tabled, BatchSender):
     def _keep_begun(self) -> None:
         """The blocks that ``fill`` has begun."""
         m, begun = self._m, -(-self._next_source // self._m)
-        places = np.arange(max(self._kept, begun - self._slots), begun) % self._slots
+        places = np.arange(max(self._noted, begun - self._slots), begun) % self._slots
         for number, first_label, size, _, started_s in self._tables.blocks[places].tolist():
             self._blocks[number] = SentBlock(number, (number % BLOCK_NUMBERS) << 8, first_label, started_s, size)
         if len(places):
             forget_older(self._blocks, started_s - self.parameters.playback_s - 2 * m * self._interval)
-        self._kept = begun
+        self._noted = begun
 
     def _room(self, count: int) -> int:
         """Where so many symbols may lie in a row."""

@@ -3,7 +3,7 @@ reason."""
 
 import numpy as np
 
-from testbed.faults.fault import never_came
+from testbed.faults.fault import fault_not_in_force
 from testbed.faults.impaired_link import MAX_LATE_S, most_late_s
 from testbed.model.machine.load import (
     LOWER_PACKET_RATE,
@@ -147,7 +147,7 @@ def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionA
         return "no packet was sent"
     late = first_exceeded(analysis.lateness, LOWER_PACKET_RATE)
     own = late or clock_reason(plan, run, analysis) or _delayed(plan, run) or _cut_short(plan, run)
-    if reason := own or never_came(plan.faults, run.faults, plan.duration_s) or _stopped_early(plan, run):
+    if reason := own or fault_not_in_force(plan.faults, run.faults, plan.duration_s) or _stopped_early(plan, run):
         return reason
     most_lost = MAX_UNPLANNED if analysis.campaign is None else MAX_WRONG
     calm = not (is_impaired(plan) and (analysis.campaign is not None or any(k.impairments for k in plan.network.links)))

@@ -28,7 +28,8 @@ with scratch_folder(Path(sys.argv[1])) as root:
 
 def start(parent: Path) -> tuple[subprocess.Popen[str], Path]:
     words = [sys.executable, "-c", HOLD, str(parent)]
-    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    heard = ["env", "--default-signal=HUP", *words]  # also where the tests themselves ignore it, as of nohup
+    process = subprocess.Popen(heard, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     return process, Path(process.stdout.readline().strip())
 
