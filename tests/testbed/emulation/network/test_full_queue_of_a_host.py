@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -63,5 +64,22 @@ def arrived_beside_a_flood() -> list[int]:
         return [len(receiver.recv(ONE_PACKET, socket.MSG_WAITALL)) for receiver in receivers]
 
 
+def patience_of_hosts() -> list[str]:
+    """The setting, in each host."""
+    from testbed.emulation.network.emulated_network import EmulatedNetwork
+    from testbed.model.wiring import wire
+    from topologies import load_network
+
+    with EmulatedNetwork(wire(load_network("crossbar:2"))) as net:
+        words = ["cat", "/proc/sys/net/ipv4/tcp_retries2"]
+        asked = [net.run_in_host(h.node, words, stdout=subprocess.PIPE, text=True) for h in net.wiring.hosts]
+        return [one.communicate(timeout=30)[0].strip() for one in asked]
+
+
+def test_every_host_has_the_setting(sandboxed: Callable[..., Any]) -> None:
+    assert set(sandboxed(patience_of_hosts)) == {"255"}
+
+
+@pytest.mark.soak
 def test_connections_outlive_a_queue_that_is_full_for_long(sandboxed: Callable[..., Any]) -> None:
     assert sandboxed(arrived_beside_a_flood) == [ONE_PACKET] * 4
