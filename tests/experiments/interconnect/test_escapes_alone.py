@@ -27,7 +27,7 @@ def test_a_bar_that_escapes_reach_cannot_tell(values: tuple[float, ...], alone: 
     assert all(check.rival_note for check in checks)
 
 
-def test_where_no_message_was_diverted_nothing_can_be_told_of_diversion() -> None:
+def test_a_gain_without_diverted_messages_is_undecided() -> None:
     def row(kind: str, seed: int, diverted: int, **more: Any) -> dict[str, Any]:
         return {
             "fault_kind": kind, "faults": int(kind != "none"), "seed": seed, "options": {}, "alternative": diverted,

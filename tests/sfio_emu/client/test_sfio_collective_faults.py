@@ -106,7 +106,7 @@ def test_errors_of_several_nodes_are_summed_over_all_processes_and_reset_when_re
         assert lines[1:] == ([printed] if rank == 0 else []), "process 0 prints, once"
 
 
-def test_whatever_one_process_raises_in_a_collective_call_the_others_are_told(tmp_path: Path) -> None:
+def test_every_process_learns_what_one_raises_in_a_collective_call(tmp_path: Path) -> None:
     def act(rank: int, session: Session) -> list[str]:
         told = []
         for mode, hints, said in (("q", None, "the mode is 'q'"), ("rw", 5, "the hints are 5")):

@@ -63,15 +63,15 @@ def test_the_outcome_does_not_matter_to_whether_the_machine_kept_up() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, LIQUID], ids=["packets", "liquid"])
-def test_a_file_too_short_to_tell_is_neither_failed_nor_invalid_and_told_what_size_would(
+def test_a_file_too_short_is_undecided_and_a_sufficient_size_is_named(
     options: dict[str, Any],
 ) -> None:
     late = {"bytes": 3200, "seconds": 0.05, "late_s": 0.02, "strain": replace(CALM, mean_lateness_s=0.004)}
     short = plan(file_bytes=3200, **options)
     assert verdict_of(short, late).exit_code == 5
     assert verdict_of(short, late | {"strain": None}, fabric="simulator").exit_code == 1, "nothing has to wake there"
-    (told,) = re.findall(r"--file-size (\d+)kB", str(verdict_of(short, late).to_json()))
-    longer = plan(file_bytes=1000 * int(told), **options)
+    (sufficient,) = re.findall(r"--file-size (\d+)kB", str(verdict_of(short, late).to_json()))
+    longer = plan(file_bytes=1000 * int(sufficient), **options)
     assert judged(longer, {"bytes": longer.file_bytes}) == (0, None)
     assert judged(longer, {"bytes": longer.file_bytes, "seconds": 9.0})[0] == 1
 

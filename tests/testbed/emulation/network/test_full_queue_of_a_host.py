@@ -18,7 +18,7 @@ FULL_S = 9.5
 ONE_PACKET = 1448
 
 
-def arrived_beside_a_flood() -> list[int]:
+def bytes_received_during_a_flood() -> list[int]:
     """Bytes that arrive by each of some connections whose host has a full queue, when they begin to send and for
     some seconds."""
     from testbed.emulation.control.base_rules import install_shortest_paths
@@ -72,8 +72,8 @@ def patience_of_hosts() -> list[str]:
 
     with EmulatedNetwork(wire(load_network("crossbar:2"))) as net:
         words = ["cat", "/proc/sys/net/ipv4/tcp_retries2"]
-        asked = [net.run_in_host(h.node, words, stdout=subprocess.PIPE, text=True) for h in net.wiring.hosts]
-        return [one.communicate(timeout=30)[0].strip() for one in asked]
+        running = [net.run_in_host(h.node, words, stdout=subprocess.PIPE, text=True) for h in net.wiring.hosts]
+        return [one.communicate(timeout=30)[0].strip() for one in running]
 
 
 def test_every_host_has_the_setting(sandboxed: Callable[..., Any]) -> None:
@@ -82,4 +82,4 @@ def test_every_host_has_the_setting(sandboxed: Callable[..., Any]) -> None:
 
 @pytest.mark.soak
 def test_connections_outlive_a_queue_that_is_full_for_long(sandboxed: Callable[..., Any]) -> None:
-    assert sandboxed(arrived_beside_a_flood) == [ONE_PACKET] * 4
+    assert sandboxed(bytes_received_during_a_flood) == [ONE_PACKET] * 4
