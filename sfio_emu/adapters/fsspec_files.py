@@ -258,6 +258,8 @@ class SfioFileSystem(AbstractFileSystem):  # type: ignore[misc]
         """Make a folder and those it is in. Raises FileExistsError where a file is in the way, or it is there already,
         unless `exist_ok`."""
         path = self._strip_protocol(path)
+        with self._at(path):  # a name that no folder can have is refused before the first is made
+            pass
         if exist_ok and self.isdir(path):
             return
         parent = self._parent(path)

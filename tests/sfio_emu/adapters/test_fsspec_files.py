@@ -374,3 +374,4 @@ def test_what_no_file_can_be_called_is_an_error_of_the_operating_system(
             act(name)
         assert caught.value.errno == number
     assert not files.exists(name) and not files.isdir(name) and files.glob(name) == [] == files.find(name)
+    assert files.ls("") == []
