@@ -21,7 +21,7 @@ demo:  ## set up, then a coded stream over capillary routes with links failing (
 	@vagrant/provision.sh
 	@$(TESTBED_VENV)/bin/testbed demo $(ARGS)
 
-# Whatever depends on the clock of real switches runs after the rest, two at a time: most of it waits. A selection (ARGS='-k capillary')
+# Whatever depends on the clock of real switches runs after the rest, beside nothing that computes: most of it waits. A selection (ARGS='-k capillary')
 # may leave one of the two parts without tests (pytest's exit code 5), not both. What fails beside others is tried once more by itself: a
 # time limit says little where more runs than there are processors; both outcomes are printed. Programs that only some tests need are
 # installed where that is possible; where not, the set-up says so, and pytest lists the tests that are skipped for it.
@@ -36,7 +36,7 @@ test:  ## set up, then all tests (ARGS='-k capillary' for some)
 	@$(TESTBED_VENV)/bin/testbed doctor --compile > /dev/null || echo "compiling ahead has failed: every worker compiles what it needs"
 	@parallel=0; clocked=0; \
 	$(call TESTS,-n $(WORKERS),not emulation or unclocked,parallel); \
-	$(call TESTS,-n 2,emulation and not unclocked,clocked); \
+	$(call TESTS,-n $(WORKERS),emulation and not unclocked,clocked); \
 	if [ $$parallel -eq 5 ] && [ $$clocked -eq 5 ]; then exit 5; fi; \
 	[[ $$parallel =~ ^[05]$$ && $$clocked =~ ^[05]$$ ]]
 
