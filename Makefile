@@ -9,8 +9,8 @@ export PATH := $(PATH):/usr/local/sbin:/usr/sbin:/sbin
 PYTHON := $(TESTBED_VENV)/bin/python
 # a thousand processes of the tests import the same modules: what they are compiled to is kept, whatever the user's shell says
 unexport PYTHONDONTWRITEBYTECODE
-# one more than there are processors: many tests wait, for a listener, a network or a time limit
-WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null || echo 2) + 1)))
+# two more than there are processors: many tests wait, for a listener, a network or a time limit
+WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null || echo 2) + 2)))
 
 .PHONY: help demo test test-next-numba kernels bench lint docs mutants soak setup clean
 

@@ -359,7 +359,7 @@ def test_make_test_runs_both_halves_and_passes_where_neither_fails(
     ]  # once, before the workers of the first half would each
     first, second = machine.calls("python")  # the second half runs though the first has failed
     assert "-n 3" in first and "-m not emulation or unclocked" in first and first.endswith("-k capillary")
-    assert "-n 2" in second and "-m emulation and not unclocked" in second and second.endswith("-k capillary")
+    assert "-n 3" in second and "-m emulation and not unclocked" in second and second.endswith("-k capillary")
 
 
 @pytest.mark.parametrize(("alone", "passed"), [(0, True), (1, False), (5, False)])
