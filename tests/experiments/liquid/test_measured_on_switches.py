@@ -60,7 +60,8 @@ def test_verdict_holds_on_what_was_measured_but_for_what_contradicts_the_documen
     ],
 )
 def test_verdict_fails_where_the_claim_does(study: Any, at: int | None, change: Change, words: str) -> None:
-    assert words in failed(study.judge(spoilt(measured(study), at, change)))
+    every_order = [row for row in measured(study) if "orders" not in row]  # what one order did is given to another
+    assert words in failed(study.judge(spoilt(every_order, at, change)))
 
 
 @pytest.mark.parametrize("study", NAMES)
