@@ -46,6 +46,27 @@ def test_a_head_waits_as_long_as_the_packet_before_it_takes():
     assert (wait_s, passed_over) == (pytest.approx(8.192e-6), 1)
 
 
+def test_signals_of_flow_control_are_those_of_a_walk_through_the_grants():
+    run = Run(
+        network="torus:8x8", pattern="gather", seed=3, seconds=2e-4, rate=0.2 * resources.LINK_RATE, routing="dor"
+    )
+    model, parameters = model_of(run.network, parameters_of(run)), parameters_of(run)
+    done = simulate(model, traffic_of(run), parameters, recording=Recording(grants=1_000_000))
+    takes, behind, held, leaving, full, freed = parameters.serialization_ticks(512), {}, {}, [], 0, 0
+    for tick, channel, packet in done.trace.tolist():
+        while leaving and leaving[0][0] <= tick:
+            held[leaving.pop(0)[1]] -= 1
+        if packet in behind:
+            leaving.append((tick + takes, behind.pop(packet)))
+            freed += 1
+        if channel < model.layout.links and model.links.host[channel] < 0:
+            behind[packet] = channel
+            held[channel] = held.get(channel, 0) + 1
+            full += held[channel] == parameters.slots
+    signals, credits_sent = resources.flow_control_signals(model, done, parameters)
+    assert (signals, credits_sent) == (2 * full, freed) and 0 < signals < 2 * freed
+
+
 @pytest.mark.parametrize("name", resources.NETWORKS)
 def test_a_router_that_fails_takes_all_its_cables_and_its_nodes(name: str):
     network = network_of(name)
@@ -68,7 +89,13 @@ def test_of_starving_heads_dear_acks_and_lost_messages_the_study_fails():
     starving = spoilt("resources", lambda row: row["part"] == "waits", longest_wait_s=lambda row: row["seconds"])
     dear = spoilt("resources", lambda row: row["part"] == "stored", ack_links=lambda row: 2 * row["message_links"])
     drb = spoilt("resources", lambda row: row["part"] == "routers", received=lambda row: row["received"] - 1)
-    for found, words, count in ((starving, "longest wait", 4), (dear, "bytes of ACKs", 2), (drb, "are lost", 2)):
+    signals = spoilt("resources", lambda row: row["part"] == "waits", on_off_signals=lambda row: row["credits"])
+    for found, words, count in (
+        (starving, "longest wait", 4),
+        (signals, "on/off", 2),
+        (dear, "bytes of ACKs", 2),
+        (drb, "are lost", 2),
+    ):
         assert sum(outcome == "fails" and words in name for name, outcome in found.items()) == count
 
 
