@@ -26,8 +26,9 @@ RATE = 0.01
 
 def points(quick: bool, seed: int) -> Points:
     """M of both codes, and M that only RaptorQ has; the curves of Figure 59."""
-    sizes = [("reed-solomon", m) for m in (1, 5, 10, 20, 50)] + [("raptorq", m) for m in (5, 10, 20, 50, 200, 1000)]
-    usual, fewer = (400, {1000: 60}) if quick else (6000, {200: 1000, 1000: 1000})
+    large = (5, 10, 20, 50, 200, 1000) if quick else (5, 10, 20, 50, 200, 1000, 5000)
+    sizes = [("reed-solomon", m) for m in (1, 5, 10, 20, 50)] + [("raptorq", m) for m in large]
+    usual, fewer = (400, {1000: 60}) if quick else (6000, {200: 1000, 1000: 1000, 5000: 300})
     decoded = [{"code": code, "m": m, "blocks": fewer.get(m, usual), "seed": seed} for code, m in sizes]
     return decoded + fec_block_sizes.points(quick)
 

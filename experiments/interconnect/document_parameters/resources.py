@@ -26,7 +26,7 @@ from testbed.faults.cable_faults import cable_fault, switch_cables
 from testbed.faults.fault import Fault
 from testbed.interconnect.engine_inputs import Recording
 from testbed.interconnect.network_model import NetworkModel
-from testbed.interconnect.parameters import TICKS_PER_S
+from testbed.interconnect.parameters import TICKS_PER_S, SimulationParameters
 from testbed.interconnect.results import SimulationResult, summarize
 from testbed.interconnect.simulation import simulate
 from testbed.interconnect.traffic.injection import Injections
@@ -78,7 +78,9 @@ def measure(point: Row) -> Results:
     found: Results = {"sent": done.sent, "received": done.received, "deadlocked": done.deadlocked}
     if point["part"] == "waits":
         longest_s, passed = longest_wait(model, done)
-        return found | {"grants": len(done.trace), "longest_wait_s": longest_s, "passed_over": passed}
+        signals, credits_sent = flow_control_signals(model, done, parameters)
+        found |= {"grants": len(done.trace), "longest_wait_s": longest_s, "passed_over": passed}
+        return found | {"on_off_signals": signals, "credits": credits_sent}
     crossed = int(done.carried.sum()) - int((done.hops + 1).sum())
     stored = {f"most_{name}": number for name, number in done.most_entries.items()}
     latency_s = summarize(done, start_s=0.0, end_s=run.seconds).destination_mean_latency_s
@@ -103,6 +105,24 @@ def longest_wait(model: NetworkModel, run: SimulationResult) -> tuple[float, int
     taken = np.sort(channel * span + tick)
     until, since = (np.searchsorted(taken, channel[later] * span + at) for at in (tick[later], head))
     return float((tick[later] - head).max()) / TICKS_PER_S, int((until - since).max())
+
+
+def flow_control_signals(
+    model: NetworkModel, run: SimulationResult, parameters: SimulationParameters
+) -> tuple[int, int]:
+    """Between routers, of data: signals "off" and "on", each time that a buffer behind a link fills and is no longer
+    full, and credits, one for every packet that has left such a buffer. A slot is free when the packet's tail has left.
+    """
+    tick, channel, packet = run.trace[run.trace[:, 2] < run.sent].T
+    order = np.argsort(packet, kind="stable")
+    same = (packet[order][1:] == packet[order][:-1]) & (channel[order][:-1] < model.layout.links)
+    later, before = order[1:][same], order[:-1][same]
+    left = tick[later] + parameters.serialization_ticks(parameters.packet_bytes + parameters.header_bytes)
+    buffer, change = np.tile(channel[before], 2), np.repeat((1, -1), len(before))
+    by_time = np.lexsort((change, np.concatenate((tick[before], left)), buffer))
+    held = np.cumsum(change[by_time])  # every packet that enters leaves: each buffer begins at 0
+    turns_full = (held == parameters.slots) & (change[by_time] > 0)
+    return 2 * int(turns_full.sum()), len(before)
 
 
 def dead_routers(network: Network, count: int, seed: int) -> list[str]:
@@ -139,6 +159,15 @@ def judge(rows: Rows) -> Verdict:
         check = at_most(f"{pattern}, {arbitration}: longest wait of a head, over the time of the load", 0.25, shares,
                         f"at most {most} others went before it").cites("not indefinitely blocked (3.5)")  # fmt: skip
         checks.append(check.against(1.0, "a head that starves waits until the load ends").of(sum_of(own, "grants")))
+    for arbitration in ARBITRATIONS:
+        few, many = (where(rows, part="waits", pattern=pattern, arbitration=arbitration) for pattern in WAITS)
+        ratios, full = ([row["on_off_signals"] / row["credits"] for row in own] for own in (few, many))
+        checks.append(
+            at_most(f"uniform, {arbitration}: signals of on/off flow control for each credit", 1.0, ratios)
+            .cites("can greatly reduce the amount of sender signaling in certain cases (2.1.4)")
+            .against(float(np.mean(full)), "as of gathered traffic, which keeps buffers full")
+            .of(sum_of(few, "credits"))
+        )
     for network in NETWORKS:
         own, nodes = where(rows, part="stored", network=network), len(network_of(network).hosts)
         paths, cables = (max(row[name] for row in own) for name in ("most_paths", "most_cables"))

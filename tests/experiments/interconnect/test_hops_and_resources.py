@@ -89,7 +89,7 @@ def test_of_starving_heads_dear_acks_and_lost_messages_the_study_fails():
     starving = spoilt("resources", lambda row: row["part"] == "waits", longest_wait_s=lambda row: row["seconds"])
     dear = spoilt("resources", lambda row: row["part"] == "stored", ack_links=lambda row: 2 * row["message_links"])
     drb = spoilt("resources", lambda row: row["part"] == "routers", received=lambda row: row["received"] - 1)
-    signals = spoilt("resources", lambda row: row["part"] == "waits", on_off_signals=lambda row: row["credits"])
+    signals = spoilt("resources", lambda row: row["part"] == "waits", on_off_signals=lambda row: 2 * row["credits"])
     for found, words, count in (
         (starving, "longest wait", 4),
         (signals, "on/off", 2),
