@@ -164,7 +164,7 @@ def renames(_: str = "") -> str:
     """Former names, from the list that the tests go through."""
     parts: list[str] = []
     rows: list[Sequence[str]] = []
-    for line in [*(ROOT / "docs/reference/renames.tsv").read_text(encoding="utf-8").splitlines(), "#"]:
+    for line in [*(ROOT / "testbed/renames.tsv").read_text(encoding="utf-8").splitlines(), "#"]:
         if line.startswith("#"):
             parts += _table(("where", "former", "now"), rows) if rows else []
             parts, rows = [*parts, "", f"## {line[2:]}" if line[2:] else "", ""], []

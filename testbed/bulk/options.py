@@ -31,7 +31,6 @@ class BulkOptions:
         kw_only=False, positional=True, metavar="NETWORK", help="a network with hosts (swiss-t1, ...) or a file"
     )
     scheduling: str = routed(
-        former=("method",),
         default="liquid",
         metavar="METHOD",
         help="liquid, round-robin, random, identical, dsatur, ...",
@@ -62,7 +61,6 @@ class BulkOptions:
     )
     switching: Switching = routed(default="circuit", choices=SWITCHINGS, help="which the verdict is about")
     no_comparison: bool = routed(
-        former=("alone",),
         default=False,
         help="do not run the other switching for comparison",
         only=(
@@ -75,7 +73,6 @@ class BulkOptions:
     barrier: bool = routed(default=True, help="between time frames (default: yes)")
     routing: str | None = routed(default=None, metavar="METHOD", help="static method (default: the network's own)")
     inject_packets: int = sent(
-        former=("--inject", "injected"),
         default=20,
         kind=kinds.few,
         help="packets without a circuit, in mid-run",
@@ -88,7 +85,6 @@ class BulkOptions:
         help="links to cut while it runs, as in s1->s2@1-3, or a JSON file as for testbed stream",
     )
     kill: KilledLike = failing(
-        former=("killed",),
         default=(),
         many=True,
         metavar="NODE@TIME",
@@ -96,7 +92,6 @@ class BulkOptions:
         switches_only=True,
     )
     solver_time_limit_s: float = routed(
-        former=("time_limit_s",),
         default="10",
         kind=kinds.search_limit,
         help="of the search for a schedule",
@@ -110,13 +105,11 @@ class BulkRunOptions:
     """Of a run of the command. ``save_messages``: a directory that keeps every message that arrived whole."""
 
     on_deadlock: OnDeadlock = routed(
-        former=("--deadlock",),
         default="retreat",
         choices=get_args(OnDeadlock),
         help="what ends a circle of waiting transfers",
     )
     save_messages: Path | None = sent(
-        former=("--store",),
         default=None,
         metavar="DIR",
         help="keep every message that arrived whole",

@@ -15,6 +15,7 @@ from testbed.model.options.planner import planner
 from testbed.model.progress import ReportProgress
 from testbed.model.verdict import Verdict
 from testbed.model.workload import Carry, How, Judgement, Workload, lazily
+from testbed.renamed import renames
 from topologies import Json
 
 DESCRIPTION = (
@@ -128,15 +129,7 @@ def _cells(row: Json) -> tuple[str, ...]:
 bulk_plan = planner("bulk_plan", "Messages from every host to every other in time frames.", BulkOptions, _BUILD)
 BULK = Workload(
     name="bulk",
-    former_keys={
-        "several_machines": "machines",
-        "beside": "other_switching",
-        "goodput_together_bps": "concurrent_goodput_bps",
-        "changing_s": "circuit_change_s",
-        "repeated": "retried_transfers",
-        "injected": "injected_packets",
-        "dropped": "dropped_packets",
-    },
+    former_keys=renames("Keys of JSON", "bulk"),
     title="Bulk transfers",
     description=DESCRIPTION,
     command="testbed bulk swiss-t1 --schedule schedule.json --message-size 100kB",

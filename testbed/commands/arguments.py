@@ -79,21 +79,20 @@ def add_options(parser: argparse.ArgumentParser, *kinds: type) -> None:
 
 def adder(parser: argparse.ArgumentParser, group: str | None = None) -> Callable[..., argparse.Action]:
     """``add_argument`` for options that a command alone has, under the heading ``group``; ``only`` says when one has a
-    meaning, ``former`` what it was called besides its ``dest``."""
+    meaning."""
 
-    def add(*words: str, only: Only | None = None, former: tuple[str, ...] = (), **said: object) -> argparse.Action:
+    def add(*words: str, only: Only | None = None, **said: object) -> argparse.Action:
         action = parser.add_argument(*words, **cast("dict[str, Any]", said))
-        flags = tuple(flag for name in (*former, action.dest) for flag in former_flags(name))
-        return _describe(action, group, flags, () if only is None else (only,))
+        return _describe(action, group, former_flags(action.dest), () if only is None else (only,))
 
     return add
 
 
-def add_answer_options(parser: argparse.ArgumentParser, *former: str) -> None:
-    """Of a command that only computes: how its answer is written, drawn (``former``: flags of that before) and kept."""
+def add_answer_options(parser: argparse.ArgumentParser) -> None:
+    """Of a command that only computes: how its answer is written, drawn and kept."""
     add_options(parser, TableOptions)
     add, words = adder(parser, RUN), "keep the answer below DIR, with its tables and a page"
-    add("--plot", type=_picture, metavar="FILE", help="draw it (.svg, .png or .pdf)", former=former)
+    add("--plot", type=_picture, metavar="FILE", help="draw it (.svg, .png or .pdf)")
     add("--results", type=Path, metavar="DIR", help=words)
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from testbed.errors import CapabilityError, InputError
 from testbed.model.naming.printable import printable
 from testbed.model.options import kinds
+from testbed.renamed import renames
 from testbed.report.streams import complain
 
 if TYPE_CHECKING:
@@ -28,8 +29,20 @@ from collections.abc import Container, Iterator, Mapping
 from testbed.errors import TestbedError
 
 Former = Mapping[str, tuple[str, str]]
-"""Former flag -> the present one, and how its value is written now: "" as before, "{}ms" in this way, "after=later
-never" one of these words."""
+"""Former flag -> the present one, and how its value is written now: "" as before, "{}ms" in this way, "after=later"
+instead of this word."""
+
+
+def former_options(command: str) -> dict[str, tuple[str, str]]:
+    """Those of a command that have another name now, or values of another."""
+    found: dict[str, tuple[str, str]] = {}
+    for old, new in renames("Options", command).items():
+        (flag, *values), (name, *now) = old.split(), new.split()
+        if not values:
+            found[flag] = name, "".join(now)
+        elif len(values) == 1:  # two options in one: see ``_by_rate_unit``
+            found[flag] = name, f"{found.get(flag, ('', ''))[1]} {values[0]}={now[0]}"
+    return found
 
 
 def present_words(words: Sequence[str], former: Former, known: Container[str]) -> list[str]:
@@ -63,7 +76,7 @@ def _present(word: str, left: Iterator[str], table: Former, known: Container[str
             return [name]
         return _said(" ".join((option, *values)), [name, how.format(*values)])
     given = value if equals else next(left, "")
-    now = {old: new if same else old for old, same, new in (one.partition("=") for one in how.split())}
+    now = dict(one.split("=") for one in how.split())
     if given not in now:
         return [word] if equals else [word, *([given] if given else [])]
     return _said(f"{option} {given}", [name, now[given]] if now[given] else [])
@@ -132,11 +145,10 @@ class OneLineParser(argparse.ArgumentParser):
     def _current(self, words: list[str]) -> list[str]:
         """The words, kept for messages; former spellings of this command's options are replaced."""
         try:
-            former: dict[str, tuple[str, str]] = {}
+            former = former_options("".join(self.prog.split()[1:2]))
             for action in self._actions:
-                for word in getattr(action, "former", ()) if action.option_strings else ():
-                    flag, _, how = word.partition(" ")
-                    former.setdefault(flag, (action.option_strings[0], how))
+                for flag in getattr(action, "former", ()) if action.option_strings else ():
+                    former.setdefault(flag, (action.option_strings[0], ""))
             self._words = present_words(words, former, self._option_string_actions)
         except InputError as error:
             self.error(str(error))

@@ -111,7 +111,6 @@ class MachineOptions(TlsOptions):
         "scheduler, tls://HOST:PORT",
     )
     machine_placement: Path | None = running(
-        former=("--place",),
         default=None,
         metavar="FILE",
         help='of --machines: JSON, {"machines": [["s1", "s2"], ["s3"]]}, every switch',

@@ -48,7 +48,6 @@ class FabricOptions:
     """Where a run goes on, and how often."""
 
     retries: int = running(
-        former=("--repeats",),
         default=1,
         kind=kinds.whole(0, 20),
         help="repeat a run that this machine could not carry, at most N times",

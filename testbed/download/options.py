@@ -18,15 +18,13 @@ class DownloadOptions:
     network: NetworkLike = option(kw_only=False, positional=True, metavar="NETWORK", help="catalogue name or file")
     source: str = ends(kw_only=False, flag="--from", metavar="NODE", help="where the file is")
     sink: str = ends(kw_only=False, flag="--to", metavar="NODE", help="the switch before the last mile")
-    last_mile_rate_bps: float = ends(
-        former=("last_rate_bps",), default="8Mbps", kind=kinds.rate_bps, help="of the last mile"
-    )
-    file_bytes: int = sent(former=("--size",), default="4MB", kind=kinds.bytes_up_to(MAX_BYTES), help="of the file")
+    last_mile_rate_bps: float = ends(default="8Mbps", kind=kinds.rate_bps, help="of the last mile")
+    file_bytes: int = sent(default="4MB", kind=kinds.bytes_up_to(MAX_BYTES), help="of the file")
     constant_rate: bool = sent(
         default=False,
         help="the rival: a sender that never raises its rate; judged against what a sender that does would take",
     )
-    routing: str = routed(former=("method",), default="capillary", metavar="METHOD", help="as of testbed route")
+    routing: str = routed(default="capillary", metavar="METHOD", help="as of testbed route")
     code: str = coded(default="raptorq", help="raptorq or reed-solomon, or a plug-in's")
     block_symbols: int | None = coded(
         default=None,

@@ -9,6 +9,7 @@ from testbed.faults.fault import fault_lines
 from testbed.live.events import RunView
 from testbed.model.options.planner import planner
 from testbed.model.workload import Workload, lazily
+from testbed.renamed import renames
 from topologies import Json
 
 DESCRIPTION = (
@@ -42,14 +43,7 @@ def _shown(document: Json) -> Iterator[str]:
 download_plan = planner("download_plan", "A file in large coded blocks over a last mile.", DownloadOptions, _BUILD)
 DOWNLOAD = Workload(
     name="download",
-    former_keys={
-        "rivals": "alternatives",
-        "bytes": "file_bytes",
-        "seconds": "duration_s",
-        "idle_s": "outage_s",
-        "last_rate_bps": "last_mile_rate_bps",
-        "ratio": "goodput_ratio",
-    },
+    former_keys=renames("Keys of JSON", "download"),
     title="A download over many paths",
     description=DESCRIPTION,
     command="testbed download swiss-t1 --from s1 --to s6 --file-size 2MB",

@@ -129,9 +129,7 @@ class FtDrbOptions:
         help="when failed paths are probed: once every N messages (default), periodically, or both",
     )
     probe_every: int = option(default=100, kind=kinds.simulated_interval, help="one in N messages")
-    probe_s: float = option(
-        former=("--probe-time",), default=0.05, kind=kinds.short, flag="--probe-period", help="of probing by clock"
-    )
+    probe_s: float = option(default=0.05, kind=kinds.short, flag="--probe-period", help="of probing by clock")
     probes: str = option(
         default="message",
         choices=("message", "synthetic"),
@@ -183,7 +181,6 @@ class FtDrbOptions:
     )
     always: bool = option(default=True, flag="--always-metapaths", help="for pairs without failures too")
     hop_cap_diameters: int = option(
-        former=("--hop-cap",),
         default=16,
         kind=kinds.diameters,
         flag="--hop-limit",

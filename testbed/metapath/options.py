@@ -59,7 +59,6 @@ class MetapathOptions:
         help="one diverted packet in N tries the minimal path (default {default})",
     )
     silence_s: float = option(
-        former=("--silence-ms {}ms",),
         default="60ms",
         kind=kinds.silence,
         flag="--loss-timeout",
@@ -85,7 +84,6 @@ class MetapathOptions:
         default=0.125, kind=kinds.fraction, listed=False, help="weight of a new latency in the estimate of its path"
     )
     always: bool = option(
-        former=("--metapaths-always",),
         default=False,
         flag="--always-metapaths",
         help="use metapaths also without failures, as DRB does",

@@ -9,6 +9,7 @@ from testbed.metapath.options import MetapathPlanOptions
 from testbed.metapath.plan import MetapathPlan, MetapathRun
 from testbed.model.options.planner import planner
 from testbed.model.workload import Workload, lazily
+from testbed.renamed import renames
 from topologies import Json
 
 _BUILD: Callable[[MetapathPlanOptions], MetapathPlan] = lazily("testbed.metapath.planning:build_metapath")
@@ -52,7 +53,7 @@ def _ms(value_s: float | None) -> str:
 metapath_plan = planner("metapath_plan", "A plain stream whose routing answers failures.", MetapathPlanOptions, _BUILD)
 METAPATH: Workload[MetapathPlan, MetapathRun] = Workload(
     name="metapath",
-    former_keys={"lost_later": "lost_after_reroute", "noticed_s": "detected_s"},
+    former_keys=renames("Keys of JSON", "stream --routing ft-drb"),
     stored_as="stream-routing",
     title="A stream whose routing answers failures",
     plan=MetapathPlan,

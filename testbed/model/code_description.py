@@ -18,10 +18,6 @@ def describe_code(*, labels: str, m: int, tolerance: float | None, der: float, l
     return ", ".join((f"{labels} labels", f"M {m}", *share, f"DER {der:g}"))
 
 
-FORMER_KEYS = {"tolerance": "static_tolerance", "m": "source_packets", "der": "decoding_error_rate"}
-"""Of a code in the JSON of commands: those of 0.2 -> the present ones."""
-
-
 def describe_coding(coding: Json) -> str:
     """Of a document of ``ror`` or ``demands``."""
     return describe_code(**{name: coding[name] for name in ("labels", "m", "tolerance", "der", "large_blocks")})

@@ -40,7 +40,6 @@ class SimulationOptions(RouterOptions):
         "Chakra trace (NAME.0.et, NAME.1.et, ... or .et.json), whose messages wait for each other",
     )
     load: float = sent(
-        former=("rate",),
         default=0.1,
         kw_only=False,
         kind=kinds.load,
@@ -55,7 +54,6 @@ class SimulationOptions(RouterOptions):
         help="of every sender instead, in packets a second",
     )
     loads: Sequence[float] | str | None = sent(
-        former=("rates",),
         default=None,
         metavar="A:B:STEP",
         only=(
@@ -70,14 +68,12 @@ class SimulationOptions(RouterOptions):
         default="poisson", choices=("poisson", "periodic", "burst"), only=(_MADE,), help="when messages are made"
     )
     burst_length: int = sent(
-        former=("burst",),
         default=1,
         kind=kinds.count,
         only=(_MADE, Only(when=lambda a: a.injection == "burst", needs="--injection burst")),
         help="messages a burst (with --injection burst)",
     )
     synchronised: bool = sent(
-        former=("in_phase",),
         default=False,
         only=(_MADE, Only(when=lambda a: a.injection != "poisson", needs="--injection periodic or burst")),
         help="all senders at the same moments (periodic and burst)",
@@ -113,15 +109,12 @@ class SimulationOptions(RouterOptions):
     )
     trace_permanent: bool = failing(default=False, only=(_TRACED,), help="treat all failures of the trace as permanent")
     trace_skip_bad_rows: bool = failing(
-        former=("skip_bad_rows",),
         default=False,
         only=(_TRACED,),
         help="skip rows of the trace that cannot be read; they are counted",
     )
     seed: int = running(default=1, kind=kinds.seed, help="random seed")
-    repetitions: int = running(
-        former=("seeds",), default=1, kind=kinds.some, help="runs with seeds SEED, SEED + 1, ..."
-    )
+    repetitions: int = running(default=1, kind=kinds.some, help="runs with seeds SEED, SEED + 1, ...")
 
 
 @options
@@ -129,7 +122,6 @@ class TimelineOptions:
     """What a run of the command writes besides."""
 
     nac_trace: Path | None = option(
-        former=("--nac-timeline",),
         default=None,
         group=WITH_NAC,
         metavar="FILE",

@@ -11,6 +11,7 @@ from testbed.live.events import RunView
 from testbed.model.options.planner import planner
 from testbed.model.progress import CounterReading, Progress, ReportProgress
 from testbed.model.workload import How, Workload, lazily
+from testbed.renamed import renames
 from testbed.simulation.options import SimulationOptions, TimelineOptions
 from topologies import Json, JsonObject
 
@@ -136,16 +137,7 @@ simulation_plan = planner(
 )
 SIMULATION = Workload(
     name="simulation",
-    former_keys={
-        "circle": "deadlock_cycle",
-        "measured": "measured_messages",
-        "stuck_packets": "blocked_packets",
-        "conserved": "packets_conserved",
-        "latency_at_no_load_of_one_router_s": "zero_load_hop_latency_s",
-        "in_network": "packets_in_network",
-        "waiting": "packets_in_source_queues",
-        "nac_timeline": "nac_trace",
-    },
+    former_keys=renames("Keys of JSON", "simulate"),
     title="Routers with finite buffers",
     description=DESCRIPTION,
     command="testbed simulate torus:8x8 --loads 0.1:0.5:0.1 --deadlock-avoidance nac",

@@ -278,7 +278,6 @@ class StreamRunOptions:
     """Of a run of the command ``stream``."""
 
     background_bps: float | None = ends(
-        former=("--background-mbps {}Mbps",),
         default=None,
         flag="--background-rate",
         kind=kinds.rate_bps,
@@ -338,7 +337,6 @@ class MobilityOptions(CodingOptions):
     )
     warm_up_s: float = option(default=0.8, listed=False, help="seconds before the first frame begins to count down")
     handover: str = ends(
-        former=("--handover after=break-before-make before=make-before-break",),
         default="break-before-make",
         choices=tuple(HANDOVERS),
         metavar="{break-before-make,make-before-break}",

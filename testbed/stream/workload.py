@@ -15,6 +15,7 @@ from testbed.model.options.planner import planner
 from testbed.model.progress import ReportProgress
 from testbed.model.run_records import Manifest
 from testbed.model.workload import How, Workload, lazily
+from testbed.renamed import renames
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.options import MobilityOptions, StreamOptions, StreamRunOptions
 from testbed.stream.plan import ProbePlan, StreamPlan, StreamsPlan
@@ -95,19 +96,7 @@ def _view(streams: StreamsPlan) -> tuple[str, Callable[[], object]]:
 
 stream_plan = planner("stream_plan", "A coded stream over a split route while links fail.", StreamOptions, _BUILD)
 mobility_plan = planner("mobility_plan", "A coded stream while nodes move.", MobilityOptions, _BUILD_MOVING)
-FORMER_KEYS = {
-    "misled_blocks": "spurious_loss_blocks",
-    "sent_per_source_misled": "sent_per_source_spurious",
-    "sent_misjudged": "sent_spurious_losses",
-    "size_range": "block_size_range",
-    "reacted": "sender_reacted",
-    "reported_came": "reported_received",
-    "whole_route": "whole_route_predicted",
-    "m": "source_packets",
-    "der": "decoding_error_rate",
-    "lateness": "timing_errors",
-    "campaign": "epochs",
-}
+FORMER_KEYS = renames("Keys of JSON", "stream, mobility")
 STREAM = Workload(
     name="stream",
     former_keys=FORMER_KEYS,

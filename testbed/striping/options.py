@@ -48,7 +48,6 @@ class StripingOptions:
     operation: Operation = sent(default="write", choices=get_args(Operation))
     access: Access = sent(default="contiguous", choices=get_args(Access))
     access_block_bytes: int = sent(
-        former=("block_bytes",),
         default=1000,
         kind=kinds.size_bytes,
         help="of strided and random access",
@@ -58,14 +57,12 @@ class StripingOptions:
         default=True, help="gather the fragments of a call into one message an I/O node (default: yes)"
     )
     disable: Sequence[Optimisation] = routed(
-        former=("without",),
         default=(),
         many=True,
         choices=get_args(Optimisation),
         help="disable one optimisation (repeatable)",
     )
     scheduling: str = routed(
-        former=("schedule none liquid",),
         default="none",
         choices=("none", "liquid"),
         metavar="METHOD",
@@ -84,9 +81,7 @@ class StripingOptions:
         help="default: circuit where transfers are scheduled, else packet",
         only=_ONE_MACHINE,
     )
-    repetitions: int = sent(
-        former=("repeat",), default=1, kind=kinds.whole(1, 1000), help="carry every operation out N times"
-    )
+    repetitions: int = sent(default=1, kind=kinds.whole(1, 1000), help="carry every operation out N times")
     link_rate_bps: float | None = ends(
         default=None,
         kind=kinds.rate_bps,
@@ -94,11 +89,8 @@ class StripingOptions:
         " less)",
     )
     routing: str | None = routed(default=None, metavar="METHOD", help="static method (default: the network's own)")
-    host_selection: Order = ends(
-        former=("--placement", "order"), default="first", choices=get_args(Order), help="which hosts take part"
-    )
+    host_selection: Order = ends(default="first", choices=get_args(Order), help="which hosts take part")
     faults: FaultsLike = failing(
-        former=("--fault",),
         default=(),
         many=True,
         metavar=f"none|{FAULT_WORDS}|FILE",
@@ -106,7 +98,6 @@ class StripingOptions:
         switches_only=lambda words: not all(map(no_faults, words)),
     )
     kill: Sequence[str | KilledProcess] = failing(
-        former=("killed",),
         default=(),
         many=True,
         metavar="NODE@TIME",
@@ -115,7 +106,6 @@ class StripingOptions:
         switches_only=True,
     )
     solver_time_limit_s: float = routed(
-        former=("time_limit_s",),
         default="10",
         kind=kinds.search_limit,
         help="of the search for a schedule",
@@ -129,13 +119,11 @@ class StripingRunOptions:
     """Of a run of the command."""
 
     write_pattern: Path | None = routed(
-        former=("--save-pattern",),
         default=None,
         metavar="FILE",
         help="write the pairs of hosts of this run for --pattern, and run nothing",
     )
     subfile_dir: Path | None = sent(
-        former=("--root",),
         default=None,
         metavar="DIR",
         help="keep the subfiles there (default: they are removed)",

@@ -13,6 +13,7 @@ from testbed.machines.machines_request import MachinesRequest
 from testbed.model.options.planner import planner
 from testbed.model.progress import ReportProgress
 from testbed.model.workload import How, Workload, lazily
+from testbed.renamed import renames
 from testbed.striping.measurements import StripingMeasurements
 from testbed.striping.options import StripingOptions, StripingRunOptions
 from testbed.striping.plan import StripingPlan
@@ -138,18 +139,7 @@ def _shown(document: Json) -> Iterator[object]:
 striping_plan = planner("striping_plan", "A striped file, written or read by many at once.", StripingOptions, _BUILD)
 STRIPING = Workload(
     name="striping",
-    former_keys={
-        "several_machines": "machines",
-        "without": "disabled",
-        "killed": "killed_processes",
-        "cut": "cut_links",
-        "impaired": "impaired_links",
-        "stripe_unit": "stripe_unit_bytes",
-        "file_size": "file_bytes",
-        "strain": "machine_load",
-        "late_s": "thread_delay_s",
-        "faulty": "under_faults",
-    },
+    former_keys=renames("Keys of JSON", "sfio"),
     title="A striped file",
     description=DESCRIPTION,
     command="testbed sfio swiss-t1 --compute-nodes 4 --io-nodes 4 --stripe-unit 1000",

@@ -37,7 +37,6 @@ class WavelengthOptions:
         default=None, kind=kinds.some, metavar="W", help="per fibre (default: the network's own)"
     )
     switching: str | None = routed(
-        former=("--switching wsxc=none wixc=full",),
         default=None,
         flag="--wavelength-conversion",
         choices=tuple(CONVERSIONS),

@@ -11,6 +11,7 @@ from testbed.live.events import RunView
 from testbed.model.options.planner import planner
 from testbed.model.progress import ReportProgress
 from testbed.model.workload import How, Workload, lazily
+from testbed.renamed import renames
 from testbed.wavelengths.options import ProbeOptions, WavelengthOptions
 from testbed.wavelengths.plan import RoundMeasurements, WavelengthPlan
 from topologies import Json
@@ -96,7 +97,7 @@ wavelength_plan = planner(
 )
 WAVELENGTHS = Workload(
     name="wavelengths",
-    former_keys={"seconds": "solve_s", "strays": "misdelivered", "injected": "wrong_wavelength_packets"},
+    former_keys=renames("Keys of JSON", "wavelengths"),
     title="Lightpaths in rounds",
     description=DESCRIPTION,
     command="testbed wavelengths optical-cloud --pattern x1:x14,x2:x5",

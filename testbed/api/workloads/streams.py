@@ -40,7 +40,6 @@ class StreamCommandOptions(StreamOptions):
         help="a second stream at once, from A to B; may be repeated",
     )
     routing: str | None = routed(
-        former=("--method",),
         default=None,
         metavar="METHOD",
         help="routing method (default capillary; see testbed route); ft-drb and recomputed (capillary, recomputed by "

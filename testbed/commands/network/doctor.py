@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from testbed.commands.answer import Answer
 from testbed.errors import CapabilityError, InvalidRunError
+from testbed.renamed import renames
 
 if TYPE_CHECKING:
     from testbed.emulation.machine.capabilities import Capability
     from testbed.model.machine.capacity import MachineCapacity
 
-_FORMER_KEYS = {"carried": "capacity"}
+_FORMER_KEYS = renames("Keys of JSON", "doctor")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from testbed.commands.answer import Answer
+from testbed.renamed import renames
 from topologies.registry import Registry
 from topologies.text.json_types import JsonObject
 
@@ -30,7 +31,7 @@ def run_list(_: argparse.Namespace) -> Answer:
 
     groups = registries()
     document = {"groups": {group: _document(registry) for group, registry in groups.items()}}
-    return Answer(document, partial(_print, groups), former={"ours": "builtin", "broken": "error"})
+    return Answer(document, partial(_print, groups), former=renames("Keys of JSON", "plugins"))
 
 
 def _print(groups: "dict[str, Registry[Any]]") -> None:

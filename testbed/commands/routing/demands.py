@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from testbed.commands.answer import Answer
 from testbed.commands.arguments import add_answer_options, add_options, adder, read_options
 from testbed.errors import InputError
-from testbed.model.code_description import FORMER_KEYS, describe_coding
+from testbed.model.code_description import describe_coding
 from testbed.model.options import kinds
 from testbed.model.options.option import ENDS, ROUTED, RUN, SENT, Only
+from testbed.renamed import renames
 from testbed.report.answers import Part, table_of_rows
 from testbed.report.column_units import seconds_in_words
 from testbed.report.comparison import Comparison, compare_methods, draw_comparison
@@ -36,12 +37,6 @@ MOST_DRAWN = 4
 """Methods whose loads are drawn."""
 LAYOUT_S = 0.2
 """To seek an order of labels for a pair, where no other has the same."""
-_FORMER_KEYS = FORMER_KEYS | {
-    "least_rate": "min_rate",
-    "left_out": "omitted_pairs",
-    "forced_pairs": "single_link_pairs",
-    "ror_of_others": "ror_without_exposed",
-}
 DESCRIPTION = (
     "Route a demand matrix: greatest link utilisation (MLU), max-min-fair throughput and total ROR of each routing "
     "beside the multicommodity optimum, which is proved. Methods: those of testbed route, each pair by itself; ksp:K "
@@ -106,8 +101,8 @@ def run(args: argparse.Namespace) -> Answer:
         document, routed = demands_document(matrix, methods, coding, args)
     sound = all(not one["violations"] for one in document["methods"])
     title = f"{network.name}: {len(matrix.pairs)} demands, {matrix.name}"
-    drawn = partial(_figures, document, routed)
-    return Answer(document, partial(_show, document), 0 if sound else 1, _FORMER_KEYS, title, drawn)
+    drawn, former = partial(_figures, document, routed), renames("Keys of JSON", "demands")
+    return Answer(document, partial(_show, document), 0 if sound else 1, former, title, drawn)
 
 
 def _announced(pairs: int, methods: int, coding: Coding) -> str:

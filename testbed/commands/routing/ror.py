@@ -15,10 +15,11 @@ from testbed.commands.arguments import add_answer_options, add_options, adder, r
 from testbed.commands.parsing import read_ends
 from testbed.commands.routing.route import route_figures
 from testbed.errors import InputError
-from testbed.model.code_description import FORMER_KEYS, describe_coding
+from testbed.model.code_description import describe_coding
 from testbed.model.options import kinds
 from testbed.model.options.option import CODE, ENDS, FAULTS, ROUTED, Only
 from testbed.model.routes import SplitRoute
+from testbed.renamed import renames
 from testbed.report.answers import Part, table_of_rows
 from testbed.report.column_units import cell
 from testbed.report.comparison import Comparison, compare_methods, draw_comparison
@@ -112,7 +113,7 @@ def run(args: argparse.Namespace) -> Answer:
         if document["note"]:
             print(f"note: {document['method']}: {document['note']}", file=sys.stderr)
     title = f"{network.name}, {args.source} to {args.sink}: redundancy of {', '.join(methods)}"
-    former, drawn = FORMER_KEYS | {"bound": "block_size_lower_bound"}, partial(_figures, network, documents)
+    former, drawn = renames("Keys of JSON", "ror"), partial(_figures, network, documents)
     return Answer(whole, partial(_show, documents), former=former, title=title, figures=drawn)
 
 

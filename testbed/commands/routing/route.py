@@ -46,7 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="also",
         action="append",
         default=[],
-        former=("--pair {}:{}",),
         metavar="A:B",
         help="a further flow of one unit; may be repeated",
     )

@@ -155,7 +155,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     routed(
         "--on-deadlock",
         dest="remedy",
-        former=("--remedy none=report timeout virtual-channels",),
         choices=("report", "timeout", "virtual-channels"),
         default="report",
         help="what is done about deadlocks of --wormhole",
@@ -167,7 +166,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write transfers and frames as JSON; FILE.xml: an algorithm of MSCCL",
     )
-    add_answer_options(parser, "--draw")
+    add_answer_options(parser)
 
 
 def run(args: argparse.Namespace) -> Answer:

@@ -15,6 +15,7 @@ from testbed.commands.answer import Answer
 from testbed.commands.studies.study_runner import run_study
 from testbed.errors import InputError
 from testbed.model.studies.study import Study, Subject
+from testbed.renamed import renames
 from topologies.errors import nearest
 from topologies.registry import Registry
 
@@ -126,7 +127,7 @@ def _list(_: argparse.Namespace) -> Answer:
     listed = [{"name": n, "answers": e.answers, "does": e.does} for n, e in find_experiments().items()]
     texts = [f"{one['name']}\n    does:    {one['does']}\n    answers: {one['answers']}" for one in listed]
     document = {"experiments": listed}
-    return Answer(document, lambda: print(*texts, sep="\n"), former={"does": "summary", "answers": "claim"})
+    return Answer(document, lambda: print(*texts, sep="\n"), former=renames("Keys of JSON", "experiment"))
 
 
 def _run(args: argparse.Namespace) -> int:

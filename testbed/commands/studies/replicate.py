@@ -25,6 +25,7 @@ from testbed.model.options import kinds
 from testbed.model.options.option import RUN, RUNNING, Only
 from testbed.model.progress import Progress
 from testbed.model.stored_runs import StoredRun, representative_run
+from testbed.renamed import renames
 from testbed.report.column_units import seconds_in_words
 from testbed.report.progress_bar import progress_bar
 from testbed.report.register import Row, counts, counts_by_chapter, outcome_in_words
@@ -297,7 +298,7 @@ def _closing(replication: Replication, index: Path) -> Answer:
         print(f"book:    {index}")
 
     code = 1 if failed else 5 if "cannot-tell" in states.values() else 4 if left else 0
-    return Answer(document, show, code, {"book": "report"})
+    return Answer(document, show, code, renames("Keys of JSON", "replicate"))
 
 
 def _state(replication: Replication, name: str, runs: Sequence[StoredRun]) -> str:

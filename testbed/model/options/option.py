@@ -66,13 +66,12 @@ class Option:
 
     ``name``: as the library takes it, with a dot inside nested options ("nac.slack"). ``flag``: as the command does (by
     itself ``flag_of`` the name; "" and ``positional``: by its place; None and not ``listed``: not at all), or
-    ``short``. ``former``: its names in 0.2, taken until 0.4: of the library ("rate_bps"), whose flags follow as for the
-    present one, or a flag alone ("--size"); how a value is written now comes after it ("--wait-ms {}ms", "--when
-    after=later never"). ``shown``: the default as written in its unit. ``choices``: the words that may be given, or a
-    function that lists them. ``only``: when it has a meaning. ``switches_only``: the simulated fabric cannot carry it
-    out, or not the values for which it is true. ``many``: it may be given several times, and is a tuple. ``negated``: a
-    bool that is False by itself can be said to be so (--no-...), as one that is True can. ``presets``: other options'
-    values that a value of this one stands for, where they are not given themselves.
+    ``short``. ``former``: the flags that its name in the library had in 0.2, taken until 0.4 (what else has another
+    name is in ``testbed/renames.tsv``). ``shown``: the default as written in its unit. ``choices``: the words that may
+    be given, or a function that lists them. ``only``: when it has a meaning. ``switches_only``: the simulated fabric
+    cannot carry it out, or not the values for which it is true. ``many``: it may be given several times, and is a
+    tuple. ``negated``: a bool that is False by itself can be said to be so (--no-...), as one that is True can.
+    ``presets``: other options' values that a value of this one stands for, where they are not given themselves.
     """
 
     name: str = ""
@@ -183,9 +182,8 @@ def declared(one: dataclasses.Field[T]) -> Option:
     """The option of a field, its name and flag filled in."""
     said: Option = one.metadata["option"]
     flag = None if not said.listed else "" if said.positional else said.flag or flag_of(one.name)
-    former = tuple(word for name in (*said.former, one.name) for word in former_flags(name))
     annotation = str(getattr(one.type, "__name__", one.type))
-    return replace(said, name=one.name, flag=flag, former=former, annotation=annotation)
+    return replace(said, name=one.name, flag=flag, former=former_flags(one.name), annotation=annotation)
 
 
 def flag_of(name: str) -> str:
@@ -198,15 +196,12 @@ def flag_of(name: str) -> str:
 
 
 def former_flags(name: str) -> tuple[str, ...]:
-    """The flags that a name of the library, present or former, had in 0.2: with its unit or without.
+    """The flags that a name of the library had in 0.2: with its unit or without.
 
-    >>> former_flags("link_bps"), former_flags("--wait-ms {}ms")
-    (('--link-bps', '--link'), ('--wait-ms {}ms',))
+    >>> former_flags("link_bps")
+    ('--link-bps', '--link')
     """
-    word, space, how = name.partition(" ")
-    if word.startswith("--"):
-        return (name,)
-    return tuple(one + space + how for one in ("--" + word.replace("_", "-"), flag_of(word)))
+    return "--" + name.replace("_", "-"), flag_of(name)
 
 
 def with_default(said: str, default: object) -> str:

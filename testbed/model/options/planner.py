@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from testbed.errors import TestbedError, UsageError
 from testbed.model.options.option import build, options_of
+from testbed.renamed import renames
 from topologies.text.json_types import Json, JsonObject
 
 P = ParamSpec("P")
@@ -26,7 +27,7 @@ def planner(name: str, says: str, options: Callable[P, O], plan: Callable[[O], L
     kind: Any = options
 
     def made(*words: P.args, **named: P.kwargs) -> L:
-        given: Any = _present(name, kind, named)
+        given: Any = _present(name, named)
         known = [one.name for one in fields(kind)]
         for wrong in set(given) - set(known):
             raise UsageError(f"{name}: there is no argument {wrong!r}; there are {', '.join(known)}")
@@ -44,15 +45,13 @@ def planner(name: str, says: str, options: Callable[P, O], plan: Callable[[O], L
     return made
 
 
-def _present(function: str, kind: Any, named: Json) -> JsonObject:
+def _present(function: str, named: Json) -> JsonObject:
     """The keyword arguments under their present names, each of 0.2 with a DeprecationWarning.
 
     Raises UsageError where a former and its present name are both there, and for a rate in a unit of its own.
     """
     found = dict(named)
-    former = {
-        word: one.name for one in fields(kind) if "option" in one.metadata for word in one.metadata["option"].former
-    }
+    former = renames("Keyword arguments", function)
     if function == "simulation_plan" and found.pop("rate_unit", "") == "packets/s":
         if "rate" not in found:
             raise UsageError("simulation_plan: rate_unit is gone; give packet_rate_pps")
