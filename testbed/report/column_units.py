@@ -130,8 +130,3 @@ def seconds_in_words(seconds: float | None) -> str:
 def half_width(interval: tuple[float, float] | None) -> float | None:
     """Half the length of an interval: what follows the ± sign."""
     return None if interval is None else (interval[1] - interval[0]) / 2
-
-
-def largest(values: Sequence[float | None]) -> float:
-    """The largest of the values that are there."""
-    return max((v for v in values if v is not None), default=0.0)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
-from mininet.link import Intf, Link, OVSLink, TCIntf, TCLink
+from mininet.link import Intf, Link, OVSLink, TCIntf
 from mininet.log import warn
 from mininet.net import Mininet
 from mininet.node import CPULimitedHost, Host, IVSSwitch, Node, OVSBridge, OVSSwitch, Switch, UserSwitch
@@ -363,6 +363,3 @@ def late(cls: Any) -> Any:
         mixin = next((mixin for kind, mixin in kinds if issubclass(base, kind)), None)
         _made[cls] = cls if mixin is None else type(cls.__name__, (mixin, base), {"__module__": cls.__module__})
     return _made[cls]
-
-
-LateHost, LateOVSSwitch, LatePlainLink, LateTCLink = late(Host), late(OVSSwitch), late(Link), late(TCLink)

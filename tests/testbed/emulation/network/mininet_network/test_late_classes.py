@@ -71,13 +71,14 @@ def by_plain_mininet() -> dict[str, Any]:
     """Mininet itself with late classes and nothing else of the testbed's."""
     import subprocess
 
+    from mininet.link import TCLink
     from mininet.net import Mininet
-    from mininet.node import OVSBridge
+    from mininet.node import Host, OVSBridge
     from mininet.topo import LinearTopo
 
-    from testbed.emulation.network.mininet_network.nodes import LateHost, LateTCLink, late
+    from testbed.emulation.network.mininet_network.nodes import late
 
-    net = Mininet(topo=LinearTopo(k=3), host=LateHost, switch=late(OVSBridge), link=LateTCLink, controller=None)
+    net = Mininet(topo=LinearTopo(k=3), host=late(Host), switch=late(OVSBridge), link=late(TCLink), controller=None)
     net.start()
     lost = net.pingAll(timeout="2")
     net.stop()
