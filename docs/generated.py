@@ -36,12 +36,19 @@ from testbed.report.book import (  # noqa: E402
     size_in_words,
     tally,
 )
-from testbed.report.register import DOCUMENTS, claim_cells, counts_by_chapter  # noqa: E402
+from testbed.report.register import Row, counts_by_chapter, outcome_in_words  # noqa: E402
 from testbed.report.register import counts as counts_of  # noqa: E402
 from testbed.results.study_store import STORED  # noqa: E402
 from topologies.catalog import COMMON, catalogue  # noqa: E402
 
 MARK = re.compile(r"^<!-- generated: (\w+) ?(.*?) -->$", re.MULTILINE)
+DOCUMENTS = {
+    "000": "Gabrielyan 2007",
+    "001": "Gabrielyan 2006",
+    "002": "Gabrielyan and Hersch 2002",
+    "003": "Zarza 2011",
+}
+OF_CLAIMS = ("where", "page", "claim", "stands", "shown by", "outcome", "why, where not in full")
 OVERVIEW = ("study", "size of the run", "verdict", "hold", "fail", "cannot tell", "command")
 LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 
@@ -104,9 +111,15 @@ def register(_: str = "") -> str:
     named = {**counts_by_chapter(rows), "all": counts_of(rows)}
     lines = _table(("", *counts_of([])), [(name, *map(str, found.values())) for name, found in named.items()])
     for document, title in DOCUMENTS.items():
-        head, *cells = claim_cells(row for row in rows if row.document == document)
-        lines += ["", f"## {title}", "", *_table(head[1:], (own[1:] for own in cells))]
+        lines += ["", f"## {title}", "", *_table(OF_CLAIMS, (_claim(row) for row in rows if row.document == document))]
     return "\n".join(lines)
+
+
+def _claim(row: Row) -> tuple[str, ...]:
+    shown = [*row.studies, *(one.command for one in row.shown if not one.study)]
+    named = ", ".join(f"`{words}`" for words in shown)
+    page, standing = "" if row.page is None else str(row.page), row.standing.replace("-", " ")
+    return row.where, page, row.claim, standing, named, outcome_in_words(row), row.note
 
 
 def networks(_: str = "") -> str:

@@ -16,12 +16,6 @@ from testbed.report.book import command_of
 from testbed.report.wording import counted
 from topologies.text.json_types import Json
 
-DOCUMENTS = {
-    "000": "Gabrielyan 2007",
-    "001": "Gabrielyan 2006",
-    "002": "Gabrielyan and Hersch 2002",
-    "003": "Zarza 2011",
-}
 COLUMNS = ("document", "chapter", "page", "where", "claim", "limit", "shown by", "note")
 STANDINGS = ("full", "reduced", "computed", "by-test", "missing")
 OUTCOMES = ("fails", "cannot-tell", "holds", "by-test", "missing")
@@ -148,16 +142,3 @@ def outcome_in_words(row: Row) -> str:
         return row.outcome.replace("-", " ") if row.shown else ""
     said = [f"{checks[name]} {name.replace('-', ' ')}" for name in ("holds", "fails", "cannot-tell", "missing")]
     return counted(checks.total(), "check") + ": " + ", ".join(words for words in said if not words.startswith("0 "))
-
-
-def claim_cells(rows: Iterable[Row]) -> list[tuple[str, ...]]:
-    """The names of the columns, and a row of Markdown for each claim."""
-    head = ("document", "where", "page", "claim", "stands", "shown by", "outcome", "why, where not in full")
-    return [head, *map(_cells, rows)]
-
-
-def _cells(row: Row) -> tuple[str, ...]:
-    shown = [*row.studies, *(one.command for one in row.shown if not one.study)]
-    named = ", ".join(f"`{words}`" for words in shown)
-    page, standing = "" if row.page is None else str(row.page), row.standing.replace("-", " ")
-    return DOCUMENTS[row.document], row.where, page, row.claim, standing, named, outcome_in_words(row), row.note
