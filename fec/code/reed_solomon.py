@@ -25,7 +25,7 @@ _CACHE_BYTES = 16 << 20
 class ReedSolomonCode:
     """The code with ``source_packets`` = M source symbols a block, 1 <= M <= 254.
 
-    ``engine``: "isal", "numba", "reedsolo", or None for the fastest that this machine has. All give the same bytes.
+    ``engine``: "isal", "numpy", "reedsolo", or None for the fastest that this machine has. All give the same bytes.
     FecError for an M outside its range, EngineUnavailable for an engine that this machine is missing.
 
     >>> code = ReedSolomonCode(source_packets=2)

@@ -1,6 +1,6 @@
 """The engines that a Reed-Solomon code can run on, fastest first; each module is loaded when first requested.
 
-An engine applies interpolation rows to symbols (``fec.engines.engine.Engine``); which one runs never changes a byte.
+An engine applies interpolation rows to symbols (``Engine``); which one runs never changes a byte.
 The package ``reedsolo`` is the reference: the generator matrix is by definition what it makes of unit vectors
 (``tests/fec/code/test_erasure_engines.py`` holds the closed form of the others against it). It is a dependency, not
 only a test's oracle, because it is also the engine of a machine on which no other works.
