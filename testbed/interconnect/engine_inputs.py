@@ -29,7 +29,8 @@ FORGOTTEN_S = 20.0
 class NacSettings(NamedTuple):
     """NAC's options, named as in ``NacOptions``, times in ticks."""
 
-    enabled: bool
+    enabled: bool | None
+    """None: it is not, nor is FT-DRB, and numba leaves its code out."""
     control: int
     """t_f: a control packet over a hop."""
     retry: int
@@ -185,7 +186,7 @@ def copied(kind: Callable[..., Copy], source: object, **given: object) -> Copy:
 def _options(model: NetworkModel, parameters: SimulationParameters, injections: Injections) -> EngineOptions:
     nac = parameters.nac
     last = int(injections.time_ps[-1]) // PS_PER_TICK if len(injections) else 0
-    retry_s = nac.retry_s
+    retry_s, enabled = nac.retry_s, parameters.deadlock == "nac" or (None if parameters.routing != "ft-drb" else False)
     if retry_s is None:
         retry_s = nac.control_s * (model.largest_side + 1 if model.is_ring else 4 * model.largest_side)
     return EngineOptions(
@@ -200,9 +201,7 @@ def _options(model: NetworkModel, parameters: SimulationParameters, injections: 
         timeout=ticks(parameters.timeout_s) if parameters.deadlock == "disha" else 0,
         bubble=parameters.deadlock == "bubble",
         hop_cap=parameters.ft_drb.hop_cap_diameters * max(model.paths.diameter, 1),
-        nac=copied(
-            NacSettings, nac, enabled=parameters.deadlock == "nac", control=ticks(nac.control_s), retry=ticks(retry_s)
-        ),
+        nac=copied(NacSettings, nac, enabled=enabled, control=ticks(nac.control_s), retry=ticks(retry_s)),
     )
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from fec.errors import EngineUnavailable
 
@@ -62,10 +63,10 @@ def _schedules() -> None:
         EJECT(table, PLACE(table, orbits.order), 20)
 
 
-def _router_simulator(routing: str) -> None:
+def _router_simulator(**options: Any) -> None:
     import testbed
 
-    testbed.run(testbed.simulation_plan("torus:3x3", routing=routing, duration_s=1e-5, warm_up_s=0.0))
+    testbed.run(testbed.simulation_plan("torus:3x3", duration_s=1e-5, warm_up_s=0.0, **options))
 
 
 def _states_of_nac() -> None:
@@ -96,8 +97,9 @@ def _packets() -> None:
 
 
 TASKS: dict[str, Callable[[], None]] = {
-    "router simulator, FT-DRB": partial(_router_simulator, "ft-drb"),
-    "router simulator": partial(_router_simulator, "dor"),
+    "router simulator, FT-DRB": partial(_router_simulator, routing="ft-drb"),
+    "router simulator, NAC": partial(_router_simulator, deadlock="nac"),
+    "router simulator": partial(_router_simulator, deadlock="virtual-channels"),
     "liquid schedules": _schedules,
     "orders of labels": _codes,
     "capillary routes": _routes,

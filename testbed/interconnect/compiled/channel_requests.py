@@ -28,6 +28,12 @@ def wake_for_credits(net: Tables, o: EngineOptions, s: State, out: int, now: int
 
 
 def request_channel(net: Tables, o: EngineOptions, s: State, hook: Hook, queue: int, now: int) -> None:
+    """``ask_for_channel``, not put where it is called."""
+    ask_for_channel(net, o, s, hook, queue, now)
+
+
+@inline
+def ask_for_channel(net: Tables, o: EngineOptions, s: State, hook: Hook, queue: int, now: int) -> None:
     """The head of the queue asks for its channel, and is woken when that, its reader or a slot frees."""
     packet = s.queues[queue].head
     router = s.queues[queue].router
@@ -48,21 +54,22 @@ def request_channel(net: Tables, o: EngineOptions, s: State, hook: Hook, queue: 
             if link < 0:
                 link = net.host[s.packets[packet].destination].downlink
         channel = net.link[link].entry
-    prefetch(s.queues, channel * net.lanes + events.lane_of(net, queue))
+    reader = s.queues[queue].reader
+    prefetch(s.queues, channel * net.lanes + queue - reader)
     s.queues[queue].want = channel
     s.queues[queue].since = now
     s.queues[queue].next_asker = s.channels[channel].first_asker
     s.channels[channel].first_asker = queue
     if s.channels[channel].busy > now:
         events.wake(s, channel, s.channels[channel].busy)
-    read_until = s.queues[events.first_of_reader(net, queue)].read_until
+    read_until = s.queues[reader].read_until
     if read_until > now:
         events.wake(s, channel, read_until)
     lanes = net.lanes if hook is None or s.packets[packet].kind != kr.DATA else net.data_lanes
     events.wake_for_slots(net, s, channel, lanes, slots_waited_for(net, o), now)
     if o.nac.enabled and channel >= net.links and s.links[channel - net.links].reserved > 0:
         wake_for_credits(net, o, s, channel - net.links, now)
-    if o.timeout > 0 and router >= 0 and queue < net.links * net.lanes and events.lane_of(net, queue) < net.data_lanes:
+    if o.timeout > 0 and router >= 0 and queue < net.links * net.lanes and queue - reader < net.data_lanes:
         events.push(s, now + o.timeout, kr.TIMEOUT, queue)
     if o.bubble:
         wake_for_bubble(net, s, channel, now)

@@ -233,6 +233,6 @@ def _put_back_events(state: State, length: int) -> None:
     """The same for the events to come, none of which is of a tick that is over."""
     keys, run = length << kr.KEY_SHIFT, state.run
     state.heap[: int(run["heap_size"][0])] -= keys
-    state.soon[: int(run["soon_size"][0])] -= keys
+    state.soon[state.soon != kr.NO_EVENT] -= keys
     state.nodes["key"][: int(run["used_nodes"][0])] -= keys
     run["bucket"] -= length >> int(run["wheel_shift"][0])

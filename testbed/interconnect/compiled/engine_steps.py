@@ -47,10 +47,10 @@ def open_lane(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int,
             if hook is not None:
                 target = target_of(net, s, packet)
             half = net.data_lanes // 2
-            feeder = queue // net.lanes
+            feeder = events.link_of(net, queue)
             in_first = net.lane_class[s.packets[packet].variant, s.queues[queue].router, target] == 0
             if o.keep_class and feeder < net.links and net.axis[feeder] == net.axis[link]:
-                in_first = queue % net.lanes < half
+                in_first = events.lane_of(net, queue) < half
             if in_first:
                 high = half
             else:
@@ -85,19 +85,25 @@ def arbitrate(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int,
     cable = s.channels[channel].cable
     if cable >= 0 and s.down[cable] != 0:
         return
+    simple = net.lanes == 1 and o.turnaround == 0 and not o.bubble  # room is there for all who ask, or for none
+    if simple and s.queues[channel].slots > 0 and not events.has_free_slot(s, channel, now):
+        return
     best, chosen, chosen_lane = kr.NEVER, NONE, NONE
     while behind >= 0:
         queue, behind = behind, s.queues[behind].next_asker
-        if s.queues[events.first_of_reader(net, queue)].read_until > now:
+        if s.queues[s.queues[queue].reader].read_until > now:
             continue
         if o.nac.enabled and not may_request(net, o, s, channel, queue, now):
             continue
         if o.turnaround > 0 and s.turns[queue].ready > now:
             events.wake(s, channel, s.turns[queue].ready)
             continue
-        lane = open_lane(net, o, s, hook, channel, queue, now)
+        lane = 0 if simple else open_lane(net, o, s, hook, channel, queue, now)
         if lane < 0:
             continue
+        if chosen < 0 and behind < 0:  # nobody else may go
+            chosen, chosen_lane = queue, lane
+            break
         if o.fifo:
             place = int(s.queues[queue].since) * 4096 + int(s.queues[queue].rank)
         else:
@@ -139,11 +145,12 @@ def grant(net: Tables, o: EngineOptions, s: State, hook: Hook, channel: int, que
         s.trace[at, 0], s.trace[at, 1], s.trace[at, 2] = now, channel, s.packets[packet].number
         s.run[0].traced = at + 1
     send_over(net, o, s, hook, channel, packet, lane, now)
-    first = events.first_of_reader(net, queue)
+    first = s.queues[queue].reader
     s.queues[first].read_until = done
-    for other in range(first, first + events.queues_of_reader(net, queue)):
-        if s.queues[other].want >= 0:
-            events.wake(s, s.queues[other].want, done)
+    if net.lanes > 1 or queue >= net.source_queue:
+        for other in range(first, first + events.queues_of_reader(net, queue)):
+            if s.queues[other].want >= 0:
+                events.wake(s, s.queues[other].want, done)
     if s.channels[channel].first_asker >= 0:
         events.wake(s, channel, done)
         events.wake_for_slots(net, s, channel, net.lanes, slots_waited_for(net, o), now)
@@ -186,7 +193,7 @@ def send_over(
         prefetch(s.queues, behind - net.links * net.lanes)
     events.append(s, behind, packet)
     events.occupy_slot(s, behind)
-    events.push(s, head + s.channels[channel].stores * s.packets[packet].ticks, kr.ARRIVAL, behind)
+    events.push_here(s, head + s.channels[channel].stores * s.packets[packet].ticks, kr.ARRIVAL, behind)
 
 
 def recover(net: Tables, o: EngineOptions, s: State, queue: int, messages: int, now: int) -> int:

@@ -1,11 +1,12 @@
 """The events and the queues' linked lists: what every other step stands on.
 
 An event's key holds tick, kind and number, so that no two orders are possible, and the smallest key of all is next.
-Time is cut into buckets of equally many ticks. Events of the bucket that the run has come to are in a small heap,
-``soon``; those of later ones in a wheel of lists, a list a bucket (Brown's calendar queue, with buckets of fixed
-width); those beyond its reach in another heap. Where few events are to come, all are in the first heap. Events of the
-tick that it is are bits in a tree of words of 64 (half of all events are made so). Identification packets all take as
-long, and so arrive in the order in which they were sent: they have a ring of their own.
+Time is cut into buckets of equally many ticks. Events of the bucket that the run has come to are in order in a small
+ring, ``soon``: what happens at this tick goes in at its front, what is later at its back, so few are moved. Those of
+later buckets are in a wheel of lists, a list a bucket (Brown's calendar queue, with buckets of fixed width); those
+beyond its reach, or for which the ring has no room, in a heap. Where few events are to come, all are in the ring.
+Identification packets all take as long, and so arrive in the order in which they were sent: they have a ring of their
+own.
 """
 
 from __future__ import annotations
@@ -23,24 +24,33 @@ from testbed.jit import first_bit, inline, prefetch
 
 def push(s: State, tick: int, kind: int, number: int) -> None:
     """Let an event happen at the tick."""
+    push_here(s, tick, kind, number)
+
+
+@inline
+def push_here(s: State, tick: int, kind: int, number: int) -> None:
+    """``push``, put where it is called."""
     run = s.run[0]
-    if tick == run.now:
-        push_now(s, (kind << kr.ID_BITS) | number)
-        return
     key = (int(tick) << kr.KEY_SHIFT) | (kind << kr.ID_BITS) | int(number)
-    bucket = tick >> run.wheel_shift
-    few = run.soon_size < kr.FEW and run.wheel_size == 0 and run.heap_size == 0
-    if few and bucket > run.bucket:
-        run.bucket = bucket
-    if bucket <= run.bucket:
+    if tick == run.now:
         into_soon(s, key)
-    elif bucket - run.bucket < len(s.wheel):
+        return
+    bucket, size = tick >> run.wheel_shift, run.soon_last - run.soon_first
+    few = run.wheel_size == 0 and size < kr.FEW
+    if few and bucket > run.bucket and bucket - (run.now >> run.wheel_shift) < len(s.wheel):
+        run.bucket = bucket
+    if bucket <= run.bucket and size < kr.SOON - 1:
+        at = run.soon_last
+        run.soon_last += 1
+        s.soon[run.soon_last & (kr.SOON - 1)] = kr.NO_EVENT
+        while at > run.soon_first and s.soon[(at - 1) & (kr.SOON - 1)] > key:
+            s.soon[at & (kr.SOON - 1)] = s.soon[(at - 1) & (kr.SOON - 1)]
+            at -= 1
+        s.soon[at & (kr.SOON - 1)] = key
+    elif 0 < bucket - run.bucket < len(s.wheel):
         into_wheel(s, bucket & (len(s.wheel) - 1), key)
-    elif run.heap_size >= len(s.heap):
-        run.status = kr.HEAP_FULL
     else:
-        sift_up(s.heap, run.heap_size, key)
-        run.heap_size += 1
+        into_heap(s, key)
 
 
 @inline
@@ -50,43 +60,27 @@ def bit(place: int) -> Any:
 
 
 @inline
-def push_now(s: State, event: int) -> None:
-    """Let the event, its kind and number, happen at the tick that it is: its bit is 1, and those that lead to it."""
-    s.present[event >> 6] |= bit(event & 63)
-    s.present_words[event >> 12] |= bit((event >> 6) & 63)
-    s.present_kinds[event >> 18] |= bit((event >> 12) & 63)
-    s.run[0].present |= bit(event >> 18)
-
-
-@inline
-def first_now(s: State) -> int:
-    """The first event of the tick that it is, of which there must be one."""
-    at = first_bit(s.run[0].present)
-    at = (at << 6) | first_bit(s.present_kinds[at])
-    at = (at << 6) | first_bit(s.present_words[at])
-    return (at << 6) | first_bit(s.present[at])
-
-
-@inline
-def pop_now(s: State, event: int) -> None:
-    """The first event of the tick happens."""
-    s.present[event >> 6] ^= bit(event & 63)
-    if s.present[event >> 6] == 0:
-        s.present_words[event >> 12] ^= bit((event >> 6) & 63)
-        if s.present_words[event >> 12] == 0:
-            s.present_kinds[event >> 18] ^= bit((event >> 12) & 63)
-            if s.present_kinds[event >> 18] == 0:
-                s.run[0].present ^= bit(event >> 18)
-
-
-@inline
 def into_soon(s: State, key: int) -> None:
-    """Keep the key among those that come first; where there is no room the run stops, and begins again with more."""
-    if s.run[0].soon_size >= len(s.soon):
+    """Keep the key among those that come first, most of which it comes before."""
+    run = s.run[0]
+    if run.soon_last - run.soon_first == kr.SOON - 1:
+        into_heap(s, key)
+        return
+    at = run.soon_first
+    run.soon_first -= 1
+    while s.soon[at & (kr.SOON - 1)] < key:
+        s.soon[(at - 1) & (kr.SOON - 1)] = s.soon[at & (kr.SOON - 1)]
+        at += 1
+    s.soon[(at - 1) & (kr.SOON - 1)] = key
+
+
+def into_heap(s: State, key: int) -> None:
+    """Keep the key in the heap; where there is no room the run stops, and begins again with more."""
+    if s.run[0].heap_size >= len(s.heap):
         s.run[0].status = kr.HEAP_FULL
     else:
-        sift_up(s.soon, s.run[0].soon_size, key)
-        s.run[0].soon_size += 1
+        sift_up(s.heap, s.run[0].heap_size, key)
+        s.run[0].heap_size += 1
 
 
 def into_wheel(s: State, place: int, key: int) -> None:
@@ -111,15 +105,10 @@ def into_wheel(s: State, place: int, key: int) -> None:
 
 
 def turn_wheel(s: State) -> None:
-    """The wheel goes on to the next bucket that holds an event, or that the heap has one for: they are ``soon``."""
+    """The wheel, which holds events, goes on to the next bucket that has some: they are ``soon``."""
     run = s.run[0]
-    upto = kr.NO_EVENT
-    if run.wheel_size > 0:
-        upto = run.bucket + distance_to_events(s, (run.bucket + 1) & (len(s.wheel) - 1)) + 1
-    if run.heap_size > 0:
-        upto = min(upto, s.heap[0] >> (kr.KEY_SHIFT + run.wheel_shift))
-    run.bucket = upto
-    place = upto & (len(s.wheel) - 1)
+    run.bucket += distance_to_events(s, (run.bucket + 1) & (len(s.wheel) - 1)) + 1
+    place = run.bucket & (len(s.wheel) - 1)
     node = s.wheel[place] - 1
     s.wheel[place] = 0
     s.occupied[place >> 5] &= ~(1 << (place & 31))
@@ -135,10 +124,6 @@ def turn_wheel(s: State) -> None:
         s.nodes[node].next = run.free_node
         run.free_node = node
         node = behind
-    while run.heap_size > 0 and s.heap[0] >> (kr.KEY_SHIFT + run.wheel_shift) <= upto:
-        into_soon(s, s.heap[0])
-        run.heap_size -= 1
-        sift_down(s.heap, run.heap_size)
 
 
 @inline
@@ -195,30 +180,28 @@ def next_identification(s: State) -> int:
 @inline
 def next_event(s: State) -> int:
     """The key of the event that happens next, identification packets aside; NO_EVENT: there is none."""
-    if s.run[0].present != 0:
-        key = (s.run[0].now << kr.KEY_SHIFT) | first_now(s)
-        return int(key if s.run[0].soon_size == 0 else min(key, s.soon[0]))
-    if s.run[0].soon_size == 0:
-        if s.run[0].wheel_size == 0 and s.run[0].heap_size == 0:
-            return kr.NO_EVENT
+    run = s.run[0]
+    if run.soon_first == run.soon_last and run.wheel_size > 0:
         turn_wheel(s)
-    return int(s.soon[0])
+    key = s.soon[run.soon_first & (kr.SOON - 1)]
+    return int(key if run.heap_size == 0 else min(key, s.heap[0]))
 
 
 @inline
 def pop_event(s: State, key: int) -> None:
     """Take the next event out of where it is kept; what the one after it needs is fetched into the cache meanwhile."""
-    if s.run[0].soon_size == 0 or s.soon[0] != key:
-        pop_now(s, key & ((1 << kr.KEY_SHIFT) - 1))
+    run = s.run[0]
+    if s.soon[run.soon_first & (kr.SOON - 1)] != key:
+        run.heap_size -= 1
+        sift_down(s.heap, run.heap_size)
         return
-    s.run[0].soon_size -= 1
-    sift_down(s.soon, s.run[0].soon_size)
-    if s.run[0].soon_size > 0:
-        kind, number = (s.soon[0] >> kr.ID_BITS) & 15, s.soon[0] & kr.ID_MASK
-        if kind == kr.ARRIVAL and s.queues[number].head >= 0:
-            prefetch(s.packets, s.queues[number].head)
-        elif kind == kr.WAKE and s.channels[number].first_asker >= 0:
-            prefetch(s.queues, s.channels[number].first_asker)
+    run.soon_first += 1
+    following = s.soon[run.soon_first & (kr.SOON - 1)]
+    kind, number = (following >> kr.ID_BITS) & 15, following & kr.ID_MASK
+    if kind == kr.ARRIVAL and s.queues[number].head >= 0:
+        prefetch(s.packets, s.queues[number].head)
+    elif kind == kr.WAKE and s.channels[number].first_asker >= 0:
+        prefetch(s.queues, s.channels[number].first_asker)
 
 
 @inline
@@ -353,19 +336,8 @@ def lane_of(net: Tables, queue: int) -> int:
 
 
 @inline
-def first_of_reader(net: Tables, queue: int) -> int:
-    """The first queue of what takes packets out of this one: all lanes of a buffer, both queues of a host, or it
-    alone."""
-    if queue < net.source_queue:
-        return int(queue - lane_of(net, queue))
-    if queue < net.notice_queue:
-        return int(queue - ((queue - net.source_queue) & 1))
-    return queue
-
-
-@inline
 def queues_of_reader(net: Tables, queue: int) -> int:
-    """How many they are."""
+    """How many queues that takes packets out of which takes them out of this one."""
     if queue < net.source_queue:
         return int(net.lanes)
     return 2 if queue < net.notice_queue else 1

@@ -9,7 +9,7 @@ from testbed.arrays import IntArray
 from testbed.interconnect.compiled import ft_drb_hooks
 from testbed.interconnect.compiled import kernel_events as events
 from testbed.interconnect.compiled import kernel_records as kr
-from testbed.interconnect.compiled.channel_requests import request_channel, withdraw_request
+from testbed.interconnect.compiled.channel_requests import ask_for_channel, request_channel, withdraw_request
 from testbed.interconnect.compiled.engine_steps import arbitrate, recover
 from testbed.interconnect.compiled.kernel_state import Hook, State, Tables
 from testbed.interconnect.compiled.nac import detection
@@ -30,14 +30,18 @@ def run_events(
     ``born``: ticks at which the messages are made; ``cables``: ``engine_inputs.CableEvents``.
     """
     net, o, s, hook = by_reference(tables), by_reference(options), by_reference(state), by_reference(sources)
-    messages = len(born)
     for i in range(len(cables.tick)):
         events.push(s, cables.tick[i], kr.CABLE_EVENT, i)
+    handle_events(net, o, s, hook, born, cables)
+
+
+def handle_events(net: Tables, o: EngineOptions, s: State, hook: Hook, born: IntArray, cables: CableEvents) -> None:
+    """The loop of ``run_events``, apart from it: among the code that copies tables, each call would cost more."""
+    messages, made = len(born), next_message(s, born)
     while s.run[0].status == kr.RUNNING:
-        message, made = s.run[0].next_message, kr.NO_EVENT
-        if message < messages:
-            made = (born[message] << kr.KEY_SHIFT) | (kr.INJECTION << kr.ID_BITS)
-        key, identified = min(made, events.next_event(s)), events.next_identification(s)
+        key, identified = min(made, events.next_event(s)), kr.NO_EVENT
+        if o.nac.enabled:
+            identified = events.next_identification(s)
         queue, channel, router, looks = NONE, NONE, NONE, True
         if identified < key and identified >> kr.KEY_SHIFT <= o.end:
             router = pass_identifications(net, o, s, hook, min(key, (o.end + 1) << kr.KEY_SHIFT))
@@ -48,7 +52,8 @@ def run_events(
             if s.run[0].now > o.end:
                 s.run[0].status = kr.OUT_OF_TIME
             elif key == made:
-                queue = make_message(net, s, hook, message, born[message])
+                queue = make_message(net, s, hook, s.run[0].now)
+                made = next_message(s, born)
             else:
                 events.pop_event(s, key)
                 queue, channel, router, looks = process_event(net, o, s, hook, messages, cables, key)
@@ -59,7 +64,7 @@ def run_events(
 def process_event(
     net: Tables, o: EngineOptions, s: State, hook: Hook, messages: int, cables: CableEvents, key: int
 ) -> tuple[int, int, int, bool]:
-    """An event of the heaps: what is to be served for it, a queue with a new head, a channel, a router (each or NONE).
+    """An event: what is to be served for it, a queue with a new head, a channel, a router (each or NONE).
 
     Last, whether NAC looks at the router's inputs even where the full ones are those that were blocked: room may have
     come back to an output that one was blocked for.
@@ -87,9 +92,18 @@ def process_event(
 
 
 @inline
-def make_message(net: Tables, s: State, hook: Hook, message: int, now: int) -> int:
+def next_message(s: State, born: IntArray) -> int:
+    """The key of the next message's making; NO_EVENT: all are made."""
+    message = s.run[0].next_message
+    if message >= len(born):
+        return kr.NO_EVENT
+    return int((born[message] << kr.KEY_SHIFT) | (kr.INJECTION << kr.ID_BITS))
+
+
+@inline
+def make_message(net: Tables, s: State, hook: Hook, now: int) -> int:
     """The next message is made, and its source chooses a path: its queue, where it is the first there, else NONE."""
-    sent = s.messages
+    sent, message = s.messages, s.run[0].next_message
     packet = events.new_packet(
         s, kr.DATA, message, sent.source[message], sent.destination[message], sent.ticks[message]
     )
@@ -112,7 +126,7 @@ def after_event(
     into it is arbitrated, too.
     """
     if queue >= 0:
-        request_channel(net, o, s, hook, queue, now)
+        ask_for_channel(net, o, s, hook, queue, now)
         channel = s.queues[queue].want
     elif o.nac.enabled and 0 <= channel < net.links:
         entry = net.link[channel].entry

@@ -41,6 +41,8 @@ THE_CYCLE = -2
 """Holder of a freed slot while the router finds out which of its inputs is on the cycle."""
 SIGNALS = 4096
 """Recovery signals under way at once."""
+SOON = 64
+"""Places for events that come first, a power of two, one of which stays empty."""
 FEW = 24
 """So many events need no wheel."""
 
@@ -66,12 +68,12 @@ class Run:
     last_move: i8  # tick of the last grant
     status: i8  # RUNNING, or why it stopped
     next_message: i8  # the message to be made next
-    heap_size: i8  # events beyond the wheel's reach
-    soon_size: i8  # events in the heap of the buckets until now
+    heap_size: i8  # events in the heap
+    soon_first: i8  # place, modulo SOON, of the first event in soon
+    soon_last: i8  # place behind the last of them
     wheel_size: i8  # events in the wheel
     wheel_shift: i8  # a bucket is two to the so many ticks
     bucket: i8  # the last bucket whose events are in soon
-    present: i8  # a bit a kind: 1 where events of it happen at this tick still
     free_node: i8  # first of the wheel's nodes that are free again; NONE: none
     used_nodes: i8  # nodes that have ever been in use
     arrived_identifications: i8  # identification packets that have arrived
@@ -135,7 +137,7 @@ class Queue:
     slots: i4  # as in network_model.QueueTable, as router and rank
     returning: i4  # slots that packets have left, some of which are not free yet: in the order of their being left
     returning_at: i4  # place of the first of these in ``release``
-    filler: i4
+    reader: i4  # first queue of what takes packets out: all lanes of a buffer, both queues of a host, or it alone
     router: i4
     rank: u2
     lane_requested: i2  # behind the channel that the head asks for, under a relation; NONE: any

@@ -61,20 +61,14 @@ class State(NamedTuple):
     counters: IntArray
     """What NAC did, by NAC_COUNTERS."""
     heap: IntArray
-    """Keys of events beyond the wheel's reach."""
+    """Keys of events beyond the wheel's reach, and of those for which there is no room in ``soon``."""
     soon: IntArray
-    """Keys of events that come first."""
+    """Keys of events that come first, in order, in a ring; NO_EVENT behind the last."""
     wheel: IntArray
     """By bucket, modulo their number: the first of its nodes plus 1; 0: none."""
     occupied: IntArray
     """A bit a bucket: 1 where it has nodes; 32 a word."""
     nodes: Records[kr.Node]
-    present: IntArray
-    """Events of this tick by kind and number, a bit each, 64 a word."""
-    present_words: IntArray
-    """A bit a word of ``present``: 1 where it is not 0."""
-    present_kinds: IntArray
-    """A bit a word of ``present_words``, one word a kind of event."""
     packets: Records[kr.Packet]
     """The pool of packets: as many as ever are somewhere at once. Where a message goes, few are, which stay in the
     cache."""
@@ -203,13 +197,10 @@ def build_state(inputs: EngineInputs, *, ack_pool: int, heap: int, scratch: Scra
         run=run,
         counters=np.zeros(len(kr.NAC_COUNTERS), dtype=np.int64),
         heap=scratch.words("heap", np.int64, heap),
-        soon=scratch.words("soon", np.int64, heap),
+        soon=np.full(kr.SOON, kr.NO_EVENT),
         wheel=np.zeros(buckets, dtype=np.int32),
         occupied=np.zeros(buckets // 32, dtype=np.int64),
         nodes=scratch.records("nodes", kr.Node, heap),
-        present=np.zeros(1 << (kr.KEY_SHIFT - 6), dtype=np.int64),
-        present_words=np.zeros(1 << (kr.KEY_SHIFT - 12), dtype=np.int64),
-        present_kinds=np.zeros(1 << kr.KIND_BITS, dtype=np.int64),
         packets=scratch.records("packets", kr.Packet, messages + ack_pool),
         reports=scratch.records("reports", kr.Report, messages + ack_pool if drb is not None else 1),
         messages=_same_types(inputs.messages),
@@ -252,10 +243,13 @@ def _channels(model: NetworkModel) -> Records[kr.Channel]:
 
 
 def _queues(model: NetworkModel) -> Records[kr.Queue]:
-    table, count = model.queues, model.layout.queues
+    table, layout, count = model.queues, model.layout, model.layout.queues
     if int(np.max(table.rank, initial=0)) > kr.MAX_RANK:
         raise InputError(f"{model.network.name}: a switch with more than {kr.MAX_RANK} buffers; take a smaller one")
+    queue = np.arange(count)
+    among = np.where(queue < layout.source_queue, queue % layout.lanes, (queue - layout.source_queue) % 2)
     return records(
         kr.Queue, count, head=NONE, tail=NONE, want=NONE, next_asker=NONE, lane_requested=NONE, slots=table.slots,
-        returning_at=np.arange(count), router=table.router, rank=table.rank,
+        returning_at=queue, reader=np.where(queue < layout.notice_queue, queue - among, queue), router=table.router,
+        rank=table.rank,
     )  # fmt: skip

@@ -62,6 +62,31 @@ def measure_path(
     return length, signature
 
 
+def measure_straight_path(paths: Paths, start: int, first: int, second: int, target: int) -> tuple[int, int]:
+    """``measure_path`` over a grid (its ``CompactRoutes``) where no cable is bad, stretch by stretch; signatures of its
+    own."""
+    routes = paths.routes
+    at, length, signature, last, stretch = start, 0, start + 1, NONE, 0
+    for step in range(3):
+        goal = first if step == 0 else second if step == 1 else target
+        if goal == NONE:
+            continue
+        begins = last != NONE
+        for k in range(routes.dimensions):
+            here, there = routes.place[at, k], routes.place[goal, k]
+            if here == there:
+                continue
+            turn = int(routes.turn[0, k, here, there])
+            if begins and paths.cable[routes.links[at, turn]] == paths.cable[routes.links[at, last ^ 1]]:
+                return TOO_LONG, 0
+            if turn != last:
+                signature, stretch = mixed(signature, (stretch << 4) + last), 0
+            links = int(routes.distance[k, here, there])
+            begins, last, stretch, length = False, turn, stretch + links, length + links
+        at = goal
+    return length, mixed(signature, (stretch << 4) + last)
+
+
 def escape_path(
     paths: Paths, counters: IntArray, down: IntArray, router: int, arrived: int, target: int, packet: int, escapes: int
 ) -> tuple[int, int]:

@@ -6,7 +6,7 @@ package's docstring tells the whole algorithm.
 """
 
 from testbed.interconnect.ft_drb import source_state as ft
-from testbed.interconnect.ft_drb.escape_steps import TOO_LONG, measure_path, mixed
+from testbed.interconnect.ft_drb.escape_steps import TOO_LONG, measure_path, measure_straight_path, mixed
 from testbed.interconnect.static_paths import NONE, Paths, links_between, next_link
 
 
@@ -327,7 +327,10 @@ def add_path(drb: ft.FtDrb, source: int, destination: int, first: int, second: i
         best = zero_load(drb, links_over(paths, start, first, second, target))
         if state.latency[pair, known - 1] <= best:
             return
-    length, signature = measure_path(paths, state.notified[source], NONE, start, NONE, first, second, target)
+    if state.listed[source] == 0 and paths.routes.dimensions > 0:
+        length, signature = measure_straight_path(paths, start, first, second, target)
+    else:
+        length, signature = measure_path(paths, state.notified[source], NONE, start, NONE, first, second, target)
     if length == TOO_LONG:
         return
     estimate = zero_load(drb, length)

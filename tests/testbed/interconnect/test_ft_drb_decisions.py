@@ -21,7 +21,7 @@ from testbed.faults.cable_faults import random_faults
 from testbed.interconnect import static_paths
 from testbed.interconnect.engine_inputs import build_settings
 from testbed.interconnect.ft_drb import source_steps
-from testbed.interconnect.ft_drb.escape_steps import escape_path, measure_path
+from testbed.interconnect.ft_drb.escape_steps import escape_path, measure_path, measure_straight_path
 from testbed.interconnect.ft_drb.source_state import FtDrb, build_state, count_events
 from testbed.interconnect.options import FtDrbOptions
 from testbed.interconnect.parameters import SimulationParameters
@@ -346,6 +346,21 @@ def test_a_path_that_turns_round_on_a_cable_is_none() -> None:
     network = routing_map("ring:8")
     assert network.is_usable(network.multistep(0, MINIMAL, network.target_of(3)), ())
     assert not network.is_usable(network.multistep(0, (7, NONE), network.target_of(2)), ())
+
+
+@pytest.mark.parametrize("name", ["torus:12x12", "torus:2x80", "mesh:12x12"])
+def test_paths_are_measured_alike_by_links_and_by_stretches(name: str) -> None:
+    """As long, and the same signature for the same links only; by intermediates near the source or anywhere."""
+    paths, chance, alike = paths_of(name), np.random.default_rng(1), dict[tuple[int, int], tuple[int, int]]()
+    nothing = np.zeros(int(paths.cable.max()) + 1, dtype=np.uint8)
+    near = [NONE, *paths.near[paths.near_first[7] : paths.near_first[8]].tolist()]
+    for _ in range(400):
+        middles = [int(chance.choice(near) if chance.random() < 0.8 else chance.integers(paths.routers)) for _ in "12"]
+        target = paths.routers + int(chance.choice([8, 9, 90]))
+        by_links = measure_path(paths, nothing, NONE, 7, NONE, *middles, target)
+        by_stretches = measure_straight_path(paths, 7, *middles, target)
+        assert by_links[0] == by_stretches[0] and alike.setdefault(by_links, by_stretches) == by_stretches
+    assert len(set(alike.values())) == len(alike) > 50
 
 
 @drawn(150)

@@ -81,7 +81,7 @@ def watch_if_full(net: Tables, s: State, queue: int, change: int) -> None:
         link = link_of(net, queue)
         if lane_of(net, queue) == 0 and net.link[link].start >= 0 and net.link[link].end >= 0:
             s.routers[net.link[link].end].watched += change
-            s.routers[net.link[link].end].full ^= bit(net.link[link].place % WORD)
+            s.routers[net.link[link].end].full ^= bit(net.link[link].place & (WORD - 1))
 
 
 @inline
