@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.arrays import IntArray
-from testbed.faults.fault import fault_rows
+from testbed.faults.fault import fault_not_in_force, fault_rows
 from testbed.model.machine.load import MAX_UNPLANNED, TimingError, dropped_reason, first_exceeded
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.model.workload import Judgement
@@ -82,6 +82,7 @@ def _overload(plan: TrialPlan, run: RivalRun) -> str | None:
     reasons = [
         first_exceeded(late[:1], _HINT),
         dropped_reason(run.machine_drops, run.packets, _WAITED, _HINT),
+        fault_not_in_force((one.fault for one in run.faults), run.faults, plan.duration_s),
     ]
     if not plan.command and not plan.only_tcp:
         reasons += [

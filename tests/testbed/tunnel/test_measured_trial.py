@@ -119,3 +119,13 @@ def test_a_run_that_waited_for_a_processor_is_invalid_and_a_picture_bears_less(
         for spoilt in (switches, ends):
             verdict = verdict_of({"none": spoilt, "direct": runs["direct"]})
             assert (verdict.exit_code == 4) == (exit_code == 4), verdict.invalid
+
+
+@pytest.mark.parametrize("rival", ["direct", "none", "adaptive"])
+@pytest.mark.parametrize("by_s", [0.6, 3.0, 30.0])
+def test_faults_that_came_at_another_time_leave_nothing_to_judge(
+    runs: dict[str, RivalRun], rival: str, by_s: float
+) -> None:
+    later = tuple(replace(one, start_s=one.start_s + by_s, stop_s=one.stop_s + by_s) for one in runs[rival].faults)
+    verdict = verdict_of(runs | {rival: replace(runs[rival], faults=later)})
+    assert verdict.exit_code == 4 and "was in force for" in str(verdict.invalid)
