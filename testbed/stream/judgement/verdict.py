@@ -152,6 +152,9 @@ def invalid_reason(plan: StreamPlan, run: StreamMeasurements, analysis: SessionA
     calm = not (is_impaired(plan) and (analysis.campaign is not None or any(k.impairments for k in plan.network.links)))
     if calm and len(run.received.time_s) and analysis.lost_outside > most_lost * analysis.sent:
         return f"{analysis.lost_outside} of {analysis.sent} packets were lost in no planned fault"
+    strange = abs(len(run.received.time_s) - int((~run.lost).sum()))
+    if strange > MAX_UNPLANNED * analysis.sent and not is_impaired(plan):
+        return f"{strange} packets were sent or arrived twice, or were never sent, and no link makes copies"
     return dropped_reason(run.health.unplanned_drops, analysis.sent, "at a full socket or queue")
 
 

@@ -182,3 +182,14 @@ def test_packets_that_came_before_they_were_sent_and_blocks_left_out_say_nothing
         assert "before they were sent" in str(why_invalid(plan, early))
     halved = with_logs(plan, run, sent=kept(run.sent, run.sent.block % 2 == 0))
     assert "blocks were sent" in str(why_invalid(plan, halved))
+
+
+def test_packets_that_came_twice_or_were_never_sent_say_nothing_where_no_link_makes_copies() -> None:
+    plan, run = base()
+    names = ("time_s", "block", "symbol")
+    twice = {name: np.repeat(getattr(run.received, name), 2) for name in names}
+    unsent = {name: np.append(getattr(run.received, name), getattr(run.received, name)) for name in names}
+    unsent["block"][len(run.received.block) :] += 10_000
+    for received in (twice, unsent):
+        said = why_invalid(plan, replace(run, received=replace(run.received, **received)))
+        assert f"{len(run.received.block)} packets were sent or arrived twice" in str(said)
