@@ -71,7 +71,8 @@ def _measure_plain(point: Row) -> Results:
     (row,) = (dict(stored) for stored in judged.stored)
     del row["routing"], row["kind"]
     sent = len(run.sent.time_s) / judged.document["figures"]["packets_sent"]
-    return {**row, "datagrams_a_message": sent, "invalid": judged.verdict.invalid}
+    wrong = [check.name for check in judged.verdict.checks if check.key == "wrongly-reported" and not check.passed]
+    return {**row, "datagrams_a_message": sent, "invalid": judged.verdict.invalid or ", ".join(wrong) or None}
 
 
 def _judged(point: Row, *, options: Row, **settings: Any) -> tuple[MetapathRun, Judgement]:
@@ -162,7 +163,7 @@ def _ft_drb_checks(rows: Rows) -> list[Check]:
     for routing in ("ft-drb", "ft-drb, header"):
         cuts, name = _of(rows, routing, "down"), NAMES[routing]
         lost = [row["lost_s"] for row in cuts]
-        escaped = [row["port_status_s"] is not None and row["escaped"] > 0 for row in cuts]
+        escaped = [None not in (row["port_status_s"], row["marked_by"]) and row["escaped"] > 0 for row in cuts]
         checks += [
             _bound(f"cut: s of packets lost until the escape, {name}", MAX_LOST_S, lost, alone, "on one path"),
             _count(f"cut: runs without an escape, {name}", sum(not one for one in escaped)),
