@@ -151,7 +151,18 @@ def _coded_row(
 def judge(rows: Rows) -> Verdict:
     """Each claim over all repetitions: the worst run must keep it; comparisons are of medians."""
     checks = [*_ft_drb_checks(rows), *_alternative_checks(rows), *_comparisons(rows), *_crowded_checks(rows)]
-    return verdict_of(rows, checks)
+    return verdict_of([*rows, *({"invalid": _impossible(row)} for row in rows)], checks)
+
+
+def _impossible(row: Row) -> str | None:
+    """Which figure of a run in a failure is larger than all that it sends, or lasts, or None."""
+    most = dict.fromkeys(("sent", "lost", "escaped"), LASTS_S * RATE_PPS)
+    most |= dict.fromkeys(("lost_s", "port_status_s", "reconfigured_s", "returned_s"), LASTS_S)
+    most |= {"datagrams_a_message": 2.0} | {key: 1e3 * LASTS_S for key in row if key.startswith("latency")}
+    figures = [(key, np.max(row.get(key) or 0)) for key in most if row["kind"] != "crowded" or "latency" in key]
+    wrong = [f"{key} is {figure:g}" for key, figure in figures if figure > 1.1 * most[key]]
+    wrong += [f"{row['link']} failed"] if row.get("link", label_of(LINK)) != label_of(LINK) else []
+    return f"{row['routing']}, {row['kind']}: {wrong[0]}" if wrong else None
 
 
 def _of(rows: Rows, routing: str, kind: str) -> list[Row]:
