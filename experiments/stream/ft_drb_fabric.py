@@ -71,7 +71,8 @@ def _measure_plain(point: Row) -> Results:
     (row,) = (dict(stored) for stored in judged.stored)
     del row["routing"], row["kind"]
     sent = len(run.sent.time_s) / judged.document["figures"]["packets_sent"]
-    return {**row, "datagrams_a_message": sent, "invalid": judged.verdict.invalid}
+    wrong = [check.name for check in judged.verdict.checks if check.key == "wrongly-reported" and not check.passed]
+    return {**row, "datagrams_a_message": sent, "invalid": judged.verdict.invalid or ", ".join(wrong) or None}
 
 
 def _judged(point: Row, *, options: Row, **settings: Any) -> tuple[MetapathRun, Judgement]:
@@ -150,7 +151,18 @@ def _coded_row(
 def judge(rows: Rows) -> Verdict:
     """Each claim over all repetitions: the worst run must keep it; comparisons are of medians."""
     checks = [*_ft_drb_checks(rows), *_alternative_checks(rows), *_comparisons(rows), *_crowded_checks(rows)]
-    return verdict_of(rows, checks)
+    return verdict_of([*rows, *({"invalid": _impossible(row)} for row in rows)], checks)
+
+
+def _impossible(row: Row) -> str | None:
+    """Which figure of a run in a failure is larger than all that it sends, or lasts, or None."""
+    most = dict.fromkeys(("sent", "lost", "escaped"), LASTS_S * RATE_PPS)
+    most |= dict.fromkeys(("lost_s", "port_status_s", "reconfigured_s", "returned_s"), LASTS_S)
+    most |= {"datagrams_a_message": 2.0} | {key: 1e3 * LASTS_S for key in row if key.startswith("latency")}
+    figures = [(key, np.max(row.get(key) or 0)) for key in most if row["kind"] != "crowded" or "latency" in key]
+    wrong = [f"{key} is {figure:g}" for key, figure in figures if figure > 1.1 * most[key]]
+    wrong += [f"{row['link']} failed"] if row.get("link", label_of(LINK)) != label_of(LINK) else []
+    return f"{row['routing']}, {row['kind']}: {wrong[0]}" if wrong else None
 
 
 def _of(rows: Rows, routing: str, kind: str) -> list[Row]:
@@ -162,7 +174,7 @@ def _ft_drb_checks(rows: Rows) -> list[Check]:
     for routing in ("ft-drb", "ft-drb, header"):
         cuts, name = _of(rows, routing, "down"), NAMES[routing]
         lost = [row["lost_s"] for row in cuts]
-        escaped = [row["port_status_s"] is not None and row["escaped"] > 0 for row in cuts]
+        escaped = [None not in (row["port_status_s"], row["marked_by"]) and row["escaped"] > 0 for row in cuts]
         checks += [
             _bound(f"cut: s of packets lost until the escape, {name}", MAX_LOST_S, lost, alone, "on one path"),
             _count(f"cut: runs without an escape, {name}", sum(not one for one in escaped)),

@@ -189,18 +189,19 @@ def counter_error(plan: BulkPlan, run: BulkMeasurements) -> tuple[float, LinkId 
     return errors[worst], worst
 
 
-def misplaced(plan: BulkPlan, run: BulkMeasurements) -> int:
-    """Messages of a run without faults that went another path than planned, in no time of the run, or over a link that
-    another one's circuit held."""
+def misplaced(plan: BulkPlan, run: BulkMeasurements, planned: bool) -> int:
+    """Messages that went in no time of the run or, where circuits went as ``planned``, another path than theirs, or
+    over a link that another one's circuit held."""
     wrong, off_s = set[int](), 0.0 if run.machines is None else run.machines.uncertainty_s
     held: dict[LinkId, list[tuple[float, float, int]]] = {}
     for record in run.transfers:
         start_s, done_s, number = record.started_s, record.done_s, record.transfer
         if start_s is None or done_s is None:
             continue  # it is counted as not delivered
-        if record.path != plan.transfers[number].path or not 0 <= start_s < done_s + off_s <= run.seconds + 2 * off_s:
+        astray = planned and record.path != plan.transfers[number].path
+        if astray or not 0 <= start_s < done_s + off_s <= run.seconds + 2 * off_s:
             wrong.add(number)
-        for link in record.path:
+        for link in record.path if planned else ():
             held.setdefault(link, []).append((start_s, done_s, number))
     for spans in held.values():
         wrong |= {later[2] for sooner, later in pairwise(sorted(spans)) if later[0] < sooner[1] - off_s}
@@ -211,7 +212,7 @@ def judge(plan: BulkPlan, run: BulkMeasurements, row: Json) -> Verdict:
     """Completeness for every run; throughput against prediction where one is claimed; circuits against the switches'
     counters."""
     count, whole = len(plan.transfers), run.failure is None and not plan.faults and not plan.killed
-    wrong = misplaced(plan, run) if whole and plan.switching == "circuit" else 0
+    wrong = misplaced(plan, run, whole and plan.switching == "circuit") if run.failure is None else 0
     seen = {link for lost in run.lost_links for link in (lost, reverse_of(lost))}
     missed = [f for f in plan.faults if f.kind == "down" and f.link not in seen] or (plan.killed and not run.failure)
     ended = Check(name="the run came to its end", key="ended", passed=run.failure is None, detail=run.failure or "")
@@ -221,7 +222,7 @@ def judge(plan: BulkPlan, run: BulkMeasurements, row: Json) -> Verdict:
         .equal(count, row["messages_verified"] - wrong)
         .noting(
             f"{row['messages_verified'] * plan.message_bytes} of {plan.total_bytes} bytes"
-            + f"; {wrong} not where and when its circuit was" * bool(wrong)
+            + f"; {wrong} not where and when it was to go" * bool(wrong)
         ),
     ]
     came = injection_check(injection_times(plan.faults, plan.killed), run.seconds)
@@ -236,7 +237,10 @@ def judge(plan: BulkPlan, run: BulkMeasurements, row: Json) -> Verdict:
     if len(run.deadlocks) > 5:
         notes.append(f"and {len(run.deadlocks) - 5} more deadlocks")
     notes += [f"link cut: {label_of(link)}" for link in run.lost_links]
-    return Verdict(checks=tuple(checks), notes=tuple(notes), invalid=machine_lag(plan, run.goodput) or strained)
+    planned = {link for fault in plan.faults for link in (fault.link, reverse_of(fault.link))}
+    astray = [f"{label_of(link)} was cut in no planned fault" for link in run.lost_links if link not in planned]
+    invalid = (machine_lag(plan, run.goodput), strained, *astray)
+    return Verdict(checks=tuple(checks), notes=tuple(notes), invalid=next(filter(None, invalid), None))
 
 
 def _strained(plan: BulkPlan, run: BulkMeasurements, row: Json, claim: Check) -> str | None:
@@ -336,7 +340,8 @@ def _circuit_checks(plan: BulkPlan, run: BulkMeasurements) -> list[Check]:
     stray = max(0, dropped - run.injected) / _own_packets(plan)
     error, worst = counter_error(plan, run)
     injected = Claim("packets injected without a circuit, dropped at switches", "injected-dropped")
-    refused = injected.equal(plan.injected, min(dropped, run.injected))
+    counted = run.injected if run.injected > plan.injected else min(dropped, run.injected)
+    refused = injected.equal(plan.injected, counted)
     refused = refused.noting(f"{dropped} packets were dropped at switches in all").of(run.injected)
     return [
         *([refused] if plan.injected else []),

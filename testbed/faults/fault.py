@@ -16,6 +16,7 @@ from typing import Literal
 
 from testbed.errors import InputError
 from testbed.model.json_values import located
+from testbed.model.machine.load import overload_message
 from testbed.model.verdict import Check
 from topologies import Json, JsonObject, LinkId, Network, label_of
 from topologies import impairments as kinds
@@ -300,11 +301,24 @@ def injection_times(faults: Sequence[Fault], killed: Sequence[KilledProcess] = (
     return (*((label_of(f.link), f.start_s) for f in faults), *((k.node, k.at_s) for k in killed))
 
 
+MAX_FAULT_LATE_S, LEAST_IN_FORCE = 0.5, 0.75
+"""By which a fault may begin off its time or end after it, in a run that counts; how much of it it has to last."""
+
+
 def fault_not_in_force(planned: Iterable[Fault], times: Iterable[FaultTimes], until_s: float) -> str | None:
-    """Why a run says nothing: a planned fault was never in force. None where each was that begins before its end."""
-    came = {one.fault for one in times}
-    missed = next((fault for fault in planned if fault.start_s < until_s and fault not in came), None)
-    return None if missed is None else f"the fault {label_of(missed.link)} {missed.kind} never came"
+    """Why a run says nothing: a fault that was to begin before the run's end never came, or hardly when it was planned:
+    who carries faults out waited for the kernel."""
+    known = {one.fault: one for one in times}
+    for fault in (fault for fault in planned if fault.start_s < until_s):
+        name, one = f"the fault {label_of(fault.link)} {fault.kind}", known.get(fault)
+        if one is None:
+            return f"{name} never came"
+        lasted_s, planned_s = one.stop_s - one.start_s, min(fault.stop_s, until_s) - fault.start_s
+        off_s = max(abs(one.start_s - fault.start_s), one.stop_s - fault.stop_s)
+        if lasted_s < LEAST_IN_FORCE * planned_s or off_s > MAX_FAULT_LATE_S:
+            name += f" was in force for {lasted_s:.2f} of {planned_s:.2f} s, from {one.start_s:.2f} s on"
+            return overload_message(name, hint="leave the machine to this run")
+    return None
 
 
 def injection_check(moments: Sequence[tuple[str, float]], over_s: float, run: str = "the run") -> tuple[Check, ...]:

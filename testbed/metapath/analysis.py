@@ -29,8 +29,8 @@ class FaultOutcome:
     ``lost``: messages of which nothing arrived, of ``sent`` during the fault; ``lost_s``: the time that they are worth
     at the stream's rate. ``lost_later``: those sent after the source or the controller had reconfigured. ``escaped``:
     packets that left their path at the dead link, the first sent at ``first_escape_s``. ``noticed_s``: when each cause
-    was first learned of. ``reconfigured_s``: from then on packets kept off the link. ``probes``: packets that tried it
-    meanwhile.
+    was first learned of, of this cable (``marked_by`` too). ``reconfigured_s``: from then on packets kept off the link.
+    ``probes``: packets that tried it meanwhile.
     """
 
     link: str
@@ -99,7 +99,8 @@ def message_deliveries(run: MetapathRun) -> MessageDeliveries:
     best = np.full(len(sent_s), np.inf)
     np.fmin.at(best, run.sent.message, np.where(np.isnan(arrival), np.inf, arrival))
     flagged = np.zeros(len(arrival), dtype=bool)
-    flagged[run.received.number[run.received.dead_link >= 0]] = True
+    known = (run.received.dead_link >= 0) & np.isin(run.received.number, np.arange(len(arrival)))
+    flagged[run.received.number[known]] = True
     return MessageDeliveries(
         sent_s=sent_s,
         arrived_s=np.where(np.isinf(best), np.nan, best),
@@ -163,7 +164,7 @@ def _outcome(
     if len(episode) > 1:
         later &= meets & _settled(plan, run, known, episode, deliveries)
     returned = _changed_at(run, stop, end_s, lambda paths: paths[:1] == (0,))
-    own = [e for e in run.events if start <= e.at_s < stop]
+    own = [e for e in run.events if start <= e.at_s < stop and e.cable == cable]
     escaping = deliveries.escaped & deliveries.sent_in(start - UNDER_WAY_S, end_s)
     on_cable = _probing(run, known, cable, back_s, stop)
     lost = int((deliveries.lost & meets).sum())

@@ -86,7 +86,7 @@ def _mean(rows: Sequence[Json], name: str) -> tuple[float | None, float | None]:
 def judge_runs(rows: Sequence[Json]) -> Verdict:
     """Every message made is delivered (conservation), nothing deadlocks, no packet circles; of no message, or, at
     some load, none that was measured between warm-up and end, a run cannot tell."""
-    sent, received = sum(row["sent"] for row in rows), sum(row["received"] for row in rows)
+    sent, received = sum(row["sent"] for row in rows), sum(row["received"] * row.get("conserved", True) for row in rows)
     stuck = [row["seed"] for row in rows if row["deadlocked"]]
     circling = sum(row["livelocked"] for row in rows)
     late = sum(row["sent"] - row["received"] for row in rows if row["stopped"] == "out-of-time")

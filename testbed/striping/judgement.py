@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import ceil
 
-from testbed.faults.fault import describe, injection_check, injection_times
+from testbed.faults.fault import describe, fault_not_in_force, injection_check, injection_times
 from testbed.machines.machines_report import MachinesReport
 from testbed.model.machine.load import MachineLoadLimits, overload_message, overload_reason
 from testbed.model.verdict import Check, Verdict
@@ -85,7 +85,10 @@ def judge(plan: StripingPlan, run: StripingMeasurements, prediction: Prediction 
     checks: list[Check] = []
     moments = injection_times(plan.faults, plan.killed)
     for number, record in enumerate(run.operations):
-        own = [*injection_check(moments, record.seconds, f"the {record.direction}")] if record.faulty else []
+        missed = fault_not_in_force(plan.faults, run.faults, record.seconds) or (plan.killed and not record.errors)
+        due = moments if record.faulty or not number else ()
+        came = injection_check(due, record.seconds, f"the {record.direction}")
+        own = [check.of(not missed, "nothing broke") for check in came]
         own.append(_error_check(record) if record.faulty and record.errors else _whole(record))
         if not record.errors:
             own.append(_content(record, sum(blocks.size_bytes for blocks in plan.blocks)))
@@ -147,13 +150,15 @@ def _error_check(record: OperationRecord) -> Check:
         predicted=TIMEOUT_S,
         measured=slowest.since_fault_s,
         tolerance=ERROR_SLACK_S,
-        passed=slowest.since_fault_s <= TIMEOUT_S + ERROR_SLACK_S,
+        passed=slowest.since_fault_s <= TIMEOUT_S + ERROR_SLACK_S and min(e.since_fault_s for e in record.errors) >= 0,
         detail=f"{len(record.errors)} failed; {slowest.node}: {slowest.text}",
     )
 
 
 def _content(record: OperationRecord, planned_bytes: int) -> Check:
-    right = record.verified and record.bytes in (0, planned_bytes)  # of none it cannot tell
+    # of no byte it cannot tell
+    counted = min(record.messages, record.fragments, record.requests, record.disk_calls)
+    right = record.verified and (record.bytes == 0 or (record.bytes == planned_bytes and counted > 0))
     what = "subfiles hold" if record.direction == "write" else "every process read"
     return Check(
         name=f"{record.direction}: {what} exactly what they must",

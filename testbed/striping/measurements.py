@@ -4,6 +4,7 @@ meanwhile."""
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+from testbed.faults.fault import FaultTimes
 from testbed.machines.machines_report import MachinesReport
 from testbed.model.machine.load import MachineLoad
 from topologies import JsonObject
@@ -71,9 +72,11 @@ class OperationRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class StripingMeasurements:
-    """All operations in order. ``mtu_bytes``: of the network's packets. ``machines``: of a run over several."""
+    """All operations in order. ``mtu_bytes``: of the network's packets. ``machines``: of a run over several.
+    ``faults``: when they were in force, in the first operation."""
 
     fabric: str
     operations: tuple[OperationRecord, ...]
     mtu_bytes: int
     machines: MachinesReport | None = None
+    faults: tuple[FaultTimes, ...] = ()

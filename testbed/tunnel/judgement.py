@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.arrays import IntArray
-from testbed.faults.fault import fault_rows
+from testbed.faults.fault import fault_not_in_force, fault_rows
 from testbed.model.machine.load import MAX_UNPLANNED, TimingError, dropped_reason, first_exceeded
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.model.workload import Judgement
@@ -82,6 +82,7 @@ def _overload(plan: TrialPlan, run: RivalRun) -> str | None:
     reasons = [
         first_exceeded(late[:1], _HINT),
         dropped_reason(run.machine_drops, run.packets, _WAITED, _HINT),
+        fault_not_in_force((one.fault for one in run.faults), run.faults, plan.duration_s),
     ]
     if not plan.command and not plan.only_tcp:
         reasons += [
@@ -101,7 +102,8 @@ def _unplanned(plan: TrialPlan, run: RivalRun) -> tuple[float, int]:
     sent, came, at, place = _matched(run.source, run.sink)
     own = ~came["recovered"][place]
     under_way_s = (came["came_s"][place] - sent["at_s"][at])[own]
-    waited_s = float(np.abs(under_way_s).max(initial=0.0))  # what came before it was sent has no time at all
+    early_s = came["came_s"] - came["at_s"]  # what is handed on before it came, or came before it was sent, has no time
+    waited_s = float(max(np.abs(under_way_s).max(initial=0.0), early_s.max(initial=0.0)))
     missing = np.ones(len(sent), dtype=np.bool_)
     missing[at[own]] = False
     for one in run.faults:
@@ -149,7 +151,7 @@ def _row(plan: TrialPlan, run: RivalRun, prediction: RivalPrediction) -> JsonObj
             "sent": len(delay_s),
             "lost": int(np.isinf(delay_s).sum()),
             "late": int((np.isfinite(delay_s) & (delay_s > PLAYOUT_S)).sum()),
-            "mos": round(call_opinion(~(delay_s <= PLAYOUT_S)), 2),
+            "mos": round(call_opinion(~((delay_s >= 0) & (delay_s <= PLAYOUT_S))), 2),
         }
     return row | programs
 
@@ -205,30 +207,31 @@ def _checks(
     if run.source is None:
         if plan.faults and "voip" in row:
             voice = row["voip"]
-            share = voice["lost"] / max(1, voice["sent"])
-            yield _loss_check("voice packets lost, direct", prediction, share, about).of(voice["sent"])
+            share, enough = voice["lost"] / max(1, voice["sent"]), voice["sent"] - plan.least_sent("voip")
+            yield _loss_check("voice packets lost, direct", prediction, share, about).of(enough)
         return
     if rival == "adaptive" and prediction.most_loss == 0:
         yield from _tcp_checks(row.get("tcp", {}), rows.get("direct", {}).get("tcp", {}), prediction, about)
     if plan.only_tcp:
         return
     packets = row["packets"]
+    enough = packets - max((plan.least_sent(name) for name in WORKLOADS if name in row), default=0)
     if plan.faults:
         words = f"packets that the network lost, {rival}"
-        yield _loss_check(words, prediction, row["original_loss"], about).of(packets)
+        yield _loss_check(words, prediction, row["original_loss"], about).of(enough)
     if prediction.most_loss == 0 or rival == "static":
         most = row["predicted_most_lost"] + _LOSS_TOLERANCE * packets if prediction.most_loss else 0
         without = rows["none"]["lost"] if "none" in rows else round(prediction.original_loss * packets)
         claim = Claim(f"packets lost after the code, {rival}", "lost", about)
         check = (claim.at_most if most else claim.equal)(most, row["lost"])
         against = (without, "no code") if without > most else (None, "none: no code would lose no more")
-        yield check.against(*against).of(packets)
+        yield check.against(*against).of(enough)
     coded, other = row["predicted_wire_ratio"], row["rival_wire_ratio"]
     wire = Claim(f"bytes on the wire a byte of packets, {rival}", "wire-bytes", about)
     check = wire.equal(coded, row["wire_ratio"], _WIRE_TOLERANCE * coded)
-    yield check.against(other, "a code for any one cable" if rival == "none" else "no code").of(packets)
+    yield check.against(other, "a code for any one cable" if rival == "none" else "no code").of(enough)
     if rival == "adaptive" and prediction.most_loss == 0:
-        yield from _program_checks(row, rows.get("none", {}), about)
+        yield from _program_checks(plan, row, rows.get("none", {}), about)
 
 
 def _loss_check(what: str, prediction: RivalPrediction, measured: float, about: str) -> Check:
@@ -255,7 +258,7 @@ def _tcp_checks(tcp: Json, direct: Json, prediction: RivalPrediction, about: str
         yield check.against(*rival).of(tcp["goodput_bps"])
 
 
-def _program_checks(row: JsonObject, uncoded: JsonObject, about: str) -> Iterator[Check]:
+def _program_checks(plan: TrialPlan, row: JsonObject, uncoded: JsonObject, about: str) -> Iterator[Check]:
     """What programs make of the coded tunnel, held against the same without code."""
     frames = row.get("video", {}).get("frames")
     for workload, figure, what, least in (
@@ -275,7 +278,7 @@ def _program_checks(row: JsonObject, uncoded: JsonObject, about: str) -> Iterato
             check = check.against(None, "none: no loss without code, or it did not run")
         else:
             check = check.against(rival, "split, without code")
-        yield check.of(found["frames" if workload == "video" else "sent"])
+        yield check.of(found["frames" if workload == "video" else "sent"] - plan.least_sent(workload))
 
 
 def _document(plan: TrialPlan, run: TrialMeasurements, modes: Sequence[JsonObject], verdict: Verdict) -> JsonObject:

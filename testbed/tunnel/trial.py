@@ -17,7 +17,10 @@ from topologies import Json, Link, Network
 
 _TIMES = ((0.1, 0.25), (0.4, 0.55), (0.7, 0.85))
 """Of the three failures that come where nothing else is said, as parts of a run."""
-LEAST_S = 2.0
+LEAST_S, ENDS_S = 2.0, 1.5
+"""Before a run's end: ffmpeg takes its time to begin, and the last echoes are under way."""
+EVERY_S, UDP_PAYLOAD_BYTES, FRAMES_PER_S = 0.02, 1200, 25
+"""Of echoes and voice; of datagrams; of the picture."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +56,11 @@ class TrialPlan:
     def only_tcp(self) -> bool:
         """Whether nothing goes but what fills every link, so that packets are lost to queues on purpose."""
         return self.workloads == ("tcp",) and not self.command
+
+    def least_sent(self, workload: str) -> float:
+        """Half of the packets (of a picture: frames) that a workload is to send; of tcp there may be any number."""
+        rates = {"udp": self.udp_rate_bps / 8 / UDP_PAYLOAD_BYTES, "video": FRAMES_PER_S, "tcp": 0.0}
+        return 0.5 * (self.duration_s - ENDS_S) * rates.get(workload, 1 / EVERY_S)
 
     def epochs(self) -> tuple[Epoch, ...]:
         """Times between which links fail and are repaired, of the split way there."""

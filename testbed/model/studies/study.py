@@ -4,7 +4,7 @@ It is a value: a command (``testbed experiment run``) measures, stores, judges a
 """
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Self
@@ -56,9 +56,13 @@ def grid(**fields: object) -> Points:
     return [dict(zip(fields, values, strict=True)) for values in product(*collections)]
 
 
-def verdict_of(rows: Rows, checks: Iterable[Check]) -> Verdict:
-    """That of a study whose rows say under ``invalid`` why a run says nothing, or None."""
+def verdict_of(rows: Rows, checks: Iterable[Check], signed: Collection[str] = ()) -> Verdict:
+    """That of a study whose rows say under ``invalid`` why a run says nothing, or None; nothing either where a figure
+    is below 0 that is not ``signed``."""
     reasons = [row["invalid"] for row in rows if row.get("invalid")]
+    figures = ((key, one if isinstance(one, list | tuple) else (one,)) for row in rows for key, one in row.items())
+    below = (key for key, some in figures for one in some if isinstance(one, int | float) and one < 0)
+    reasons += [f"{key} is below 0" for key in dict.fromkeys(below) if key not in signed]
     return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None)
 
 

@@ -19,6 +19,7 @@ from testbed.bulk.emulated.switchboard import CircuitSwitchboard
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.machine.load_monitor import LoadMonitor
 from testbed.errors import InputError
+from testbed.faults.fault import FaultTimes
 from testbed.machines.adapters.platform import Here, Platform, network_up, timely
 from testbed.machines.adapters.rpc_network import read_links
 from testbed.machines.machines_request import MachinesRequest
@@ -72,7 +73,9 @@ def emulate_striping(
         if found is not None:
             for record in operations:
                 found.require_for(record.seconds)
-    return StripingMeasurements(fabric="emulation", operations=tuple(operations), mtu_bytes=mtu, machines=found)
+    return StripingMeasurements(
+        fabric="emulation", operations=tuple(operations), mtu_bytes=mtu, machines=found, faults=run.faults
+    )
 
 
 def _network(
@@ -109,6 +112,7 @@ class _Run:
             for k in range(len(platform.names))
         ]
         self._computing = [k for k, share in enumerate(self._shares) if share.compute]
+        self.faults: tuple[FaultTimes, ...] = ()
         self._switchboard = CircuitSwitchboard(platform, [(t.source, t.sink) for t in plan.transfers])
         paths = plan.placement.remote
         self._switchboard.set_paths(paths)
@@ -171,6 +175,7 @@ class _Run:
             admission = stack.enter_context(self._admitting())
             gauge = None if alone else stack.enter_context(LoadMonitor())
             done = self._ask(machine_ends.operate_clients, direction, fault_s, deaths, start_s=start_s)
+        self.faults += schedule.times()
         changes = self._switchboard.changes - changes
         time.sleep(_QUIET_S)
         drops = sum(now[2] - counters[link][2] for link, now in platform.network.link_counters().items())

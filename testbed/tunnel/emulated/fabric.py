@@ -25,7 +25,7 @@ from testbed.tunnel.emulated import programs
 from testbed.tunnel.emulated.tunnel import Rules, RunningTunnel, running_tunnel
 from testbed.tunnel.emulated.voice import voice_process
 from testbed.tunnel.plan import Mode
-from testbed.tunnel.trial import RivalRun, TrialMeasurements, TrialPlan
+from testbed.tunnel.trial import ENDS_S, RivalRun, TrialMeasurements, TrialPlan
 from topologies import JsonObject
 
 _LEAD_S, _REST_S = 0.5, 1.5
@@ -43,7 +43,7 @@ def emulate_trial(plan: TrialPlan, report_progress: ReportProgress | None = None
         folder = Path(name)
         if "video" in plan.workloads:
             report(Progress(done_s=0, total_s=1, doing="making the clip"))
-            programs.make_clip(folder, plan.duration_s - programs.VIDEO_ENDS_S)
+            programs.make_clip(folder, plan.duration_s - ENDS_S)
         if "tcp" in plan.workloads:
             programs.make_file(folder, plan)
         trial = _Trial(plan, platform, folder, report)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.model.wiring import WiredHost
-from testbed.tunnel.trial import TrialPlan
+from testbed.tunnel.trial import ENDS_S, EVERY_S, FRAMES_PER_S, UDP_PAYLOAD_BYTES, TrialPlan
 from topologies import Json, JsonObject
 
 BBR = "tcp-bbr"
@@ -27,13 +27,9 @@ FETCH = "tcp-wget"
 """And once more, as a file that is fetched from a web server."""
 PROGRAMS = {"ping": "ping", "udp": "iperf3", "tcp": "iperf3", BBR: "iperf3", FETCH: "wget", "video": "ffmpeg"}
 """Workload -> the program that it needs; voice is a source of our own."""
-PING_EVERY_S = 0.02
 _UNDER_WAY = 50
 """The last echoes, which may be under way when the run ends, are not counted."""
-UDP_PAYLOAD_BYTES = 1200
-_VIDEO_PORT, _FRAMES_PER_S = 5004, 25
-VIDEO_ENDS_S = 1.5
-"""Before a run's end: ffmpeg takes its time to begin."""
+_VIDEO_PORT = 5004
 _LINGER_S, _OPENS_WITHIN_S = 1.0, 5.0
 _RATE_EVERY_S, _RECOVERY_S = 0.1, 1.0
 """TCP is told of so often; its rate in a failure is that until so long after the repair."""
@@ -91,9 +87,9 @@ class Place:
 def make_clip(folder: Path, duration_s: float) -> Path:
     """A generated moving picture as an MPEG transport stream of H.264, its key frames a second apart."""
     clip = folder / "sent.ts"
-    picture = f"testsrc2=size=480x270:rate={_FRAMES_PER_S}"
+    picture = f"testsrc2=size=480x270:rate={FRAMES_PER_S}"
     words = ["ffmpeg", "-v", "error", "-y", "-f", "lavfi", "-i", picture, "-t", f"{duration_s:g}", "-c:v", "libx264"]
-    words += f"-preset veryfast -g {_FRAMES_PER_S} -bf 0 -b:v 800k -pix_fmt yuv420p".split()
+    words += f"-preset veryfast -g {FRAMES_PER_S} -bf 0 -b:v 800k -pix_fmt yuv420p".split()
     subprocess.run([*words, str(clip)], check=True, stdin=subprocess.DEVNULL, timeout=300)
     return clip
 
@@ -141,7 +137,7 @@ def sending(plan: TrialPlan, place: Place, workload: str) -> list[str]:
     """The words of the program at the source."""
     seconds, address = plan.duration_s, place.address
     if workload == "ping":
-        every = ["-i", f"{PING_EVERY_S:g}", "-c", str(int(seconds / PING_EVERY_S))]
+        every = ["-i", f"{EVERY_S:g}", "-c", str(int(seconds / EVERY_S))]
         return ["ping", "-n", *every, "-W", "1", address]
     if workload == "video":
         source = ["ffmpeg", "-v", "error", "-re", "-i", str(place.folder / "sent.ts"), "-c", "copy", "-copyts"]
@@ -172,7 +168,7 @@ def outcome(plan: TrialPlan, place: Place, workload: str) -> Json:
             "worst_ms": times[-1] if times else None,
         }
     if workload == "video":
-        frames = math.ceil((plan.duration_s - VIDEO_ENDS_S) * _FRAMES_PER_S)
+        frames = math.ceil((plan.duration_s - ENDS_S) * FRAMES_PER_S)
         middles = [(epoch.start_s + epoch.stop_s) / 2 for epoch in plan.epochs() if epoch.loss]
         return {**compared(place.folder, frames), **to_look_at(place.folder, middles)}
     if workload == FETCH:
@@ -234,7 +230,7 @@ def compared(folder: Path, frames: int) -> JsonObject:
     differing = re.findall(r"mse_avg:([\d.]+).* psnr_avg:(\S+)", (folder / "psnr").read_text())
     likeness = [float(one) for one in re.findall(r"All:([\d.]+)", (folder / "ssim").read_text())]
     errors = [float(error) for error, _ in differing]
-    parts = [errors[k : k + _FRAMES_PER_S] for k in range(0, len(errors), _FRAMES_PER_S)]
+    parts = [errors[k : k + FRAMES_PER_S] for k in range(0, len(errors), FRAMES_PER_S)]
     return {
         "frames": frames,
         "identical": sum(psnr == "inf" for _, psnr in differing),
@@ -250,7 +246,7 @@ def to_look_at(folder: Path, moments_s: Sequence[float]) -> JsonObject:
     clip, still = folder / "came.webm", folder / "still.jpg"
     clip.write_bytes(b"")
     ffmpeg = ["ffmpeg", "-v", "quiet", "-y"]
-    coded = ["-r", str(_FRAMES_PER_S), "-c:v", "libvpx", "-b:v", "300k", "-deadline", "realtime", "-cpu-used", "8"]
+    coded = ["-r", str(FRAMES_PER_S), "-c:v", "libvpx", "-b:v", "300k", "-deadline", "realtime", "-cpu-used", "8"]
     _run([*ffmpeg, "-i", str(folder / "came.ts"), *coded, str(clip)])
     moments = []
     for at_s in moments_s if clip.stat().st_size else ():

@@ -14,6 +14,7 @@ from functools import partial
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.model.wiring import WiredHost
 from testbed.stream.emulated.endpoints import EndpointProcess
+from testbed.tunnel.trial import EVERY_S
 from topologies import JsonObject
 
 _RTP = struct.Struct(">BBHII")
@@ -21,7 +22,7 @@ _LINGER_S = 1.0
 """For packets under way at the end."""
 
 
-_PORT, _EVERY_S = 5006, 0.02
+_PORT = 5006
 _PACKET_BYTES = 12 + 160
 """Of G.711 at 20 ms, with the RTP header (RFC 3550)."""
 
@@ -40,10 +41,10 @@ def voice_process(
 
 
 def _run(sending: socket.socket, taking: socket.socket, address: str, duration_s: float, start_s: float) -> JsonObject:
-    count = int(duration_s / _EVERY_S)
+    count = int(duration_s / EVERY_S)
     sent, came, worst_lag_s, n = [0.0] * count, [math.inf] * count, 0.0, 0
     while (now := time.monotonic() - start_s) < duration_s + _LINGER_S:
-        due_s = n * _EVERY_S
+        due_s = n * EVERY_S
         if n < count and now >= due_s:
             worst_lag_s, sent[n] = max(worst_lag_s, now - due_s), now
             header = _RTP.pack(0x80, 0, n & 0xFFFF, n * 160 & 0xFFFFFFFF, n)

@@ -160,3 +160,30 @@ SPOILT: Sequence[tuple[str, Callable[[Row], Row]]] = (
 @pytest.mark.parametrize(("words", "spoil"), SPOILT, ids=[words for words, _ in SPOILT])
 def test_ft_drb_on_switches_fails_where_its_claim_does(words: str, spoil: Callable[[Row], Row]) -> None:
     assert words in failed(ft_drb_fabric.judge(spoilt(FABRIC, None, spoil)))
+
+
+LATENCIES = tuple(f"latency_{when}_ms" for when in ("before", "escaped", "during", "after"))
+COUNTS = ("sent", "lost", "lost_s", "escaped", "port_status_s", "reconfigured_s", "returned_s", "datagrams_a_message")
+
+
+@pytest.mark.parametrize("factor", [-1, 1000])
+@pytest.mark.parametrize("key", (*COUNTS, *LATENCIES))
+def test_ft_drb_on_switches_is_not_told_from_figures_that_there_cannot_be(key: str, factor: int) -> None:
+    def times(row: Row) -> Row:
+        found = row.get(key)
+        if not found or (row["kind"] == "crowded" and key in COUNTS):
+            return {}
+        return {key: [factor * one for one in found] if key in LATENCIES else factor * found}
+
+    assert ft_drb_fabric.judge(FABRIC).invalid is None
+    changed = [k for k, row in enumerate(FABRIC) if key not in LATENCIES or max(row.get(key) or (0,)) > 1.1]
+    changed = [k for k in changed if times(FABRIC[k])][::7]
+    assert changed and all(ft_drb_fabric.judge(spoilt(FABRIC, k, times)).invalid for k in changed)
+
+
+def test_ft_drb_on_switches_is_not_told_of_another_cable() -> None:
+    def unmarked(row: Row) -> Row:
+        return {"marked_by": None} if row["routing"].startswith("ft-drb") and row["kind"] == "down" else {}
+
+    assert "s0_0->s1_0 failed" in str(ft_drb_fabric.judge(spoilt(FABRIC, 0, lambda _: {"link": "s0_0->s1_0"})).invalid)
+    assert "runs without an escape" in failed(ft_drb_fabric.judge(spoilt(FABRIC, None, unmarked)))

@@ -99,6 +99,10 @@ def counts(facts: Facts, figures: list[dict[str, Any]], run: dict[str, Any], lat
         return False
     if not facts.sent:
         return False
+    came = {(block, symbol) for _, block, symbol in facts.received}
+    strange = len(facts.received) - sum((packet.block, packet.symbol) in came for packet in facts.sent)
+    if abs(strange) > 1e-4 * len(facts.sent) and not facts.impaired:  # twice, or never sent
+        return False
     return not facts.received or run["lost_outside"] <= 1e-4 * run["sent"]
 
 

@@ -223,3 +223,4 @@ def test_one_load_of_which_no_message_was_measured_is_enough_not_to_tell() -> No
     verdict = judge_runs([row, row | {"load": 0.2, "sent": 3, "received": 3, "measured": 0}])
     assert {check.key: check.outcome for check in verdict.checks}["conservation"] == "cannot-tell"
     assert verdict.exit_code == 5
+    assert judge_runs([row | {"conserved": False}]).exit_code == 1, "a message in two places, or in none"

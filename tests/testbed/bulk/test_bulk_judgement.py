@@ -4,7 +4,7 @@ failed."""
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -159,6 +159,7 @@ def test_records_that_are_not_of_this_run_do_not_pass() -> None:
         {"slower": 1 / 8},
         {"goodput": Goodput(single_path_bps=2.5e6, concurrent_bps=2.5e6, concurrent_paths=4)},
         {"injected": 1, "dropped": {"s1": 1}},
+        {"injected": 1000 * plan.injected},
         {"links": {**links, unused: LinkCount(packets=0, bytes=1_000_000, queue_drops=0)}},
         {"links": {}},
     ):
@@ -173,3 +174,33 @@ def test_a_fault_that_no_switch_saw_cannot_tell() -> None:
     assert judge_bulk(cut, calm).verdict.exit_code == judge_bulk(killed, calm).verdict.exit_code == 5
     seen = replace(calm, lost_links=(reverse_of(cut.faults[0].link),))
     assert judge_bulk(cut, seen).verdict.passed
+
+
+def test_a_link_that_was_cut_in_no_planned_fault_says_nothing() -> None:
+    plan = plan_of(1_000_000)
+    link, other = plan.transfers[0].path[0], plan.transfers[-1].path[-1]
+    assert "was cut in no planned fault" in str(judged(plan, lost_links=(link,)).invalid)
+    cut = replace(plan, faults=(Fault(link=link, start_s=0.1, stop_s=0.3),))
+    run = replace(SimulatedBulkFabric().run(plan), fabric="emulation", strain=CALM)
+    astray = judge_bulk(cut, replace(run, lost_links=(link, other))).verdict
+    assert other not in (link, reverse_of(link)) and astray.exit_code == 4
+
+
+@pytest.mark.parametrize("switching", ["circuit", "packet"])
+def test_messages_that_went_in_no_time_of_the_run_do_not_pass(switching: Literal["circuit", "packet"]) -> None:
+    """Under faults and without circuits too: times in another unit, before the run, ended before they began."""
+    plan = replace(plan_of(1_000_000), switching=switching, injected=0)
+    run = replace(SimulatedBulkFabric().run(plan), fabric="emulation", strain=CALM)
+    cut = replace(plan, faults=(Fault(link=plan.transfers[0].path[0], start_s=0.1, stop_s=0.3),))
+    seen = replace(run, lost_links=(cut.faults[0].link,))
+    assert judge_bulk(cut, seen).verdict.passed
+    first = run.transfers[0]
+    assert first.started_s is not None and first.done_s is not None
+    for wrong in (
+        {"done_s": 1000 * first.done_s},
+        {"started_s": first.started_s - 1},
+        {"started_s": first.done_s, "done_s": first.started_s},
+    ):
+        spoilt = replace(seen, transfers=(replace(first, **wrong), *run.transfers[1:]))
+        assert judge_bulk(cut, spoilt).verdict.exit_code == 1, wrong
+    assert judge_bulk(cut, replace(seen, seconds=0.2)).verdict.exit_code == 1

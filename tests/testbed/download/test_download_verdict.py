@@ -52,6 +52,7 @@ def test_a_run_that_takes_as_long_as_a_rival_fails() -> None:
     assert outcomes(plan, replace(run, sent=round(others.always_highest_sent)))[2] == "fails"
     assert outcomes(plan, replace(run, verified=False))[0] == "fails"
     assert outcomes(plan, replace(run, received=symbols_needed(plan) - 1))[0] == "fails", "too few to decode it from"
+    assert outcomes(plan, replace(run, received=1000 * run.received))[0] == "fails", "more than were sent"
     assert outcomes(plan, replace(run, received=0))[0] == "cannot-tell"
 
 

@@ -37,6 +37,7 @@ from topologies import load_network
 NETWORK = load_network("torus:4x4")
 LINK = ("s1_0", "s2_0", 0)
 CABLE = NETWORK.link_index[LINK]
+OTHER = cable_number(NETWORK, ("s0_0", "s1_0", 0))
 OVERLAPPING = (
     Fault(link=LINK, start_s=1.0, stop_s=2.0),
     Fault(link=("s0_0", "s0_1", 0), start_s=1.5, stop_s=2.5),
@@ -64,11 +65,12 @@ def _run(
     plan: MetapathPlan, lost: tuple[float, float] = (1.0, 1.004), escaped: tuple[float, float] = (1.004, 1.02)
 ) -> MetapathRun:
     """A thousand packets a second with 1 ms of latency; those sent in ``lost`` vanish, those in ``escaped`` carry the
-    flag."""
+    flag, unless the carrier stays."""
     sent_s = np.arange(3000) / 1000
     diverted = (sent_s >= 1.02) & (sent_s < 2.05)
     there = ~((sent_s >= lost[0]) & (sent_s < lost[1]))
-    flagged = (sent_s >= escaped[0]) & (sent_s < escaped[1])
+    flagged = (sent_s >= escaped[0]) & (sent_s < escaped[1]) & (plan.faults[0].kind == "down")
+    cause = "header" if plan.faults[0].kind == "down" else "silence"
     number = np.arange(3000)
     return MetapathRun(
         sent=SentDatagrams(
@@ -79,8 +81,8 @@ def _run(
         ),
         faults=(FaultTimes(fault=plan.faults[0], start_s=1.0, stop_s=2.0, port_status_s=1.003),),
         events=(
-            SourceEvent(at_s=1.02, kind="notified", cause="header", cable=CABLE),
-            SourceEvent(at_s=1.02, kind="marked", cause="header", cable=CABLE),
+            SourceEvent(at_s=1.02, kind="notified", cause=cause, cable=CABLE),
+            SourceEvent(at_s=1.02, kind="marked", cause=cause, cable=CABLE),
             SourceEvent(at_s=1.02, kind="configured", paths=(1,)),
             SourceEvent(at_s=2.05, kind="cleared", cause="probe", cable=CABLE),
             SourceEvent(at_s=2.05, kind="configured", paths=(0,)),
@@ -387,24 +389,42 @@ def test_every_claim_of_the_study_can_fail(routing: str, kind: str, change: dict
 @pytest.mark.parametrize("kind", ["down", "blackhole"])
 def test_what_no_source_and_no_clock_can_have_done_does_not_pass(kind: str) -> None:
     plan = _plan(kind=kind)
-    run = _run(plan, escaped=(1.004, 1.02) if kind == "down" else (0.0, 0.0))
+    run = _run(plan)
     assert _verdict(plan, run).passed
     count, few, came = len(run.sent.time_s), np.arange(0, 3000, 10), run.received.number % 10 == 0
     tenth = {name: getattr(run.sent, name)[few] for name in ("time_s", "path", "copy")}
     arrived = {name: getattr(run.received, name)[came] for name in ("time_s", "dead_link")}
-    spoilt = {
-        "kept-off": replace(run, sent=replace(run.sent, path=np.zeros(count, dtype=np.int64))),
-        "before they were sent": replace(run, received=replace(run.received, time_s=run.received.time_s - 0.01)),
-        "300 of 3000 packets were sent": replace(
-            run,
-            sent=SentDatagrams(message=np.arange(300), **tenth),
-            received=ReceivedDatagrams(number=run.received.number[came] // 10, **arrived),
+    received, sent = run.received, run.sent
+    later = tuple(replace(t, start_s=t.start_s + 1, stop_s=t.stop_s + 1) for t in run.faults)
+    mark = SourceEvent(at_s=1.5, kind="marked", cause="controller", cable=OTHER)
+    thousand = {name: np.repeat(getattr(received, name), 1000) for name in ("time_s", "number", "dead_link")}
+    spoilt = [
+        ("kept-off", replace(run, sent=replace(sent, path=np.zeros(count, dtype=np.int64)))),
+        ("before they were sent", replace(run, received=replace(received, time_s=received.time_s - 0.01))),
+        (
+            "300 of 3000 packets were sent",
+            replace(
+                run,
+                sent=SentDatagrams(message=np.arange(300), **tenth),
+                received=ReceivedDatagrams(number=received.number[came] // 10, **arrived),
+            ),
         ),
-        "never came": replace(_run(plan, lost=(0.0, 0.0), escaped=(0.0, 0.0)), faults=()),
-    }
-    for words, one in spoilt.items():
+        ("never came", replace(_run(plan, lost=(0.0, 0.0), escaped=(0.0, 0.0)), faults=())),
+        ("from 2.00 s on", replace(run, faults=later)),
+        ("never marked", replace(run, events=tuple(replace(e, cable=e.cable and OTHER) for e in run.events))),
+        ("wrongly-reported", replace(run, events=(*run.events, mark))),
+        (
+            "wrongly-reported",
+            replace(run, received=replace(received, dead_link=np.where(received.number % 300 == 9, OTHER, -1))),
+        ),
+        ("arrived twice", replace(run, received=ReceivedDatagrams(**thousand))),
+        ("before they were sent", replace(run, received=replace(received, number=np.roll(received.number, 900)))),
+        ("were not sent", replace(run, received=replace(received, number=received.number * 1000))),
+        ("after the end", replace(run, received=replace(received, time_s=received.time_s * 1000))),
+    ]
+    for words, one in spoilt:
         verdict = _verdict(plan, one)
-        told = [str(verdict.invalid), *(c.key for c in verdict.checks if c.outcome == "fails")]
+        told = [str(verdict.invalid), *(f"{c.key}: {c.detail}" for c in verdict.checks if c.outcome == "fails")]
         assert not verdict.passed and any(words in said for said in told), words
     untouched = _verdict(plan, _run(plan, lost=(0.0, 0.0), escaped=(0.0, 0.0)))
     assert untouched.exit_code == 5, "no packet met the failure"

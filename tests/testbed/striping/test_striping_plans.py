@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
 from testbed.errors import InputError
+from testbed.faults.fault import Fault, FaultTimes, KilledProcess
 from testbed.striping.access import ACCESSES, access_blocks, bytes_per_subfile
 from testbed.striping.emulated.machine_ends import patience_s
 from testbed.striping.judgement import judge
@@ -203,5 +207,28 @@ def test_errors_under_faults_must_come_in_time_and_the_second_attempt_must_succe
     again = record(attempt=2, bytes=1_000_000, seconds=prediction.seconds)
     assert judged(1.6, again)
     assert not judged(9.0, again)
+    assert not judged(-0.1, again), "before the fault"
     error = ClientError(rank=0, node="t0", text="r0: gone", after_s=1.0, since_fault_s=1.0)
     assert not judged(1.6, record(attempt=2, errors=(error,)))
+
+
+def test_a_write_under_faults_that_never_came_cannot_tell() -> None:
+    fault = Fault(link=("s1", "t0", 0), start_s=0.1, stop_s=0.6)
+    one = plan(compute_nodes=1, io_nodes=2, file_bytes=1_000_000)
+    prediction, cut = predict(one, 9000), replace(one, faults=(fault,))
+    killed = replace(one, killed=(KilledProcess(node=one.placement.io[0], at_s=0.1),))
+    assert prediction is not None
+    whole = record(faulty=True, bytes=1_000_000, seconds=prediction.seconds)
+
+    def exit_code(of: StripingPlan, first: OperationRecord, *came: FaultTimes) -> int:
+        again = record(attempt=2, bytes=1_000_000, seconds=prediction.seconds)
+        run = StripingMeasurements(fabric="emulation", operations=(first, again), mtu_bytes=9000, faults=came)
+        return judge(of, run, prediction).exit_code
+
+    came = FaultTimes(fault=fault, start_s=0.101, stop_s=0.603)
+    assert exit_code(cut, whole, came) == 0
+    assert exit_code(cut, whole) == exit_code(cut, replace(whole, faulty=False)) == exit_code(killed, whole) == 5
+    assert exit_code(cut, whole, replace(came, start_s=3.1, stop_s=3.6)) == 5
+    for count in ("messages", "fragments", "requests", "disk_calls"):
+        nothing: dict[str, Any] = {count: 0}
+        assert exit_code(cut, replace(whole, **nothing), came) == 1, f"the file came without {count}"

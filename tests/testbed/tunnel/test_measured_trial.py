@@ -54,6 +54,16 @@ def as_if_nothing_failed(runs: dict[str, RivalRun]) -> RivalRun:
     return counting(run, "sink", unused_sources=run.sink["counters"]["recovered"])
 
 
+def changed(run: RivalRun, workload: str, **figures: Any) -> RivalRun:
+    """With other figures of one program."""
+    programs = {**run.programs, workload: {**run.programs[workload], **figures}}
+    return replace(run, programs=programs)
+
+
+def one_voice_packet(run: RivalRun) -> RivalRun:
+    return changed(run, "voip", **{key: run.programs["voip"][key][:1] for key in ("sent_s", "delay_s")})
+
+
 def without_bytes_of_parity(runs: dict[str, RivalRun]) -> RivalRun:
     row = {one["rival"]: one for one in judge_trial(trial_plan(), TrialMeasurements(runs=tuple(runs.values()))).rows}
     ours = row["adaptive"]
@@ -119,3 +129,38 @@ def test_a_run_that_waited_for_a_processor_is_invalid_and_a_picture_bears_less(
         for spoilt in (switches, ends):
             verdict = verdict_of({"none": spoilt, "direct": runs["direct"]})
             assert (verdict.exit_code == 4) == (exit_code == 4), verdict.invalid
+
+
+SPOILT: dict[str, tuple[Callable[[RivalRun], RivalRun], int]] = {
+    "a single echo": (lambda run: changed(run, "ping", sent=1, lost=0), 5),
+    "a single packet of voice": (one_voice_packet, 5),
+    "a single frame": (lambda run: changed(run, "video", frames=1, identical=1), 5),
+    "voice that came before it was sent": (
+        lambda run: changed(run, "voip", delay_s=[-one for one in run.programs["voip"]["delay_s"]]),
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_a_tunnel_that_carried_next_to_nothing_does_not_pass(runs: dict[str, RivalRun], name: str) -> None:
+    spoil, exit_code = SPOILT[name]
+    verdict = verdict_of(runs | {"adaptive": spoil(runs["adaptive"])})
+    assert verdict.exit_code == exit_code, verdict
+
+
+def test_packets_that_are_handed_on_before_they_came_leave_nothing_to_judge(runs: dict[str, RivalRun]) -> None:
+    run = runs["adaptive"]
+    log = run.sink["delivered"].copy()
+    log["at_s"] -= 1.0
+    assert verdict_of(runs | {"adaptive": replace(run, sink={**run.sink, "delivered": log})}).exit_code == 4
+
+
+@pytest.mark.parametrize("rival", ["direct", "none", "adaptive"])
+@pytest.mark.parametrize("by_s", [0.6, 3.0, 30.0])
+def test_faults_that_came_at_another_time_leave_nothing_to_judge(
+    runs: dict[str, RivalRun], rival: str, by_s: float
+) -> None:
+    later = tuple(replace(one, start_s=one.start_s + by_s, stop_s=one.stop_s + by_s) for one in runs[rival].faults)
+    verdict = verdict_of(runs | {rival: replace(runs[rival], faults=later)})
+    assert verdict.exit_code == 4 and "was in force for" in str(verdict.invalid)

@@ -120,3 +120,15 @@ def test_a_run_spoilt_as_the_rival_does_not_pass(name: str, key: str, value: Any
 def test_figures_are_drawn(name: str) -> None:
     rows: Sequence[Row] = published(name)[0]
     assert all("<svg" in figure for figure in drawn(study(name), list(rows)).values())
+
+
+@pytest.mark.parametrize(("name", "key"), [
+    ("last_mile_priority", "p99_s"), ("last_mile_priority", "median_s"), ("download_rates", "sent"),
+    ("real_time_profiles", "sent_per_source"),
+])  # fmt: skip
+def test_figures_below_nought_say_nothing(name: str, key: str) -> None:
+    rows, _ = published(name)
+    assert study(name).judge(rows).invalid is None
+    spoilt = [{**row, key: -row[key]} if number == len(rows) // 2 else row for number, row in enumerate(rows)]
+    spoilt = spoilt if spoilt != rows else [{**row, key: -1.0} for row in rows]
+    assert f"{key} is below 0" in str(study(name).judge(spoilt).invalid)
