@@ -27,9 +27,10 @@ _CHECK = "check the name and its permissions"
 
 
 def read_text(path: Path, hint: str = _CHECK) -> str:
-    """The text of a file in UTF-8; TopologyError says why there is none, and ``mend`` what to do about a file that is
-    not there."""
-    return utf8(read_bytes(path, hint, most=MAX_TEXT_BYTES))
+    """The text of a file in UTF-8, UTF-16 or UTF-32; TopologyError says why there is none, and ``hint`` what to do of a
+    file that is not there."""
+    content = read_bytes(path, hint, most=MAX_TEXT_BYTES)
+    return text_of(content) or utf8(content)
 
 
 def read_bytes(path: Path, hint: str = _CHECK, *, most: int, below: Path | None = None, plain: bool = False) -> bytes:
