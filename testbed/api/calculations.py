@@ -136,7 +136,7 @@ def block_size(
 
 def _require_nodes(*nodes: str) -> None:
     for node in nodes:
-        require_type(node, str, "node", "the id of a node of the network")
+        require_type(node, str, "node", "the id of a node, which is text")
 
 
 def _pair(pair: object) -> tuple[str, str]:

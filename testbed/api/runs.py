@@ -26,9 +26,9 @@ from testbed.model.workload import How, Judgement, Row, Work, Workload
 from testbed.report.answers import table_section
 from testbed.report.comparison import Comparison, compared
 from testbed.report.drawing.svg_figures import rendered
-from testbed.results.run_folder import write_below
 from testbed.results.study_store import StudyRun
 from topologies import Network
+from topologies.files.formats import write_atomically
 from topologies.network import link_fields
 from topologies.text.json_types import Json, JsonObject
 from topologies.text.shown import Shown
@@ -278,9 +278,9 @@ class RunComparison(Comparison):
     """Runs side by side: a notebook shows the table; ``save`` writes the page, ``frame`` gives it to pandas."""
 
     def save(self, path: str | Path) -> Path:
-        """Write the page as one HTML file. InputError where that cannot be."""
+        """Write the page as one HTML file. TopologyError where that cannot be."""
         where = Path(path)
-        write_below(where.parent, where.name, self.page().encode())
+        write_atomically(where, self.page().encode())
         return where
 
     def frame(self) -> pandas.DataFrame:

@@ -128,7 +128,7 @@ def _read(key: str, value: object, where: str) -> Any:
     for entry in entries:
         if not fits(entry):
             raise InputError(f"{where}: {entry!r} {wrong}")
-    found = tuple(tuple(entry) if isinstance(entry, list) else entry for entry in entries)
+    found = tuple(dict.fromkeys(tuple(entry) if isinstance(entry, list) else entry for entry in entries))
     return found[0] if single else found
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -91,7 +92,7 @@ def run_manifest(args: argparse.Namespace) -> Manifest:
     """Of a run that starts now."""
     from testbed.emulation.machine.provenance import describe_run
 
-    return describe_run(command=" ".join(["testbed", *sys.argv[1:]]), seed=getattr(args, "seed", 1))
+    return describe_run(command=shlex.join(["testbed", *sys.argv[1:]]), seed=getattr(args, "seed", 1))
 
 
 def place_lines(directory: Path | None) -> list[str]:

@@ -149,7 +149,8 @@ def _fold(parser: argparse.ArgumentParser) -> None:
     """A long family of options has a help page of its own."""
     for group in parser._action_groups[2:]:
         if len(group._group_actions) >= FEW and not hasattr(group, "page"):
-            page, said = f"--help-{str(group.title).split()[0].lower()}", f"show the options of {group.title} and exit"
+            page = f"--help-{str(group.title).split()[-1].strip(')').lower()}"
+            said = f"show the options of {group.title} and exit"
             setattr(group, "page", page)  # noqa: B010 - read by the help page
             parser.add_argument(page, action=_HelpOf, help=said).metavar = group.title
 

@@ -10,6 +10,7 @@ import contextlib
 import difflib
 import errno
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
@@ -329,7 +330,8 @@ def _give_up_output() -> None:
 
 
 def _complain(message: str, code: int) -> int:
-    complain(message)
+    cut = [word for word in sys.argv[1:] if re.fullmatch("[^->][^>]*-", word) and word in message]
+    complain(f"{message}; the shell takes > for a file: quote the link, as '{cut[0]}>...'" if cut else message)
     return code
 
 

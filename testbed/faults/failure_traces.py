@@ -185,7 +185,8 @@ class _Collector:
 
 
 def _rows(lines: Iterable[str], columns: tuple[str, ...], kind: str) -> Iterator[tuple[int, dict[str, str]]]:
-    reader = csv.DictReader(lines)
+    head, *others = [*lines] or [""]
+    reader = csv.DictReader([head, *others], delimiter=max(",;\t", key=head.count))
     missing = [name for name in columns if name not in (reader.fieldnames or ())]
     if missing:
         raise InputError(f"{kind}, row 1: no column {missing[0]!r}; is it another format?")

@@ -44,7 +44,7 @@ def read_json(path: str | Path, where: str = "", *, hint: str = "name a JSON fil
 
 
 def read_text(path: str | Path, where: str = "") -> str:
-    """The text of a file in UTF-8; InputError as ``read_json`` where it cannot be read."""
+    """The text of a file in UTF-8, UTF-16 or UTF-32; InputError as ``read_json`` where it cannot be read."""
     with located(where or str(path)):
         return text_file.read_text(Path(path))
 

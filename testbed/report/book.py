@@ -91,7 +91,7 @@ def facts_of(run: StoredRun) -> list[str]:
 def command_of(run: StoredRun) -> str:
     """The command that gives the run, without where this one was kept, where it went on or began, and when it was
     stopped."""
-    return re.sub(r" --(results|resume|extend|hours) \S+| --json", "", run.manifest.command)
+    return re.sub(r" --(results|resume|extend|hours) ('[^']*'|\S+)| --json", "", run.manifest.command)
 
 
 def tally(runs: Iterable[StoredRun]) -> dict[str, int]:

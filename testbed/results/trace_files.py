@@ -3,6 +3,7 @@
 The formats themselves are parsed in testbed/faults/failure_traces.py.
 """
 
+import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -22,12 +23,12 @@ def read_trace(
     format, and as the parsers.
     """
     lines = read_lines(path)
-    heading = lines[0] if lines else ""
+    heading = lines[0].replace('"', "") if lines else ""
     with located(str(path)):
-        if heading.startswith("Date,"):
+        if heading.startswith(("Date,", "Date;", "Date\t")):
             return parse_pnnl_table(lines, skip_bad_rows=skip_bad_rows)
         parse: Callable[..., FailureTrace]
-        if heading.startswith("System,"):
+        if heading.startswith(("System,", "System;", "System\t")):
             parse = parse_lanl_table if rule is None else partial(parse_lanl_table, rule=rule)
         elif "event_id" in heading:
             parse = parse_fta_events
@@ -39,10 +40,10 @@ def read_trace(
 
 
 def read_lines(path: Path) -> list[str]:
-    """The file's lines with their ends; bytes that are no UTF-8 become the replacement character."""
+    """The file's lines with their ends, of UTF-8 or UTF-16; other bytes become the replacement character."""
     try:
         with path.open("rb") as file:
             content = unpacked(file, path) if path.suffix == ".gz" else bounded(file, path)
-        return content.decode("utf-8", errors="replace").splitlines(keepends=True)
+        return content.decode(json.detect_encoding(content), errors="replace").splitlines(keepends=True)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error}); give a trace file, plain or .gz") from None

@@ -2,6 +2,7 @@
 network."""
 
 import contextlib
+import errno
 import gzip
 import io
 import json
@@ -26,9 +27,10 @@ _CHECK = "check the name and its permissions"
 
 
 def read_text(path: Path, hint: str = _CHECK) -> str:
-    """The text of a file in UTF-8; TopologyError says why there is none, and ``mend`` what to do about a file that is
-    not there."""
-    return utf8(read_bytes(path, hint, most=MAX_TEXT_BYTES))
+    """The text of a file in UTF-8, UTF-16 or UTF-32; TopologyError says why there is none, and ``hint`` what to do of a
+    file that is not there."""
+    content = read_bytes(path, hint, most=MAX_TEXT_BYTES)
+    return text_of(content) or utf8(content)
 
 
 def read_bytes(path: Path, hint: str = _CHECK, *, most: int, below: Path | None = None, plain: bool = False) -> bytes:
@@ -70,7 +72,8 @@ def read_at_most(file: IO[bytes] | gzip.GzipFile, most: int) -> bytes | None:
 
 def replace_file(folder: int, name: str, content: bytes) -> None:
     """Give the name in the open folder this content, whole or not at all, by a draft that is renamed over it: what
-    stands there, a link too, is replaced and not followed. A file keeps its mode. OSError where that cannot be."""
+    stands there, a link too, is replaced and not followed. A file keeps its mode. OSError where that cannot be, and for
+    a device."""
     draft = f".{name[:100]}.{secrets.token_hex(8)}"
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=folder)
     try:
@@ -79,6 +82,8 @@ def replace_file(folder: int, name: str, content: bytes) -> None:
                 old = os.stat(name, dir_fd=folder, follow_symlinks=False)
                 if stat.S_ISREG(old.st_mode):
                     os.fchmod(file.fileno(), old.st_mode & 0o777)
+                elif stat.S_ISCHR(old.st_mode) or stat.S_ISBLK(old.st_mode):
+                    raise FileExistsError(errno.EEXIST, "it is a device")
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

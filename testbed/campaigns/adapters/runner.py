@@ -3,6 +3,7 @@
 Whatever order workers finish in, and however often they or this process are killed, the file is the same.
 """
 
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,7 +43,9 @@ def run_campaign(
     if missing:
         with dask_client(workers, scheduler, security) as client:
             shared = client.scatter(campaign, broadcast=True)
-            for unit, (problem, rows) in shared_out(client, _guarded, missing, _named, shared):
+            for unit, (problem, rows, notes) in shared_out(client, _guarded, missing, _named, shared):
+                for note in notes:
+                    warnings.warn(note, stacklevel=2)
                 if problem is not None:
                     raise InputError(problem)
                 run.add({"unit": unit.index, "rows": rows})
@@ -68,9 +71,12 @@ def _named(unit: Unit) -> str:
     return f"unit {unit.index} ({unit.network})"
 
 
-def _guarded(campaign: Campaign, unit: Unit) -> tuple[str | None, list[JsonObject]]:
-    """On a worker: the rows, or the words of an error that is the user's (Dask would log a traceback for it)."""
-    try:
-        return None, unit_rows(campaign, unit)
-    except (TestbedError, TopologyError, ValueError) as error:
-        return f"{unit.network}: {error}", []
+def _guarded(campaign: Campaign, unit: Unit) -> tuple[str | None, list[JsonObject], list[Warning | str]]:
+    """On a worker: the rows, or the words of an error that is the user's (Dask would log a traceback for it); and what
+    was warned of, which the process that asked shows."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            return None, unit_rows(campaign, unit), [one.message for one in caught]
+        except (TestbedError, TopologyError, ValueError) as error:
+            return f"{unit.network}: {error}", [], []

@@ -5,6 +5,7 @@ import argparse
 import hashlib
 import json
 import math
+import shlex
 import tomllib
 from collections.abc import Iterator
 from functools import partial
@@ -111,7 +112,7 @@ def _open(args: argparse.Namespace, campaign: Campaign) -> StudyRun:
     stamp = hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()[:12]
     name = f"campaign-{campaign.name}-{stamp}"
     if args.resume is None:
-        words = f"testbed campaign {args.campaign} --workers {args.workers}"
+        words = f"testbed campaign {shlex.quote(args.campaign)} --workers {args.workers}"
         return StudyRun.new(args.results, name, describe_run(command=words, plans=(described,)))
     if args.resume:
         return StudyRun.resume(Path(args.resume), name, 1)

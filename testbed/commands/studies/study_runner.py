@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -135,8 +136,8 @@ def _open(study: Study, args: argparse.Namespace, words: list[str], size: str) -
 
 def _command(study: Study, words: Sequence[str]) -> str:
     """What was requested, as a run's manifest tells it: without the place where it is kept, and when to stop."""
-    said = " ".join(["testbed experiment run", study.name, *words])
-    return re.sub(r" --(results|max-hours|hours)[ =]\S+| --live\b", "", said)
+    said = shlex.join(["testbed", "experiment", "run", study.name, *words])
+    return re.sub(r" --(results|max-hours|hours)[ =]('[^']*'|\S+)| --live\b", "", said)
 
 
 def _take_over(study: Study, run: StudyRun, points: list[Row], directory: Path) -> None:

@@ -62,7 +62,7 @@ def build_pattern(
     ((3,), (2,), (1,), (0,))
     """
     if nodes < 2:
-        raise InputError(f"pattern {name}: {nodes} nodes have nobody to send to; give 2 or more")
+        raise InputError(f"pattern {name}: {nodes} hosts have nobody to send to; choose a network with 2 or more")
     if name in PERMUTATIONS:
         return _fixed(name, _permutation(name, nodes), to_itself)
     if name == "tornado":

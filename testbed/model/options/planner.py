@@ -33,6 +33,8 @@ def planner(name: str, says: str, options: Callable[P, O], plan: Callable[[O], L
             raise UsageError(f"{name}: there is no argument {wrong!r}; there are {', '.join(known)}")
         try:
             bound = inspect.signature(options).bind_partial(*words, **given).arguments
+            if left_out := [one.name for one in options_of(kind) if one.required and one.name not in bound]:
+                raise UsageError(f"{name}: give {' and '.join(left_out)}")
             return plan(build(kind, bound))
         except TestbedError:
             raise

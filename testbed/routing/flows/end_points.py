@@ -81,7 +81,7 @@ def flow_problem(network: Network, source: str, sink: str) -> FlowProblem:
     require_type(network, Network, "network", "a Network; load_network makes one of a name")
     index = network.node_index
     for node_id in (source, sink):
-        require_type(node_id, str, "node", "the id of a node of the network")
+        require_type(node_id, str, "node", "the id of a node, which is text")
         if node_id not in index:
             raise InputError(no_node(node_id, network))
     if source == sink:

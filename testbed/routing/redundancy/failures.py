@@ -115,7 +115,7 @@ def single_share(links: int, failure_s: float, between_s: float) -> float:
     0.9862
     """
     rho = _offered(links, failure_s, between_s)
-    return rho / math.expm1(rho)
+    return rho * math.exp(-rho) / -math.expm1(-rho)
 
 
 def single_share_of_two(links: int, failure_s: float, between_s: float) -> float:

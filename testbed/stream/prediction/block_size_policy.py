@@ -6,8 +6,9 @@ label intervals.
 
 import bisect
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from fec import fec_block_size
 from fec.redundancy.block_size import stratified_block_size, stratified_tolerance_block_size
@@ -72,13 +73,14 @@ def block_size_policy(plan: StreamPlan) -> BlockSizePolicy:
     if is_deterministic(plan):
         return _any_window_policy(plan) if is_campaign(plan) else _worst_window_policy(plan)
     m, der, largest = plan.stream.source_packets, plan.stream.decoding_error_rate, largest_block(plan)
-
-    def size_for(loss: float) -> int:
-        return min(largest, fec_block_size(m, round(min(loss, 0.9), 4), der))
-
+    size_for = partial(_size_by_equation_25, m, der, largest)
     return BlockSizePolicy(
         name="equation 25", base=size_for(plan.stream.tolerance), largest=largest, slack=0.0, size_for=size_for
     )
+
+
+def _size_by_equation_25(m: int, der: float, largest: int, loss: float) -> int:
+    return min(largest, fec_block_size(m, round(min(loss, 0.9), 4), der))
 
 
 def _any_window_policy(plan: StreamPlan, slack: float = 0.02) -> BlockSizePolicy:
@@ -87,19 +89,22 @@ def _any_window_policy(plan: StreamPlan, slack: float = 0.02) -> BlockSizePolicy
     One interval of the loss's width and two packets: what two to four separate ones ask for more; late parity makes up
     for the rest. Steps of one point.
     """
-    m, largest, step = plan.stream.source_packets, largest_block(plan), _any_multiplier(plan)
-
-    def size_for(loss: float) -> int:
-        return min(largest, stratified_tolerance_block_size(round(min(0.95, loss + slack), 2), m, step) + _SEPARATE)
-
-    base = min(largest, stratified_tolerance_block_size(plan.stream.tolerance, m, step))
+    largest, m = largest_block(plan), plan.stream.source_packets
+    base = min(largest, stratified_tolerance_block_size(plan.stream.tolerance, m, _any_multiplier(plan)))
     return BlockSizePolicy(
         name="worst window of any failures",
         base=base,
         largest=largest,
         slack=slack,
-        size_for=lambda loss: base if loss <= plan.stream.tolerance else size_for(loss),
+        size_for=partial(_any_window_size, plan, base, largest, slack),
     )
+
+
+def _any_window_size(plan: StreamPlan, base: int, largest: int, slack: float, loss: float) -> int:
+    if loss <= plan.stream.tolerance:
+        return base
+    m, worst = plan.stream.source_packets, round(min(0.95, loss + slack), 2)
+    return min(largest, stratified_tolerance_block_size(worst, m, _any_multiplier(plan)) + _SEPARATE)
 
 
 def link_block_size(plan: StreamPlan, link: int) -> int | None:
@@ -129,13 +134,16 @@ def _worst_window_policy(plan: StreamPlan, slack: float = 0.015) -> BlockSizePol
     # What no single link of the route can cause (failures that overlap): one interval of that width, in steps of 5
     # points.
     single = [stratified_tolerance_block_size(step / 20, m, multiplier) for step in range(19)]
-
-    def size_for(loss: float) -> int:
-        known = bisect.bisect_right(shares, loss + slack)
-        return min(largest, max(most[known], single[min(18, int(loss * 20 + 1e-9))]))
-
+    size_for = partial(_worst_window_size, shares, most, single, slack, largest)
     weak = [n for share, n in stairs if share <= plan.stream.tolerance]
     base = max([rest_block_size(plan.stream.tolerance, m, plan.stream.label_rule), *weak])
     return BlockSizePolicy(
         name="worst window", base=min(largest, base), largest=largest, slack=slack, size_for=size_for
     )
+
+
+def _worst_window_size(
+    shares: Sequence[float], most: Sequence[int], single: Sequence[int], slack: float, largest: int, loss: float
+) -> int:
+    known = bisect.bisect_right(shares, loss + slack)
+    return min(largest, max(most[known], single[min(18, int(loss * 20 + 1e-9))]))

@@ -2,6 +2,7 @@
 compared."""
 
 import json
+import pickle
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -122,6 +123,13 @@ def test_runs_are_compared_with_what_they_differ_in(ended, tmp_path):
     assert names["loss, fault 0"] == ["0.5", "0.5 (+0)"]
     page = found.save(tmp_path / "c.html").read_text()
     assert "slow" in page and "data:image/svg" in page and "<table" in found._repr_html_()
+
+
+def test_a_run_may_come_from_another_process(ended):
+    other = pickle.loads(pickle.dumps(ended))
+    assert other.passed == ended.passed and other.plan == ended.plan
+    differing = [name for name, *words in testbed.compare([ended, other]).cells() if not words[1].endswith("(+0)")]
+    assert differing == []
 
 
 def test_runs_of_two_workloads_or_one_run_are_not_compared(ended):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import testbed
+from testbed.errors import UsageError
 
 RING = testbed.network("ring:3")
 CALLS: dict[str, tuple[Callable[[Any], object], tuple[object, ...]]] = {
@@ -25,3 +26,10 @@ def test_is_refused(call: Callable[[Any], object], given: object) -> None:
     with pytest.raises(ValueError, match=r"give|has no link|of the wrong kind") as refused:
         call(given)
     assert type(refused.value) is not ValueError and "\n" not in str(refused.value)
+
+
+def test_what_a_plan_cannot_do_without_is_named() -> None:
+    with pytest.raises(UsageError, match=r"^striping_plan: give compute_nodes and io_nodes$"):
+        testbed.striping_plan(RING)
+    with pytest.raises(UsageError, match="node: got an int; give the id of a node, which is text"):
+        testbed.route(RING, 0, 2)  # type: ignore[arg-type]

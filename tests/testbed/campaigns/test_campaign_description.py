@@ -22,6 +22,11 @@ from topologies.catalog import load_network
 GOOD: dict[str, Any] = {"name": "try", "networks": ["swiss-t1"], "methods": ["capillary"], "pairs": [["s1", "s6"]]}
 
 
+def test_a_value_that_is_listed_twice_makes_its_rows_once() -> None:
+    once = parse_campaign(GOOD, "f.toml")
+    assert parse_campaign({**GOOD, "methods": ["capillary"] * 2, "tolerances": [0.05, 0.05]}, "f.toml") == once
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

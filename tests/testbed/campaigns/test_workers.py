@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
 
 from testbed.campaigns.adapters.dask_workers import dask_client
+from testbed.campaigns.adapters.runner import _guarded
+from testbed.campaigns.description import parse_campaign, units
 from testbed.errors import InputError
 from testbed.machines.adapters.clusters.dask_security import scheduler_security
 from testbed.machines.machines_request import TlsFiles
 from tests.helpers.ordinary_user import as_ordinary_user
 from tests.helpers.paths import ROOT
+from topologies.files.foreign import NetworkNote
 
 TAKE_OVER = """
 import sys
@@ -147,3 +152,14 @@ def test_every_command_refuses_an_open_scheduler(
     said = capsys.readouterr().err
     assert "--without-tls" in said and said.count("\n") == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_what_a_worker_reads_of_a_file_is_noted_by_the_command(tmp_path: Path) -> None:
+    file = tmp_path / "lab.json"
+    file.write_text('{"nodes": [{"id": "a", "rack": 1}, {"id": "b"}], "links": [{"source": "a", "target": "b"}]}')
+    campaign = parse_campaign({"name": "x", "networks": [str(file)], "methods": ["single"]}, "x")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        problem, rows, notes = _guarded(campaign, units(campaign)[0])
+    assert problem is None and len(rows) == 1 and ["kept, but not read: rack" in str(one) for one in notes] == [True]
+    assert all(isinstance(pickle.loads(pickle.dumps(one)), NetworkNote) for one in notes)

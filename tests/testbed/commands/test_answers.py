@@ -6,6 +6,8 @@ import csv
 import io
 import json
 import re
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -102,3 +104,27 @@ def test_a_page_writes_names_out(tmp_path: Path, capsys: pytest.CaptureFixture[s
     (tmp_path / "odd.json").write_text(json.dumps(network))
     out = said(capsys, f"route {tmp_path}/odd.json --from <b> --to =1+1 --json --results {tmp_path}")
     assert "<b>" not in (Path(json.loads(out)["results"]) / "page.html").read_text()
+
+
+def test_the_command_that_runs_it_again_can_be_pasted_into_a_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "odd.dot").write_text('graph { "New York" -- "Chicago & Co" }')
+    words = ["route", f"{tmp_path}/odd.dot", "--from", "New York", "--to", "Chicago & Co", "--results", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", ["testbed", *words])
+    assert main([*words, "--json"]) == 0
+    manifest = Path(json.loads(capsys.readouterr().out)["results"]) / "manifest.json"
+    assert shlex.split(json.loads(manifest.read_text())["command"]) == ["testbed", *words]
+
+
+@pytest.mark.parametrize("option", ["--faults", "--probe-link", "--pcap"])
+def test_a_link_whose_sign_the_shell_took_is_to_be_quoted(
+    option: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["stream", "ring:4", "--from", "s0", "--to", "s2", option, "s0-"]
+    if option == "--probe-link":
+        words += ["--probe-block-size"]
+    monkeypatch.setattr(sys, "argv", ["testbed", *words])
+    assert main(words) == 2
+    told = capsys.readouterr().err
+    assert told.endswith("; the shell takes > for a file: quote the link, as 's0->...'\n") and told.count("\n") == 1

@@ -44,13 +44,20 @@ def test_help_lists_every_option_once_under_its_subject(name: str) -> None:
             assert action in folded or option in page
 
 
-@pytest.mark.parametrize(("option", "named"), [("--help-nac", "--nac-slack"), ("--help-ft-drb", "--hop-limit")])
+@pytest.mark.parametrize(
+    ("command", "option", "named"),
+    [
+        ("simulate", "--help-nac", "--nac-slack"),
+        ("simulate", "--help-ft-drb", "--hop-limit"),
+        ("stream", "--help-ft-drb", "--probe-every"),
+    ],
+)
 def test_a_long_family_of_options_has_a_page_of_its_own(
-    option: str, named: str, capsys: pytest.CaptureFixture[str]
+    command: str, option: str, named: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["simulate", option]) == 0
+    assert main([command, option]) == 0
     own = capsys.readouterr().out
-    assert main(["simulate", "--help"]) == 0
+    assert main([command, "--help"]) == 0
     page = capsys.readouterr().out
     assert named in own and named not in page and option in page
 

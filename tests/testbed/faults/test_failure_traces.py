@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import math
 from pathlib import Path
@@ -134,6 +135,16 @@ def test_a_file_is_read_by_its_own_format(tmp_path: Path) -> None:
     (tmp_path / "d.txt").write_text("hello\n")
     with pytest.raises(InputError, match="not an LANL, FTA or PNNL table"):
         read_trace(tmp_path / "d.txt")
+
+
+@pytest.mark.parametrize("lines", [LANL, PNNL])
+@pytest.mark.parametrize(("sign", "encoding"), [(";", "utf-8-sig"), ("\t", "utf-16"), (",", "utf-8-sig")])
+def test_a_table_that_a_spreadsheet_wrote_is_read(lines: list[str], sign: str, encoding: str, tmp_path: Path) -> None:
+    plain, written = tmp_path / "plain.csv", tmp_path / "written.csv"
+    plain.write_text("".join(lines))
+    with written.open("w", encoding=encoding, newline="") as file:
+        csv.writer(file, delimiter=sign, quoting=csv.QUOTE_ALL).writerows(csv.reader("".join(lines).splitlines(True)))
+    assert read_trace(written, system="7") == read_trace(plain, system="7")
 
 
 @needs_traces

@@ -140,3 +140,12 @@ def test_fractions_are_read_as_before(text: str) -> None:
 @given(st.fractions())
 def test_every_fraction_comes_back(value: Fraction) -> None:
     assert from_json(Loaded, json_ready(Loaded(value)), "here").load == value
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32"])
+def test_a_file_may_be_in_any_unicode_encoding(encoding: str, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_bytes('{"é": [1]}'.encode(encoding))
+    assert read_json(tmp_path / "x.json") == {"é": [1]}
+    (tmp_path / "x.json").write_bytes(b'{"\xe9": [1]}')
+    with pytest.raises(InputError, match="not text in UTF-8"):
+        read_json(tmp_path / "x.json")

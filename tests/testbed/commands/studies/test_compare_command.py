@@ -1,11 +1,15 @@
 """``testbed compare``: stored runs of one workload on one page."""
 
 import json
+import os
+import stat
 
 import pytest
 
 import testbed
 from testbed.cli import main
+from testbed.errors import InputError
+from testbed.results.run_folder import write_below
 
 
 @pytest.fixture(scope="module")
@@ -31,3 +35,19 @@ def test_what_cannot_be_compared_is_refused_and_nothing_is_written(runs, tmp_pat
     for words in ([runs[0]], [runs[0], str(tmp_path)], [runs[0], str(tmp_path / "none")]):
         assert main(["compare", *words, "--output", str(page)]) == 2
         assert len(capsys.readouterr().err.splitlines()) == 1 and not page.exists()
+
+
+def test_the_page_goes_where_its_name_leads_and_replaces_no_device(runs, tmp_path):
+    link, page = tmp_path / "link.html", tmp_path / "page.html"
+    link.symlink_to(page)
+    assert main(["compare", *runs, "--output", str(link)]) == 0
+    assert link.is_symlink() and "Comparison of 2 runs" in page.read_text()
+    device = tmp_path / "device"
+    try:
+        os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    except PermissionError:
+        pytest.skip("only root makes devices")
+    main(["compare", *runs, "--output", str(device)])
+    with pytest.raises(InputError, match="it is a device"):
+        write_below(tmp_path, device.name, b"x")
+    assert device.is_char_device()

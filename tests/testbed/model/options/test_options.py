@@ -136,5 +136,5 @@ def test_planner_is_a_function_of_the_fields() -> None:
     assert plan.__name__ == "send_plan" and "``size_bytes``: sent (default 4MB)" in str(plan.__doc__)
     with pytest.raises(UsageError, match="send_plan: there is no argument 'site'; there are network, size_bytes"):
         plan("ring:4", site=3)  # type: ignore[call-arg]
-    with pytest.raises(UsageError, match=r"send_plan: .*missing 1 required positional argument: 'network'"):
+    with pytest.raises(UsageError, match=r"^send_plan: give network$"):
         plan()  # type: ignore[call-arg]

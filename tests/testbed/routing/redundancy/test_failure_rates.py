@@ -43,6 +43,10 @@ def test_weights_of_one_and_more_failures_agree_with_a_simulated_process() -> No
     assert single_share(links, failure_s, between_s) == pytest.approx(one, abs=0.01)
 
 
+def test_failures_that_last_far_longer_than_they_are_apart_are_hardly_ever_alone() -> None:
+    assert single_share(4, 3600, 1) == 0
+
+
 def test_neglecting_three_at_once_errs_on_the_second_order_only() -> None:
     exact, of_two = single_share(50, 2, 3600), single_share_of_two(50, 2, 3600)
     assert 0 < of_two - exact < (50 * 2 / 3600) ** 2
