@@ -266,7 +266,7 @@ def test_a_name_means_one_node_everywhere(second: str, tmp_path: Path) -> None:
         "restore all",
         ping,
     ]
-    iperf = f"iperf {b} {a}" if SOAK and second.startswith("switches") else "nodes"  # five seconds as fast as the machine can
+    iperf = f"iperf {b} {a}" if SOAK and second.startswith("switches") else "nodes"  # it takes five seconds
     code, answers, _ = obeyed(["up", file], [*cut, *broken, iperf, "names", "net", f"{x} hostname"])
     told = dict(enumerate(answers))
     assert code == 0 and [told[0].strip(), told[1].strip()] == [a, b]
