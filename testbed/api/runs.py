@@ -28,7 +28,6 @@ from testbed.report.comparison import Comparison, compared
 from testbed.report.drawing.svg_figures import rendered
 from testbed.results.study_store import StudyRun
 from topologies import Network
-from topologies.files.formats import write_atomically
 from topologies.network import link_fields
 from topologies.text.json_types import Json, JsonObject
 from topologies.text.shown import Shown
@@ -276,12 +275,6 @@ def _emulated(workload: Work, plan: object, progress: ReportProgress | None) -> 
 
 class RunComparison(Comparison):
     """Runs side by side: a notebook shows the table; ``save`` writes the page, ``frame`` gives it to pandas."""
-
-    def save(self, path: str | Path) -> Path:
-        """Write the page as one HTML file. TopologyError where that cannot be."""
-        where = Path(path)
-        write_atomically(where, self.page().encode())
-        return where
 
     def frame(self) -> pandas.DataFrame:
         """A row a figure and run: value, half width of its interval, prediction, difference to the first run."""

@@ -5,8 +5,10 @@ import math
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
+from pathlib import Path
 
 from testbed.errors import InputError
 from testbed.model.run_records import Manifest
@@ -21,6 +23,7 @@ from testbed.report.markup import Markup, tag
 from testbed.report.page import page_footer, page_head, picture, whole_page
 from testbed.report.sections import badge, table
 from testbed.report.wording import state_of
+from topologies.files.formats import write_atomically
 from topologies.text.json_types import Json, JsonObject
 
 _ROUNDING = 1e-9
@@ -93,6 +96,14 @@ class Comparison:
         common = set.intersection(*(set(run.options) for run in self.runs))
         own = [[word for word in run.options if word not in common] for run in self.runs]
         return list(zip_longest(*own, fillvalue=""))
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page as one HTML file; its folder is made where missing. TopologyError where that cannot be."""
+        where = Path(path)
+        with suppress(OSError):  # what is wrong with the place is said of the file
+            where.parent.mkdir(exist_ok=True)
+        write_atomically(where, self.page().encode())
+        return where
 
     def to_json(self) -> JsonObject:
         """Runs, and the figures with the differences to the first run."""

@@ -13,7 +13,6 @@ from testbed.report.answers import Part
 from testbed.report.comparison import ComparedRun, Comparison, compared
 from testbed.results.result_store import load_run
 from testbed.results.study_store import is_study, load_study
-from topologies.files.formats import write_atomically
 
 DESCRIPTION = (
     "Put stored runs of one workload side by side: what was measured in each, its difference to the first with the "
@@ -33,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> Answer:
     """Load, compare, write the page. InputError (2) where a folder is no finished run, or of another workload."""
     comparison = Comparison(runs=tuple(map(_loaded, args.runs)))
-    write_atomically(args.output, comparison.page().encode())
+    comparison.save(args.output)
 
     def show() -> Iterator[Part]:
         yield replace(comparison.as_table(), title="", wide=False)

@@ -42,6 +42,8 @@ def test_the_page_goes_where_its_name_leads_and_replaces_no_device(runs, tmp_pat
     link.symlink_to(page)
     assert main(["compare", *runs, "--output", str(link)]) == 0
     assert link.is_symlink() and "Comparison of 2 runs" in page.read_text()
+    below = tmp_path / "made" / "page.html"
+    assert main(["compare", *runs, "--output", str(below)]) == 0 and below.read_text() == page.read_text()
     device = tmp_path / "device"
     try:
         os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 3))
