@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from experiments.interconnect.figures import PERFORMANCE
 from experiments.interconnect.runs import model_of, parameters_of
@@ -87,14 +88,19 @@ def measure(point: Row) -> Results:
     return found | stored | {"latency_s": latency_s, "message_links": int((done.hops + 1).sum()), "ack_links": crossed}
 
 
+def successive_grants(packet: NDArray[np.int_]) -> tuple[NDArray[np.int_], NDArray[np.int_]]:
+    """Places of the trace's rows, given its packets, at which one was granted its way into a buffer and out of it."""
+    order = np.argsort(packet, kind="stable")
+    same = packet[order][1:] == packet[order][:-1]
+    return order[:-1][same], order[1:][same]
+
+
 def longest_wait(model: NetworkModel, run: SimulationResult) -> tuple[float, int]:
     """Of the heads of buffers in routers: the longest wait for a channel, and how many other packets the channel took
     meanwhile, the most. A packet is at the head of its buffer once it is there and the one before it has been granted
     its way out."""
     tick, channel, packet = run.trace.T
-    order = np.argsort(packet, kind="stable")
-    same = packet[order][1:] == packet[order][:-1]
-    later, before = order[1:][same], order[:-1][same]
+    before, later = successive_grants(packet)
     head = tick[before] + model.channels.delay[channel[before]]
     buffer = 2 * channel[before] + (packet[later] >= run.sent)
     by_buffer = np.lexsort((later, buffer))
@@ -114,9 +120,8 @@ def flow_control_signals(
     full, and credits, one for every packet that has left such a buffer. A slot is free when the packet's tail has left.
     """
     tick, channel, packet = run.trace[run.trace[:, 2] < run.sent].T
-    order = np.argsort(packet, kind="stable")
-    same = (packet[order][1:] == packet[order][:-1]) & (channel[order][:-1] < model.layout.links)
-    later, before = order[1:][same], order[:-1][same]
+    pairs = np.stack(successive_grants(packet))
+    before, later = pairs[:, channel[pairs[0]] < model.layout.links]
     left = tick[later] + parameters.serialization_ticks(parameters.packet_bytes + parameters.header_bytes)
     buffer, change = np.tile(channel[before], 2), np.repeat((1, -1), len(before))
     by_time = np.lexsort((change, np.concatenate((tick[before], left)), buffer))
