@@ -73,7 +73,7 @@ def _named(unit: Unit) -> str:
 
 def _guarded(campaign: Campaign, unit: Unit) -> tuple[str | None, list[JsonObject], list[Warning | str]]:
     """On a worker: the rows, or the words of an error that is the user's (Dask would log a traceback for it); and what
-    was warned of, which the process that asked shows."""
+    was warned of, which the campaign's own process shows."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:

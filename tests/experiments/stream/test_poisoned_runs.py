@@ -168,7 +168,7 @@ COUNTS = ("sent", "lost", "lost_s", "escaped", "port_status_s", "reconfigured_s"
 
 @pytest.mark.parametrize("factor", [-1, 1000])
 @pytest.mark.parametrize("key", (*COUNTS, *LATENCIES))
-def test_ft_drb_on_switches_is_not_told_from_figures_that_there_cannot_be(key: str, factor: int) -> None:
+def test_impossible_figures_make_ft_drb_on_switches_invalid(key: str, factor: int) -> None:
     def times(row: Row) -> Row:
         found = row.get(key)
         if not found or (row["kind"] == "crowded" and key in COUNTS):
@@ -181,7 +181,7 @@ def test_ft_drb_on_switches_is_not_told_from_figures_that_there_cannot_be(key: s
     assert changed and all(ft_drb_fabric.judge(spoilt(FABRIC, k, times)).invalid for k in changed)
 
 
-def test_ft_drb_on_switches_is_not_told_of_another_cable() -> None:
+def test_another_cable_or_none_marked_fails_ft_drb_on_switches() -> None:
     def unmarked(row: Row) -> Row:
         return {"marked_by": None} if row["routing"].startswith("ft-drb") and row["kind"] == "down" else {}
 

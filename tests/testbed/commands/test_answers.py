@@ -126,5 +126,5 @@ def test_a_link_whose_sign_the_shell_took_is_to_be_quoted(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["testbed", *words.split()])
     assert main(words.split()) == 2
-    told = capsys.readouterr().err
-    assert told.endswith("; the shell takes > for a file: quote the link, as 's0->...'\n") and told.count("\n") == 1
+    error = capsys.readouterr().err
+    assert error.endswith("; the shell takes > for a file: quote the link, as 's0->...'\n") and error.count("\n") == 1

@@ -424,7 +424,7 @@ def test_what_no_source_and_no_clock_can_have_done_does_not_pass(kind: str) -> N
     ]
     for words, one in spoilt:
         verdict = _verdict(plan, one)
-        told = [str(verdict.invalid), *(f"{c.key}: {c.detail}" for c in verdict.checks if c.outcome == "fails")]
-        assert not verdict.passed and any(words in said for said in told), words
+        reasons = [str(verdict.invalid), *(f"{c.key}: {c.detail}" for c in verdict.checks if c.outcome == "fails")]
+        assert not verdict.passed and any(words in said for said in reasons), words
     untouched = _verdict(plan, _run(plan, lost=(0.0, 0.0), escaped=(0.0, 0.0)))
     assert untouched.exit_code == 5, "no packet met the failure"
