@@ -74,12 +74,11 @@ def test_a_network_without_links_or_loads_is_named_node_by_node() -> None:
     assert found.levels == () and not found.valid
 
 
-def test_every_link_that_can_be_lowered_is_named_in_the_order_of_the_network() -> None:
+def test_only_the_link_that_a_way_round_could_relieve_is_named() -> None:
     network = build("sa sb at bt ac cd ad db", *[1e7] * 8)
     loads = [Fraction(x) for x in ("1/2", "1/2", "0", "1", "1/4", "1/4", "1/4", "1/2")]
     found = check_certificate(network, "s", "t", loads).violations
-    assert found == ("link b->t: its load 1 can be lowered",) or found[0].startswith("link b->t")
-    assert list(found) == sorted(found, key=lambda line: [x.label for x in network.links].index(line.split()[1][:-1]))
+    assert found == ("link b->t: its load 1 can be lowered",)
 
 
 def test_a_host_with_load_and_a_negative_load_are_both_named() -> None:
