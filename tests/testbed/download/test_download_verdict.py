@@ -182,7 +182,7 @@ def test_delays_are_a_mean_over_labels_a_spread_and_a_round_trip_by_the_quicker_
     network = with_delay("ring:3", s1s2=0.3, s0s1=0.1, s0s2=0.5)  # half of the labels 0.3 s, half 0.6 s
     plan = download_plan(network, "s1", "s2", file_bytes=100_000, last_mile_rate_bps=8e6, faults=())
     assert delays(plan) == pytest.approx((0.45, 0.3, 0.75))
-    assert predict(plan).seconds - symbols_needed(plan) / plan.parameters.arrival_pps * FILL == pytest.approx(0.45)
+    assert predict(plan).seconds - symbols_needed(plan) / plan.parameters.arrival_pps == pytest.approx(0.45)
 
 
 def test_symbols_are_the_files_and_its_preambles_rounded_up() -> None:
@@ -280,5 +280,3 @@ def test_the_document_and_the_row_by_hand() -> None:
     assert (row["drawn_s"], row["measured_s"]) == (0.5, None) and "it never was" in never.verdict.checks[1].detail
     (row,) = judge_download(plan, replace(run, seconds=None, arrivals_s=())).stored
     assert (row["drawn_s"], row["arrivals_pps"]) == (0.0, [])
-    dead = replace(plan, faults=(Fault(link=plan.last_link, direction="forward"),))
-    assert judge_download(dead, run).document["rivals"] == {"constant_rate_s": None, "single_path_s": None}
