@@ -130,7 +130,7 @@ PACKAGES = (
         name="bulk",
         places=tuple(f"testbed/bulk/{name}.py" for name in ("judgement", "calibration", "measurements")),
         tests=(
-            *(f"tests/testbed/bulk/test_{name}.py" for name in ("bulk_judgement", "calibration", "bulk_in_parts")),
+            *(f"tests/testbed/bulk/test_{name}.py" for name in ("bulk_judgement", "bulk_by_hand", "calibration", "bulk_in_parts")),
             *computed("judged-bulk"),
             *documents("bulk-circuit", "bulk-packet", "bulk-pattern", "bulk-faults"),
         ),
