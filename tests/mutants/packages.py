@@ -167,7 +167,7 @@ PACKAGES = (
         tests=(
             *(
                 f"tests/testbed/metapath/test_{name}.py"
-                for name in ("metapath_verdict", "metapath_timing", "cable_states", "escape_rules", "escapes_hold")
+                for name in ("metapath_verdict", "metapath_limits", "metapath_timing", "cable_states", "escape_rules", "escapes_hold")
             ),
             *computed("judged-metapaths"),
             *examples("testbed.metapath.analysis"),
