@@ -1,5 +1,5 @@
-"""What the verdict of a bulk run counts and where its limits are, by hand: bytes of links, time that links were busy, time
-that TCP took, how late a machine may be."""
+"""What the verdict of a bulk run counts and where its limits are, by hand: bytes of links, time that links were busy,
+time that TCP took, how late a machine may be."""
 
 from __future__ import annotations
 
