@@ -133,7 +133,9 @@ def test_empty_blocks_are_left_out() -> None:
         ([2**62 - 4], [0], [5], "a block ends beyond 2"),
     ],
 )
-def test_blocks_that_no_file_has_are_refused_with_their_number(offsets: Any, memory: Any, sizes: Any, words: str) -> None:
+def test_blocks_that_no_file_has_are_refused_with_their_number(
+    offsets: Any, memory: Any, sizes: Any, words: str
+) -> None:
     with pytest.raises(UsageError, match=words):
         make_requests(offsets, memory, sizes)
 

@@ -175,14 +175,14 @@ def test_changes_of_circuits_may_take_as_long_as_a_machine_may_stand_still() -> 
     plan = plan_of(1_000_000)
     assert not invalid(plan, rule_changes=3, changing_s=0.0235)
     words = invalid(plan, rule_changes=3, changing_s=0.0246)
-    assert "3 changes of circuits took 8.2 ms each, 2.0% of the predicted time (limit 2.0%)" in words
+    assert "3 changes of circuits took 8.2 ms each, 2.1% of the predicted time (limit 2.0%)" in words
     assert "longer time frames" in words
 
 
 def test_what_tcp_repeats_and_what_changes_take_count_together() -> None:
     plan = plan_of(1_000_000)  # it may lose 0.06 s
     first = plan.frames[0][0]
-    for packets, says in ((9, False), (10, True)):  # 3.6 ms a packet, and 0.0239 s of changes
+    for packets, says in ((10, False), (11, True)):  # 3.6 ms a packet, and 0.0239 s of changes
         again = {first: TcpRetransmissions(packets * 8948, packets)}
         words = invalid(plan, retransmitted=again, rule_changes=3, changing_s=0.0239)
         assert (f"TCP sent {packets} packets again, 0 after" in words) == says, words
@@ -268,7 +268,10 @@ def test_the_longest_path_is_calibrated_and_disjoint_ones_over_bottlenecks_first
 def test_messages_are_too_short_to_tell_where_two_packets_are_half_of_what_is_borne() -> None:
     slow = Goodput(single_path_bps=10e6, concurrent_bps=9e6, concurrent_paths=4)
     edge = 18_000 / ((1 - 0.965) / 2) / 16
-    for message_bytes, hint in ((math.floor(edge), "a larger --message-size"), (math.ceil(edge) + 1, "lower --link-rate")):
+    for message_bytes, hint in (
+        (math.floor(edge), "a larger --message-size"),
+        (math.ceil(edge) + 1, "lower --link-rate"),
+    ):
         assert hint in str(machine_lag(plan_of(message_bytes), slow))
     assert machine_lag(plan_of(1000), replace(slow, concurrent_bps=9.65e6)) is None
     assert machine_lag(plan_of(1000), replace(slow, concurrent_bps=9.649e6)) is not None

@@ -188,7 +188,9 @@ def test_delays_are_a_mean_over_labels_a_spread_and_a_round_trip_by_the_quicker_
 def test_symbols_are_the_files_and_its_preambles_rounded_up() -> None:
     plan, _ = downloaded()
     size = plan.parameters.symbol_bytes
-    found = [symbols_needed(replace(plan, file_bytes=n * size - PREAMBLE_BYTES + more)) for n in (1, 7) for more in (0, 1)]
+    found = [
+        symbols_needed(replace(plan, file_bytes=n * size - PREAMBLE_BYTES + more)) for n in (1, 7) for more in (0, 1)
+    ]
     assert found == [1, 2, 7, 8]
 
 
@@ -203,21 +205,21 @@ def test_losses_on_one_path_multiply_and_end_with_their_faults() -> None:
     assert {at: round(loss_at(both, at), 9) for at in losses} == losses
 
 
-def test_the_prediction_by_hand_of_a_path_that_loses_half_and_then_all() -> None:
-    """A second at the rate requested, one at twice it (as much arrives), one of nothing, then the rest."""
+def test_the_prediction_by_hand_of_a_path_that_loses_a_tenth_and_then_all() -> None:
+    """A second at the rate requested, one at a ninth more (as much arrives), one of nothing, then the rest."""
     plan, _ = downloaded("single")
     link = plan.network.links[plan.forward.paths[0].links[0]].id
-    half = Fault(link=link, kind="loss", loss_fraction=0.5, start_s=1.0, stop_s=2.0)
+    tenth = Fault(link=link, kind="loss", loss_fraction=0.1, start_s=1.0, stop_s=2.0)
     dead = Fault(link=link, start_s=2.0, stop_s=3.0)
-    both = replace(plan, faults=(half, dead))
+    both = replace(plan, faults=(tenth, dead))
     pace, need = plan.parameters.arrival_pps, symbols_needed(plan)
     ideal, others = predict(both), alternatives(both)
     forward_s, _, round_s = delays(plan)
     assert ideal.seconds == pytest.approx(need / pace + 1.0 + forward_s)
-    assert ideal.sent == pytest.approx(need + pace + pace + pace * round_s)
+    assert ideal.sent == pytest.approx(need + pace / 0.9 + pace * round_s)
     assert ideal.idle_s == pytest.approx(1.0)
     assert others.undisturbed_s == pytest.approx(need / pace + forward_s)
-    assert others.constant_rate_s == pytest.approx(need / pace + 1.5 + forward_s)
+    assert others.constant_rate_s == pytest.approx(need / pace + 1.1 + forward_s)
     assert others.single_path_s == pytest.approx(ideal.seconds)
     assert others.nearest(ideal.seconds) == (others.constant_rate_s, "a sender that never raises its rate")
     dead_only = replace(plan, faults=(dead,))
@@ -249,14 +251,21 @@ def test_half_of_the_durations_tolerance_may_be_lag_or_time_in_switches() -> Non
             replace(run, longest_s=usual_s + share * slack_s),
         ):
             assert (judge_download(plan, spoilt).verdict.invalid is None) == valid
-    delayed = replace(plan, faults=(*plan.faults, Fault(link=plan.last_link, kind="impaired", impairments="delay:5ms")))
+    delayed = replace(
+        plan, faults=(*plan.faults, Fault(link=plan.last_link, kind="impaired", impairments="delay:0.005"))
+    )
     assert judge_download(delayed, replace(run, longest_s=9.0)).verdict.invalid is None, "on purpose"
 
 
 def test_as_many_packets_as_are_needed_and_twice_as_many_as_were_sent_are_credible() -> None:
     plan, run = downloaded()
     need = symbols_needed(plan)
-    for received, outcome in ((need, "holds"), (need - 1, "fails"), (2 * run.sent, "holds"), (2 * run.sent + 1, "fails")):
+    for received, outcome in (
+        (need, "holds"),
+        (need - 1, "fails"),
+        (2 * run.sent, "holds"),
+        (2 * run.sent + 1, "fails"),
+    ):
         assert outcomes(plan, replace(run, received=received))[0] == outcome
     few = judge_download(plan, replace(run, received=need - 1)).verdict.checks[0]
     assert (few.predicted, few.measured, "too few or too many" in few.detail) == (plan.file_bytes, 0.0, True)

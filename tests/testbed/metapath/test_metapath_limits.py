@@ -121,7 +121,12 @@ def test_off_the_path_nothing_may_be_lost_and_a_fault_for_good_has_no_return() -
         assert (check.key, check.passed) == ("lost", passed) and check.name.endswith("off the path")
     for_good = FaultTimes(fault=Fault(link=LINK, start_s=1.0), start_s=1.0, stop_s=3.0)
     assert [c.key for c in ft_drb_checks(plan, outcome, for_good)] == ["lost", "lost-later", "kept-off"]
-    assert [c.key for c in ft_drb_checks(plan, outcome, run.faults[0])] == ["lost", "lost-later", "kept-off", "returned"]
+    assert [c.key for c in ft_drb_checks(plan, outcome, run.faults[0])] == [
+        "lost",
+        "lost-later",
+        "kept-off",
+        "returned",
+    ]
 
 
 def test_one_path_loses_its_share_of_labels_give_or_take_what_is_under_way() -> None:

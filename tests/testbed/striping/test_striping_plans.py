@@ -255,7 +255,9 @@ def test_packets_carry_data_without_their_headers() -> None:
 
 
 @pytest.mark.parametrize(("switching", "change_s"), [("circuit", 0.008), ("packet", 0.004)])
-def test_a_liquid_schedule_takes_a_change_and_its_longest_transfer_of_each_frame(switching: str, change_s: float) -> None:
+def test_a_liquid_schedule_takes_a_change_and_its_longest_transfer_of_each_frame(
+    switching: str, change_s: float
+) -> None:
     chosen = plan("crossbar:4", file_bytes=400_000, scheduling="liquid", switching=switching, stripe_unit=1000)
     prediction = predict(chosen, 9000)
     assert prediction is not None and len(chosen.frames) == 2
@@ -282,7 +284,9 @@ def test_a_liquid_schedule_takes_a_change_and_its_longest_transfer_of_each_frame
         ({"file_bytes": 1_000_200, "stripe_unit": 300_000, "scheduling": "liquid", "switching": "circuit"}, 0.3),
     ],
 )
-def test_what_must_be_reached_of_a_prediction_by_how_the_file_is_accessed(options: dict[str, object], least: float) -> None:
+def test_what_must_be_reached_of_a_prediction_by_how_the_file_is_accessed(
+    options: dict[str, object], least: float
+) -> None:
     found = predict(plan(**({"file_bytes": 1_000_000} | options)), 9000)
     assert found is not None and found.least_ratio == least
 
