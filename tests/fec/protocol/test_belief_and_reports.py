@@ -293,3 +293,14 @@ def test_acknowledgements_name_each_decoded_block_and_come_at_once_or_at_every_i
     for data in packets[9:]:
         receiver.receive(data, 0.2)
     assert receiver.done and receiver.file == bytes(900) and not receiver.corrupted
+
+
+def test_an_acknowledgement_tells_of_the_packet_that_left_last_to_the_microsecond() -> None:
+    one = sender(900)
+    packets = [packet.data for at_s in (0.000001, 0.010003, 0.020005) for packet in one.packets_due(at_s, limit=1)]
+    assert [decode_symbol(data, 1).stamp_us for data in packets] == [1, 10_003, 20_005]
+    receiver = LargeBlockReceiver(1, ReedSolomonBlocks())
+    for data in (packets[0], packets[2], packets[1]):
+        receiver.receive(data, 0.1)
+    (told,) = receiver.acknowledgements_due(1.0)
+    assert decode_acknowledgement(told, 1) == (20_005, 3, 0)

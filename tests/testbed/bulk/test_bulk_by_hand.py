@@ -275,3 +275,11 @@ def test_messages_are_too_short_to_tell_where_two_packets_are_half_of_what_is_bo
         assert hint in str(machine_lag(plan_of(message_bytes), slow))
     assert machine_lag(plan_of(1000), replace(slow, concurrent_bps=9.65e6)) is None
     assert machine_lag(plan_of(1000), replace(slow, concurrent_bps=9.649e6)) is not None
+
+
+def test_messages_in_packets_share_links_and_messages_over_circuits_do_not() -> None:
+    for switching, right in (("packet", True), ("circuit", False)):
+        plan = replace(plan_of(1_000_000), switching=switching, injected=0)  # type: ignore[arg-type]
+        records = SimulatedBulkFabric().run(plan).transfers
+        at_once = tuple(replace(one, started_s=0.0, done_s=1.2) for one in records)
+        assert check_of(plan, "verified", transfers=at_once, seconds=1.2).passed == right

@@ -15,6 +15,7 @@ from testbed.routing import capillary_route
 from testbed.routing.capillary import route as capillary_recursion
 from testbed.routing.capillary.certificate import check_certificate
 from testbed.routing.capillary.kernel import FloatRouter
+from testbed.routing.capillary.pieces import IntegerSolver, Piece
 from testbed.routing.capillary.route import DisconnectedError, final_loads
 from testbed.routing.capillary.thesis_loop import hunt_layers, thesis_route
 from testbed.routing.flows.end_points import LinkArrays
@@ -168,3 +169,13 @@ def test_parallel_links_share_by_capacity_and_a_chain_is_as_full_as_its_narrowes
     assert [layer.load for layer in route.layers] == levels
     assert check_certificate(network, *ends, route.loads).valid
     assert FloatRouter(network).loads(*ends).tolist() == pytest.approx([float(load) for load in expected])
+
+
+def test_a_piece_without_links_to_what_it_wants_is_left_and_the_next_one_is_split() -> None:
+    solver = IntegerSolver(4, [2], [3], [1])
+    cut_off, whole = (
+        Piece(nodes=nodes, demand=[1, -1], denominator=1, bound=None, in_integers=True) for nodes in ([0, 1], [2, 3])
+    )
+    none, split = solver.split([cut_off, whole])
+    assert none is None and split is not None
+    assert (split.parts, split.crossing, split.full) == (2, [0], [1])
