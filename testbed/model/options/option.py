@@ -20,7 +20,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 from testbed.errors import InputError, UsageError, require_type
-from testbed.model.options.kinds import Kind
+from testbed.model.options.kinds import Kind, rate_bps, search_limit
 
 if TYPE_CHECKING:  # the networks' package: what says --help does without
     from topologies.text.json_types import Json, JsonObject
@@ -147,6 +147,11 @@ ends, sent, routed, coded, failing, running = (
     partial(option, group=group) for group in (ENDS, SENT, ROUTED, CODE, FAULTS, RUN)
 )
 """An option under one of the headings that every command shares."""
+sought = partial(routed, default="10", flag="--solver-time-limit", kind=search_limit)
+"""For how long a schedule is sought for."""
+link_rate = partial(ends, default=None, kind=rate_bps, help=(
+    "of every link (default 20Mbps, or less where testbed doctor --calibrate found that this machine carries less)"
+))  # fmt: skip
 
 
 def nested(*, default_factory: type[T], prefix: str = "", group: str | None = None, only: tuple[Only, ...] = ()) -> T:
