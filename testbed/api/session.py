@@ -11,6 +11,7 @@ import re
 import subprocess
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,7 +66,7 @@ class InstalledRoute:
     seconds: float
 
 
-class Session(Shown):
+class Session(Shown, AbstractContextManager["Session"]):
     """Builds the network and holds it up until the with block ends; every pair of hosts can talk at once, over shortest
     paths. Nodes are called by the network's own names, links ``a->b``. Thread-safe.
 
@@ -114,9 +115,6 @@ class Session(Shown):
 
     def __repr__(self) -> str:
         return f"Session({self.name!r}: {self.network!r})"
-
-    def __enter__(self) -> Session:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -132,7 +132,7 @@ def _bind(address: str) -> socket.socket:
     return listening
 
 
-class GroupServer:
+class GroupServer(contextlib.AbstractContextManager["GroupServer"]):
     """Coordinates a group of `size` processes at `address`, in a thread of its own from construction to `close`.
 
     `address` may request any free port (`tcp:127.0.0.1:0`); the property gives the one to hand out. Raises UsageError
@@ -177,9 +177,6 @@ class GroupServer:
         self._thread.join()
         if self._unix_path is not None:
             self._unix_path.unlink(missing_ok=True)
-
-    def __enter__(self) -> "GroupServer":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
