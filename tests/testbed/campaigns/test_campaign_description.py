@@ -127,8 +127,9 @@ def test_drawn_pairs_have_the_paths_asked_for_and_depend_on_seed_and_draw_alone(
 
 
 def test_a_claim_is_judged_over_the_rows_where_both_are_finite() -> None:
+    claims = [{"method": "a", "against": "b", "at_most": 0.5}]
     campaign = parse_campaign(
-        {**GOOD, "methods": ["a", "b"], "claims": [{"method": "a", "against": "b", "at_most": 0.5}]}, "f"
+        {**GOOD, "methods": ["a", "b"], "claims": claims, "pairs": [["s1", "s6"], ["s2", "s7"]]}, "f"
     )
     common = {"tolerance": 0.05, "m": 20, "der": 1e-5, "large_blocks": False, "state": "ok"}
     rows = [
@@ -139,6 +140,8 @@ def test_a_claim_is_judged_over_the_rows_where_both_are_finite() -> None:
     ]
     verdict = judge_claims(campaign, rows)
     assert verdict.passed and verdict.checks[1].measured == 0.5
+    for others in (rows[:3], [*rows[:3], rows[0]], [*rows, rows[3]]):
+        assert judge_claims(campaign, others).checks[0].outcome == "cannot-tell"
     rows[0]["ror"] = 1.1
     assert not judge_claims(campaign, rows).passed
     by_method = {row["method"]: row for row in summarise(rows)}
