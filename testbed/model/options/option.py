@@ -106,11 +106,9 @@ class Option:
         return with_default(self.help.replace("{default}", str(default)), default)
 
     def checked(self, value: object) -> object:
-        """The value, a number of numpy as Python's. Raise UsageError for another type than the field's, InputError for
-        what is beyond its bounds or choices."""
-        from topologies.errors import python_number
-
-        value = python_number(value)
+        """The value, of numpy as Python's. Raise UsageError for another type than the field's, InputError for what is
+        beyond its bounds or choices."""
+        value = value.tolist() if hasattr(value, "tolist") else value
         if value is None and (self.default is None or "None" in self.annotation):
             return None
         if self.annotation.startswith("tuple[str, ...") and isinstance(value, str):

@@ -32,6 +32,8 @@ def test_a_value_that_is_listed_twice_makes_its_rows_once() -> None:
     [
         ({"tolerence": [0.1]}, "unknown key 'tolerence'; did you mean 'tolerances'?"),
         ({"tolerances": [1.0]}, "1.0 is outside [0, 1)"),
+        ({"pairs": 10**12}, "more than 50000000 rows; split the campaign"),
+        ({"seeds": "0-99999", "pairs": 10**5}, "more than 50000000 rows; split the campaign"),
         ({"tolerances": [-0.1]}, "-0.1 is outside [0, 1)"),
         ({"der": 0}, "0 is outside (0, 1)"),
         ({"der": 1.0}, "1.0 is outside (0, 1)"),
