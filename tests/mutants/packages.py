@@ -130,7 +130,10 @@ PACKAGES = (
         name="bulk",
         places=tuple(f"testbed/bulk/{name}.py" for name in ("judgement", "calibration", "measurements")),
         tests=(
-            *(f"tests/testbed/bulk/test_{name}.py" for name in ("bulk_judgement", "calibration", "bulk_in_parts")),
+            *(
+                f"tests/testbed/bulk/test_{name}.py"
+                for name in ("bulk_judgement", "bulk_by_hand", "calibration", "bulk_in_parts")
+            ),
             *computed("judged-bulk"),
             *documents("bulk-circuit", "bulk-packet", "bulk-pattern", "bulk-faults"),
         ),
@@ -167,7 +170,14 @@ PACKAGES = (
         tests=(
             *(
                 f"tests/testbed/metapath/test_{name}.py"
-                for name in ("metapath_verdict", "metapath_timing", "cable_states", "escape_rules", "escapes_hold")
+                for name in (
+                    "metapath_verdict",
+                    "metapath_limits",
+                    "metapath_timing",
+                    "cable_states",
+                    "escape_rules",
+                    "escapes_hold",
+                )
             ),
             *computed("judged-metapaths"),
             *examples("testbed.metapath.analysis"),

@@ -5,12 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter, defaultdict
+from typing import Any
 
 import pytest
 
+from fec.code.reed_solomon import ReedSolomonCode
 from fec.errors import FecError
 from fec.protocol.loss_report import LossReport
+from fec.protocol.sender import SenderParameters, StreamSender
 from fec.protocol.wire import HEADER_BYTES, PacketHeader, decode_header, unprotect
+from fec.redundancy.block_size_control import fixed_block_size
 from fec.redundancy.labels import StratifiedLabels
 from tests.helpers.delay_loop import DelayLoop, build_receiver, build_sender, cut, payload
 
@@ -225,3 +229,106 @@ def test_time_stamps_that_wrap_are_told_apart() -> None:
 def test_parameters_out_of_range_are_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(FecError):
         build_sender(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"late_parity_pps": 0.0}, "late parity at 0.0"),
+        ({"silence_s": 0.0}, "all must be above 0"),
+        ({"rate_pps": math.inf}, "all must be above 0"),
+        ({"session": -1}, "session"),
+        ({"session": 1 << 32}, "session"),
+        ({"source_packets": 0}, "source_packets"),
+        ({"source_packets": 256}, "source_packets"),
+        ({"symbol_bytes": 2}, "symbol_bytes"),
+        ({"stream_id": -1}, "stream_id"),
+    ],
+)
+def test_parameters_that_no_stream_can_have_are_named(wrong: dict[str, Any], words: str) -> None:
+    values: dict[str, Any] = {"source_packets": 20, "symbol_bytes": 3, "rate_pps": 1.0, "session": (1 << 32) - 1}
+    assert SenderParameters(**values, silence_s=1e-9, late_parity_pps=1e-9).source_packets == 20
+    with pytest.raises(FecError, match=words):
+        SenderParameters(**(values | wrong))
+
+
+def test_packets_are_due_to_the_moment() -> None:
+    sender = build_sender(base=30)
+    due = [p for at in range(60) for p in sender.packets_due(0.001 * at, limit=9)]
+    assert [p.due_s for p in due if p.symbol < 20] == pytest.approx([0.001 * k for k in range(60)])
+    # ten of the first block's parity in the time of the second, each in the middle of its tenth
+    parity = [p.due_s for p in due if p.symbol >= 20 and p.block == 0]
+    assert parity == pytest.approx([0.019 + 0.002 * (k + 0.5) for k in range(10)])
+    assert sender.next_due_s() == pytest.approx(0.06)
+
+
+def small_sender(**changes: Any) -> StreamSender:
+    values: dict[str, Any] = {"source_packets": 2, "symbol_bytes": 8, "rate_pps": 100, "session": 0}
+    parameters = SenderParameters(**(values | changes))
+    code = ReedSolomonCode(2, "reedsolo")
+    return StreamSender(parameters, code, StratifiedLabels(), fixed_block_size(3), lambda number: b"x")
+
+
+def test_who_hears_nothing_sends_blocks_of_the_silent_size_and_first_waits_for_a_playback_time() -> None:
+    sender = small_sender(silence_s=0.105, silent_size=5)  # of 0.4 s of playback
+
+    def sizes() -> dict[int, int]:
+        return {p.block: p.block_size for p in sender.packets_due(now_s, limit=1000)}
+
+    now_s = 0.6
+    first = sizes()  # block k begins at 0.02 k
+    assert {block for block, size in first.items() if size == 3} == set(range(26)) and first[26] == 5
+    sender.receive(LossReport(stream_id=1, number=600_000, newest_us=600_000, highest_block=30).encode(), 0.6)
+    now_s = 0.8
+    later = sizes()
+    assert all(later[block] == (3 if block <= 35 else 5) for block in range(32, 40))
+    assert small_sender(silence_s=0.105, silent_size=2).packets_due(0.6, limit=1000)[-1].block_size == 3
+
+
+def test_reports_are_believed_as_far_ahead_as_forged_packets_can_lead_a_receiver() -> None:
+    for highest, good in ((6, True), (7, False)):
+        sender = build_sender()
+        assert len(sender.packets_due(0.05, limit=100)) > 50  # blocks 0 to 2
+        sender.receive(report(0, 0.04, [], highest), 0.06)
+        assert (sender.counters["reports"], sender.counters["bad_reports"]) == (good, not good)
+
+
+def test_numbers_of_reports_are_stamps_that_came_back_or_a_few_more() -> None:
+    for ahead_us, good in ((10_000, True), (10_001, False)):
+        sender = build_sender()
+        sender.packets_due(0.05)
+        sender.receive(report(60_000 + ahead_us, 0.04, [], 0), 0.06)
+        assert (sender.counters["reports"], sender.counters["bad_reports"]) == (good, not good)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "at_s", "accepted"),
+    [((10, 11, 12), 1.11, 1), ((10, 11, 12), 1.09, 0), ((12, 11, 10), 1.11, 0), ((10, 11), 1.11, 0)],
+)
+def test_the_third_older_number_in_rising_order_is_followed_after_a_second_without_others(
+    numbers: tuple[int, ...], at_s: float, accepted: int
+) -> None:
+    sender = build_sender()
+    for k in range(100):
+        sender.packets_due(0.001 * k)
+    sender.receive(report(50_000, 0.05, [], 0), 0.1)
+    for number in numbers:
+        sender.receive(report(number, 0.05, [], 0), at_s)
+    assert sender.counters["reports"] == 1 + accepted
+    assert sender.counters["repeated_reports"] == len(numbers) - accepted
+
+
+@pytest.mark.parametrize(
+    ("changes", "step_s"), [({}, 0.000125), ({"late_parity_pps": 500.0}, 0.002), ({"rate_pps": 50.0}, 0.001)]
+)
+def test_late_parity_leaves_at_eight_times_the_rate_a_thousand_a_second_at_least_or_as_asked(
+    changes: dict[str, float], step_s: float
+) -> None:
+    sender = build_sender(policy=lambda loss: 30 if loss > 0.05 else 22, playback_s=4.0, **changes)
+    pace_s = 1 / changes.get("rate_pps", 1000.0)
+    for k in range(46):
+        sender.packets_due(pace_s * k)
+    lossy = ((1 << 22) - 1) & ~0b1000100010
+    sender.receive(report(0, 45 * pace_s, [(0, lossy), (1, lossy)], 1), 46 * pace_s)
+    late = [p.due_s for p in sender.packets_due(46 * pace_s + 1.0, limit=900) if p.symbol >= 22 and p.block < 2]
+    assert late == pytest.approx([46 * pace_s + step_s * k for k in range(16)])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+from contextlib import nullcontext
 
 import pytest
 
 from fec.errors import FecError
 from fec.redundancy.adaptation import AdaptationParameters, BlockSizeController, LossEstimator
+from fec.redundancy.block_size_control import PacketReport
 from fec.redundancy.labels import StratifiedLabels
 
 ORDER = StratifiedLabels()
@@ -169,3 +171,66 @@ def test_margin_is_a_packet_in_stratified_order_and_half_a_deviation_at_random()
         estimator.add([k % 5 == 2 for k in range(100)], times(100))
         assert estimator.packets == 100 and estimator.loss == pytest.approx(0.2)
         assert estimator.margin == pytest.approx(margin)
+
+
+def news(lost: list[bool], start_s: float = 0.0) -> list[PacketReport]:
+    return [PacketReport(0, gone, at_s) for gone, at_s in zip(lost, times(len(lost), start_s), strict=True)]
+
+
+def test_a_hundred_and_twenty_eight_losses_on_end_are_an_outage_and_count_for_nothing() -> None:
+    for run, outage in ((127, False), (128, True)):
+        control = controller()
+        control.on_packet_reports(news([False] * 100 + [True] * run), 0.3)
+        assert (control.loss == 0) == outage and (control.block_size == 22) == outage
+    control = controller()
+    control.on_packet_reports(news([True, True, False] * 100), 0.3)
+    assert control.loss > 0.6, "many, but not on end"
+
+
+def test_the_rate_of_what_the_estimate_rests_on() -> None:
+    estimator = LossEstimator(deterministic=True)
+    assert estimator.sent_pps == 0
+    estimator.add([False], [1.0])
+    assert estimator.sent_pps == 0
+    estimator.add([False] * 100, times(100, 1.001))
+    assert estimator.sent_pps == pytest.approx(1000)
+    estimator.add([False] * 3000, times(3000, 1.101))
+    assert estimator.packets == 2048 and estimator.sent_pps == pytest.approx(1000)
+
+
+def test_half_a_gap_is_made_up_for_after_a_rise_alone() -> None:
+    rose = LossEstimator(deterministic=True)
+    rose.add([False] * 100, times(100))
+    rose.add([True, False, False, False] * 5, times(20, 0.1))
+    assert (rose.packets, rose.loss) == (20, 4.5 / 20)
+    steady = LossEstimator(deterministic=True)
+    steady.add([True, False, False, False] * 5, times(20))
+    assert (steady.packets, steady.loss) == (20, 5 / 20)
+
+
+def test_what_left_too_lately_waits_for_news_of_longer_paths() -> None:
+    control = controller(apart_s=0.05)
+    control.on_packet_reports(news([True] * 40), 0.1)  # the last of them left at 39 ms
+    assert control.loss == 0 and control.block_size == 22
+    control.on_packet_reports([PacketReport(0, False, 0.0605), PacketReport(0, True, 0.0005)], 0.2)
+    assert control.loss > 0.9, "those that left until 10.5 ms are known"
+    control.restart_estimate()
+    assert control.loss == 0
+    control.on_packet_reports(news([False] * 60, 0.2), 0.4)
+    assert control.loss == 0, "what waited is forgotten, too"
+
+
+@pytest.mark.parametrize(
+    ("values", "good"),
+    [
+        ({"base": 255}, True),
+        ({"base": 1, "largest": 1}, True),
+        ({"base": 22, "largest": 256}, False),
+        ({"base": 22, "hold_s": 0.0}, True),
+        ({"base": 22, "report_timeout_s": 0.0}, False),
+        ({"base": 22, "report_timeout_s": float("nan")}, False),
+    ],
+)
+def test_parameters_reach_to_their_limits(values: dict[str, float], good: bool) -> None:
+    with nullcontext() if good else pytest.raises(FecError):
+        AdaptationParameters(**values)  # type: ignore[arg-type]

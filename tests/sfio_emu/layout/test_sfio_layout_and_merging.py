@@ -259,7 +259,7 @@ def test_lists_are_compiled_once_whatever_arrays_a_call_is_given(writeable: bool
         piece.scatter(back, stream)
     assert np.array_equal(back, np.where(np.arange(4000) % 40 < 20, data, 0))
     for entry in (kernels.list_fragments, kernels.gather_list, kernels.scatter_list):
-        assert len(entry.signatures) == 1
+        assert len(getattr(entry, "signatures", [entry])) == 1, "plain Python, where numba is off, has none"
 
 
 def test_fragments_of_every_size_are_copied_to_the_byte() -> None:

@@ -11,13 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fec.protocol.large_blocks import PREAMBLE_BYTES
 from testbed.download.judgement import judge_download
-from testbed.download.plan import DownloadMeasurements, DownloadPlan
-from testbed.download.prediction import alternatives, loss_at, predict, symbols_needed
+from testbed.download.plan import FILL, FRAME_OVERHEAD_BYTES, DownloadMeasurements, DownloadPlan
+from testbed.download.prediction import alternatives, delays, loss_at, predict, symbols_needed, tolerances
 from testbed.download.simulated import simulate_download
 from testbed.download.workload import download_plan
 from testbed.errors import InputError
 from testbed.faults.fault import Fault
+from testbed.faults.impaired_link import queue_bytes
 from tests.helpers.drawn import drawn
 from topologies import load_network
 from topologies.network import Link, Network, Node
@@ -167,3 +169,123 @@ def test_a_last_kilometre_that_the_links_cannot_fill_is_refused_with_the_numbers
     network = load_network("ring:4,capacity_bps=10000000")
     with nullcontext() if works else pytest.raises(InputError, match=r"Mbit/s on s0->s\d, which carries 10; lower"):
         download_plan(network, "s0", "s2", file_bytes=100_000, last_mile_rate_bps=last_rate_bps, faults=())
+
+
+def with_delay(network: str, **delays_s: float) -> Network:
+    """Links with these delays by their ends' names, joined, in either direction."""
+    plain = load_network(network)
+    links = tuple(replace(k, delay_s=delays_s.get("".join(sorted(k.id[:2])), 0.0)) for k in plain.links)
+    return replace(plain, links=links)
+
+
+def test_delays_are_a_mean_over_labels_a_spread_and_a_round_trip_by_the_quicker_way_back() -> None:
+    network = with_delay("ring:3", s1s2=0.3, s0s1=0.1, s0s2=0.5)  # half of the labels 0.3 s, half 0.6 s
+    plan = download_plan(network, "s1", "s2", file_bytes=100_000, last_mile_rate_bps=8e6, faults=())
+    assert delays(plan) == pytest.approx((0.45, 0.3, 0.75))
+    assert predict(plan).seconds - symbols_needed(plan) / plan.parameters.arrival_pps == pytest.approx(0.45)
+
+
+def test_symbols_are_the_files_and_its_preambles_rounded_up() -> None:
+    plan, _ = downloaded()
+    size = plan.parameters.symbol_bytes
+    found = [
+        symbols_needed(replace(plan, file_bytes=n * size - PREAMBLE_BYTES + more)) for n in (1, 7) for more in (0, 1)
+    ]
+    assert found == [1, 2, 7, 8]
+
+
+def test_losses_on_one_path_multiply_and_end_with_their_faults() -> None:
+    plan, _ = downloaded("single")
+    (path,) = plan.forward.paths
+    first, second = (plan.network.links[index].id for index in path.links[:2])
+    half = Fault(link=first, kind="loss", loss_fraction=0.5, start_s=1.0, stop_s=3.0)
+    tenth = Fault(link=second, kind="loss", loss_fraction=0.1, start_s=2.0, stop_s=4.0)
+    both = replace(plan, faults=(half, tenth))
+    losses = {0.99: 0.0, 1.0: 0.5, 1.99: 0.5, 2.0: 0.55, 2.99: 0.55, 3.0: 0.1, 3.99: 0.1, 4.0: 0.0}
+    assert {at: round(loss_at(both, at), 9) for at in losses} == losses
+
+
+def test_the_prediction_by_hand_of_a_path_that_loses_a_tenth_and_then_all() -> None:
+    """A second at the rate requested, one at a ninth more (as much arrives), one of nothing, then the rest."""
+    plan, _ = downloaded("single")
+    link = plan.network.links[plan.forward.paths[0].links[0]].id
+    tenth = Fault(link=link, kind="loss", loss_fraction=0.1, start_s=1.0, stop_s=2.0)
+    dead = Fault(link=link, start_s=2.0, stop_s=3.0)
+    both = replace(plan, faults=(tenth, dead))
+    pace, need = plan.parameters.arrival_pps, symbols_needed(plan)
+    ideal, others = predict(both), alternatives(both)
+    forward_s, _, round_s = delays(plan)
+    assert ideal.seconds == pytest.approx(need / pace + 1.0 + forward_s)
+    assert ideal.sent == pytest.approx(need + pace / 0.9 + pace * round_s)
+    assert ideal.idle_s == pytest.approx(1.0)
+    assert others.undisturbed_s == pytest.approx(need / pace + forward_s)
+    assert others.constant_rate_s == pytest.approx(need / pace + 1.1 + forward_s)
+    assert others.single_path_s == pytest.approx(ideal.seconds)
+    assert others.nearest(ideal.seconds) == (others.constant_rate_s, "a sender that never raises its rate")
+    dead_only = replace(plan, faults=(dead,))
+    expected_s = predict(dead_only).seconds
+    assert alternatives(dead_only).nearest(expected_s)[1] == "a download that no failure disturbs"
+    calm = replace(plan, faults=())
+    assert alternatives(calm).nearest(predict(calm).seconds)[0] is None
+
+
+def test_a_highest_rate_fills_the_last_mile_and_no_more() -> None:
+    plan, _ = downloaded()
+    p, need = plan.parameters, symbols_needed(plan)
+    _, _, round_s = delays(plan)
+    calm = replace(plan, faults=())
+    arriving = p.arrival_pps / FILL
+    assert alternatives(calm).always_highest_sent == pytest.approx(p.most_pps * (need / arriving + round_s))
+    never = replace(plan, faults=(Fault(link=plan.last_link, direction="forward"),))
+    assert predict(never).seconds == alternatives(never).constant_rate_s == float("inf")
+
+
+def test_half_of_the_durations_tolerance_may_be_lag_or_time_in_switches() -> None:
+    plan, run = downloaded()
+    slack_s, (forward_s, spread_s, _) = tolerances(plan)[0], delays(plan)
+    queue_s = queue_bytes(plan.last_rate_bps) * 8 / plan.last_rate_bps
+    usual_s = forward_s + spread_s + queue_s
+    for share, valid in ((0.49, True), (0.51, False)):
+        for spoilt in (
+            replace(run, sender_lag_s=share * slack_s, longest_s=0.0),
+            replace(run, longest_s=usual_s + share * slack_s),
+        ):
+            assert (judge_download(plan, spoilt).verdict.invalid is None) == valid
+    delayed = replace(
+        plan, faults=(*plan.faults, Fault(link=plan.last_link, kind="impaired", impairments="delay:0.005"))
+    )
+    assert judge_download(delayed, replace(run, longest_s=9.0)).verdict.invalid is None, "on purpose"
+
+
+def test_as_many_packets_as_are_needed_and_twice_as_many_as_were_sent_are_credible() -> None:
+    plan, run = downloaded()
+    need = symbols_needed(plan)
+    for received, outcome in (
+        (need, "holds"),
+        (need - 1, "fails"),
+        (2 * run.sent, "holds"),
+        (2 * run.sent + 1, "fails"),
+    ):
+        assert outcomes(plan, replace(run, received=received))[0] == outcome
+    few = judge_download(plan, replace(run, received=need - 1)).verdict.checks[0]
+    assert (few.predicted, few.measured, "too few or too many" in few.detail) == (plan.file_bytes, 0.0, True)
+
+
+def test_the_document_and_the_row_by_hand() -> None:
+    plan, run = downloaded()
+    assert run.seconds is not None
+    document, (row,) = judge_download(plan, run).document, judge_download(plan, run).stored
+    assert document["goodput_bps"] == pytest.approx(8 * 4_000_000 / run.seconds)
+    assert document["ratio"] == pytest.approx(document["goodput_bps"] / 8e6)
+    assert document["packets"]["received"] == run.received
+    assert (row["drawn_s"], row["measured_s"], "verdict" in row) == (run.seconds, run.seconds, False)
+    assert row["predicted_s"] == predict(plan).seconds
+    frame = FRAME_OVERHEAD_BYTES + plan.parameters.symbol_bytes
+    assert row["last_kilometre_pps"] == pytest.approx(8e6 / 8 / frame)
+    assert sum(row["arrivals_pps"]) * run.seconds / len(row["arrivals_pps"]) == pytest.approx(len(run.arrivals_s))
+    never = judge_download(plan, replace(run, seconds=None, arrivals_s=(0.25, 0.5)))
+    assert never.document["goodput_bps"] == never.document["ratio"] == 0
+    (row,) = never.stored
+    assert (row["drawn_s"], row["measured_s"]) == (0.5, None) and "it never was" in never.verdict.checks[1].detail
+    (row,) = judge_download(plan, replace(run, seconds=None, arrivals_s=())).stored
+    assert (row["drawn_s"], row["arrivals_pps"]) == (0.0, [])

@@ -12,7 +12,7 @@ from testbed.errors import InputError
 from testbed.faults.fault import Fault, FaultTimes, KilledProcess
 from testbed.striping.access import ACCESSES, access_blocks, bytes_per_subfile
 from testbed.striping.emulated.machine_ends import patience_s
-from testbed.striping.judgement import judge
+from testbed.striping.judgement import judge, judge_striping
 from testbed.striping.measurements import ClientError, OperationRecord, StripingMeasurements
 from testbed.striping.oracle import data_of, expected_subfiles, file_content
 from testbed.striping.placement import place
@@ -232,3 +232,91 @@ def test_a_write_under_faults_that_never_came_cannot_tell() -> None:
     for count in ("messages", "fragments", "requests", "disk_calls"):
         nothing: dict[str, Any] = {count: 0}
         assert exit_code(cut, replace(whole, **nothing), came) == 1, f"the file came without {count}"
+
+
+def test_errors_must_be_told_half_a_second_after_a_silent_listener_is_given_up() -> None:
+    one = plan(compute_nodes=1, io_nodes=2, file_bytes=1_000_000)
+    for first_s, last_s, passed in ((0.0, 2.5, True), (0.0, 2.51, False), (-0.01, 1.0, False), (2.6, 0.1, False)):
+        errors = tuple(
+            ClientError(rank=k, node=f"t{k}", text=f"text {k}", after_s=1.0, since_fault_s=since_s)
+            for k, since_s in enumerate((first_s, last_s))
+        )
+        run = StripingMeasurements(
+            fabric="emulation", operations=(record(faulty=True, errors=errors, verified=False),), mtu_bytes=9000
+        )
+        check = next(c for c in judge(one, run, None).checks if c.key == "failures-told")
+        assert (check.passed, check.measured) == (passed, max(first_s, last_s))
+        assert check.detail == f"2 failed; t{int(last_s > first_s)}: text {int(last_s > first_s)}"
+
+
+def test_packets_carry_data_without_their_headers() -> None:
+    assert plan(link_rate_bps=9014e3).goodput_bps(9000) == pytest.approx(8948e3)
+    assert plan(link_rate_bps=1514e3).goodput_bps(1500) == pytest.approx(1448e3)
+
+
+@pytest.mark.parametrize(("switching", "change_s"), [("circuit", 0.008), ("packet", 0.004)])
+def test_a_liquid_schedule_takes_a_change_and_its_longest_transfer_of_each_frame(
+    switching: str, change_s: float
+) -> None:
+    chosen = plan("crossbar:4", file_bytes=400_000, scheduling="liquid", switching=switching, stripe_unit=1000)
+    prediction = predict(chosen, 9000)
+    assert prediction is not None and len(chosen.frames) == 2
+    assert prediction.seconds == pytest.approx(2 * (100_000 * 8 / chosen.goodput_bps(9000) + change_s))
+    assert prediction.throughput_bps == pytest.approx(400_000 * 8 / prediction.seconds)
+    assert prediction.liquid_throughput_bps == pytest.approx(2 * chosen.goodput_bps(9000))
+    most = 1.02 / (1 - 18_000 / 100_000) * prediction.liquid_throughput_bps / prediction.throughput_bps
+    assert (prediction.least_ratio, prediction.most_ratio) == (0.9, pytest.approx(min(10.0, most)))
+    tiny = predict(plan("crossbar:4", file_bytes=4000, scheduling="liquid", switching=switching, stripe_unit=100), 9000)
+    assert tiny is not None
+    most = 1.02 * 2 * tiny.liquid_throughput_bps / tiny.throughput_bps
+    assert tiny.most_ratio == pytest.approx(min(10.0, most)), "twice as fast, where all of it goes at once"
+
+
+@pytest.mark.parametrize(
+    ("options", "least"),
+    [
+        ({"compute_nodes": 1}, 0.9),
+        ({"compute_nodes": 1, "access": "random", "access_block_bytes": 100}, 0.3),
+        ({"scheduling": "liquid"}, 0.9),
+        ({"scheduling": "liquid", "access": "random", "access_block_bytes": 100}, 0.5),
+        ({"switching": "circuit"}, 0.8),
+        ({}, 0.3),
+        ({"file_bytes": 1_000_200, "stripe_unit": 300_000, "scheduling": "liquid", "switching": "circuit"}, 0.3),
+    ],
+)
+def test_what_must_be_reached_of_a_prediction_by_how_the_file_is_accessed(
+    options: dict[str, object], least: float
+) -> None:
+    found = predict(plan(**({"file_bytes": 1_000_000} | options)), 9000)
+    assert found is not None and found.least_ratio == least
+
+
+def test_sums_of_a_run_are_of_the_operations_that_ended_and_notes_of_what_came_in_their_way() -> None:
+    one = plan(compute_nodes=1, io_nodes=2, file_bytes=4000, operation="both")
+    error = ClientError(rank=0, node="t0", text="gone", after_s=1.0, since_fault_s=1.0)
+    operations = (
+        record(seconds=2.0, messages=3, fragments=5, disk_calls=7, queue_drops=2),
+        record(direction="read", seconds=0.5, messages=10, fragments=20, disk_calls=30, queue_drops=1),
+        record(faulty=True, errors=(error,), verified=False, seconds=9.0),
+    )
+    run = StripingMeasurements(fabric="emulation", operations=operations, mtu_bytes=9000)
+    judged = judge_striping(one, run)
+    document = judged.document
+    assert [document[name] for name in ("bytes", "seconds", "messages", "fragments", "disk_calls")] == [
+        8000, 2.5, 13, 25, 37,
+    ]  # fmt: skip
+    assert (document["throughput_bps"], document["verified"]) == (8000 * 8 / 2.5, True)
+    assert document["typical_throughput_bps"] == {"write": 16_000.0, "read": 64_000.0}
+    assert judged.verdict.notes == ("3 packets found a full queue and were sent again",)
+    shared = plan("ring:4", compute_nodes=3, io_nodes=2)
+    calm = StripingMeasurements(fabric="emulation", operations=(record(),), mtu_bytes=9000)
+    assert judge_striping(shared, calm).verdict.notes == (
+        "some processes share a host with an I/O node: their bytes cross no link",
+    )
+    failed = record(failure="it hung", errors=tuple(replace(error, text=f"text {k}") for k in range(3)))
+    run = StripingMeasurements(fabric="emulation", operations=(failed,), mtu_bytes=9000)
+    check = next(c for c in judge(one, run, None).checks if c.key == "no-process-failed")
+    assert (check.passed, check.measured, check.detail) == (False, 3, "it hung")
+    named = replace(run, operations=(replace(failed, failure=None),))
+    check = next(c for c in judge(one, named, None).checks if c.key == "no-process-failed")
+    assert check.detail == "t0: text 0; t0: text 1"

@@ -103,7 +103,7 @@ def test_a_probe_whose_block_is_settled_by_enough_blocks_says_so_with_their_numb
     assert blocks == pytest.approx(3.29**2 * chance * (1 - chance) / (chance - 0.01) ** 2, rel=0.05)
 
 
-@pytest.mark.parametrize("file_bytes", [20_000, 100_000, 400_000, 1_600_000, 6_400_000])
+@pytest.mark.parametrize("file_bytes", [1, 20_000, 100_000, 400_000, 1_600_000, 6_400_000])
 def test_a_download_too_small_to_tell_its_rivals_apart_says_so(file_bytes: int) -> None:
     plan = download_plan("swiss-t1", "s1", "s6", file_bytes=file_bytes)
     judged = judge_download(plan, simulate_download(plan)).verdict

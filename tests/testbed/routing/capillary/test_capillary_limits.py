@@ -1,0 +1,170 @@
+"""What capillary routes promise at their limits: loads that halve sixty times, capacities just near enough, the first
+layers alone, networks without links."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from testbed.errors import InputError
+from testbed.routing import capillary_route
+from testbed.routing.capillary import route as capillary_recursion
+from testbed.routing.capillary.certificate import check_certificate
+from testbed.routing.capillary.kernel import FloatRouter
+from testbed.routing.capillary.route import DisconnectedError, final_loads
+from testbed.routing.capillary.thesis_loop import hunt_layers, thesis_route
+from testbed.routing.flows.end_points import LinkArrays
+from tests.helpers.drawn import drawn
+from topologies import load_network
+from topologies.network import Link, Network, Node
+
+
+def build(ends: str, *capacities: float, hosts: str = "") -> Network:
+    """Links named by their two letters; all of 10 Mbit/s, or of these capacities."""
+    names = ends.split()
+    links = tuple(
+        Link(source=n[0], target=n[1], key=names[:i].count(n), capacity_bps=capacities[i] if capacities else 1e7)
+        for i, n in enumerate(names)
+    )
+    letters = dict.fromkeys("".join(names))
+    return Network(
+        name="small", nodes=tuple(Node(id=n, kind="host" if n in hosts else "switch") for n in letters), links=links
+    )
+
+
+def halving(stages: int) -> Network:
+    """Every stage sends half of what reaches it to the sink."""
+    chain = ["s", *(f"{i}" for i in range(stages)), "u"]
+    pairs = [*pairwise(chain), *((n, "t") for n in chain)]
+    return Network(
+        name="halving",
+        nodes=tuple(Node(id=n, kind="switch") for n in [*chain, "t"]),
+        links=tuple(Link(source=a, target=b) for a, b in pairs),
+    )
+
+
+def test_floats_follow_loads_far_below_one_as_long_as_each_layer_is_near_the_last() -> None:
+    network = halving(60)
+    exact = [float(load) for load in capillary_route(network, "s", "t").loads]
+    assert FloatRouter(network).loads("s", "t") == pytest.approx(exact, rel=1e-9)
+    assert 0 < min(load for load in exact if load) < 1e-18
+
+
+def test_floats_weigh_capacities_by_the_largest() -> None:
+    network = build("st st sa at", 4e6, 1e6, 3e6, 5e6)
+    assert FloatRouter(network).loads("s", "t").tolist() == pytest.approx([4 / 8, 1 / 8, 3 / 8, 3 / 8])
+    route = capillary_route(network, "s", "t")
+    assert list(route.loads) == [Fraction(4, 8), Fraction(1, 8), Fraction(3, 8), Fraction(3, 8)]
+    # over the largest capacity of the network, which is that of a link that could take more
+    assert [layer.load for layer in route.layers] == [Fraction(5, 8), Fraction(3, 8)]
+    assert check_certificate(network, "s", "t", route.loads).levels == (Fraction(5, 8), Fraction(3, 8))
+
+
+def test_a_network_without_links_or_loads_is_named_node_by_node() -> None:
+    apart = Network(name="apart", nodes=tuple(Node(id=n, kind="switch") for n in "ab"), links=())
+    found = check_certificate(apart, "a", "b", [])
+    assert found.violations == (
+        "node a: sends out 0 more than it takes in instead of 1",
+        "node b: sends out 0 more than it takes in instead of -1",
+    )
+    assert found.levels == () and not found.valid
+
+
+def test_only_the_link_that_a_way_round_could_relieve_is_named() -> None:
+    network = build("sa sb at bt ac cd ad db", *[1e7] * 8)
+    loads = [Fraction(x) for x in ("1/2", "1/2", "0", "1", "1/4", "1/4", "1/4", "1/2")]
+    found = check_certificate(network, "s", "t", loads).violations
+    assert found == ("link b->t: its load 1 can be lowered",)
+
+
+def test_a_host_with_load_and_a_negative_load_are_both_named() -> None:
+    network = build("sa sh at ht", hosts="h")
+    found = check_certificate(network, "s", "t", [Fraction(3, 2), Fraction(-1, 2), Fraction(3, 2), Fraction(1, 2)])
+    assert found.violations[:2] == (
+        "link s->h: negative load -1/2",
+        "link h->t: load 1/2 through a host, which does not forward",
+    )
+    through = check_certificate(network, "s", "t", [Fraction(0), Fraction(1), Fraction(0), Fraction(1)])
+    assert [line.split(":")[0] for line in through.violations] == ["link s->h", "link h->t"]
+
+
+@pytest.mark.parametrize("basic", [None, "hunted"])
+def test_capacities_ten_thousand_times_apart_are_near_enough_for_the_thesis_loop(basic: None) -> None:
+    near, far = (build("st sa at", 1e9, thin, thin) for thin in (1e5, 0.9e5))
+    exact = [float(load) for load in capillary_route(near, "s", "t").loads]
+    assert hunt_layers(near, "s", "t", basic=basic).loads == pytest.approx(exact, abs=1e-6)
+    with pytest.raises(InputError, match="10,000 times apart"):
+        hunt_layers(far, "s", "t", basic=basic)
+
+
+def test_the_thesis_loop_counts_its_programmes_and_says_what_it_suspected() -> None:
+    network = load_network("capillary-layers")
+    route = hunt_layers(network, "s", "t")
+    assert route.failure is None
+    # one programme a layer for its factor, and one for each turn of the hunt
+    assert route.linear_programs == sum(len(layer.suspects) for layer in route.layers)
+    assert [round(layer.factor, 6) for layer in route.layers] == [2, 1.5, round(4 / 3, 6), 3]
+    assert [round(layer.load * layer.factor, 6) for layer in route.layers] == [1, 0.5, round(1 / 3, 6), 0.25]
+    first = hunt_layers(network, "s", "t", layers=1)
+    assert first.layers == route.layers[:1]
+    assert [load > 0 for load in first.loads] == [x.source == "s" for x in network.links]
+    for rule in ("full", "priced"):
+        basic = hunt_layers(network, "s", "t", basic=rule)  # type: ignore[arg-type]
+        assert all(layer.suspects == () for layer in basic.layers) and basic.linear_programs == len(basic.layers)
+    assert thesis_route(network, "s", "t").method == "thesis-loop"
+
+
+def test_the_first_layers_alone_hold_their_loads_at_unequal_capacities() -> None:
+    """Two ways of 3 and 1 to b, from which a way of 2 and one of 8 over two links lead on."""
+    network = build("sb sb bt ba at", 3e6, 1e6, 2e6, 8e6, 8e6)
+    full, first = (capillary_route(network, "s", "t", layers) for layers in (None, 1))
+    assert full.loads == tuple(Fraction(x) for x in ("3/4", "1/4", "1/5", "4/5", "4/5"))
+    assert [layer.load for layer in full.layers] == [Fraction(2), Fraction(4, 5)]
+    # the rest over the fewest links: as much over b-t as the first layer's load allows, 2 * 2/8
+    assert first.loads == tuple(Fraction(x) for x in ("3/4", "1/4", "1/2", "1/2", "1/2"))
+    assert (first.method, first.link_layers) == ("capillary:1", (1, 1, 0, 0, 0))
+    assert (full.method, full.link_layers) == ("capillary", (1, 1, 2, 2, 2))
+    assert [layer.factor for layer in full.layers] == [Fraction(1, 2), Fraction(5, 2)]
+
+
+def test_small_networks_are_solved_in_integers_until_the_links_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    links = LinkArrays(nodes=2, tail=(0, 0), head=(1, 1), weight=(1, 1))
+    chosen: list[bool] = []
+    solve = capillary_recursion._run
+
+    def noted(links: LinkArrays, source: int, sink: int, *, compiled: bool) -> capillary_recursion.FinalLoads:
+        chosen.append(compiled)
+        return solve(links, source, sink, compiled=False)
+
+    monkeypatch.setattr(capillary_recursion, "_run", noted)
+    monkeypatch.setattr(capillary_recursion, "COMPILE_FROM_LINKS", 5)
+    monkeypatch.setattr(capillary_recursion, "_solved_in_integers", 0)
+    for _ in range(4):
+        assert final_loads(links, 0, 1).levels == (Fraction(1, 2),)
+    assert chosen == [False, False, True, True], "two and two are no more than five"
+    with pytest.raises(DisconnectedError):
+        final_loads(LinkArrays(nodes=2, tail=(), head=(), weight=()), 0, 1)
+
+
+@drawn(20)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=6), st.booleans())
+def test_parallel_links_share_by_capacity_and_a_chain_is_as_full_as_its_narrowest(
+    capacities: list[int], chain: bool
+) -> None:
+    count, top = len(capacities), Fraction(max(capacities))
+    if chain:
+        network = build(" ".join(a + b for a, b in pairwise("abcdefg"[: count + 1])), *map(float, capacities))
+        expected, ends = [Fraction(1)] * count, ("a", "abcdefg"[count])
+        levels = sorted({top / one for one in capacities}, reverse=True)
+    else:
+        network, ends = build(" ".join(["ab"] * count), *map(float, capacities)), ("a", "b")
+        expected, levels = [Fraction(one, sum(capacities)) for one in capacities], [top / sum(capacities)]
+    route = capillary_route(network, *ends)
+    assert list(route.loads) == expected
+    assert [layer.load for layer in route.layers] == levels
+    assert check_certificate(network, *ends, route.loads).valid
+    assert FloatRouter(network).loads(*ends).tolist() == pytest.approx([float(load) for load in expected])
