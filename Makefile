@@ -51,7 +51,7 @@ test-next-numba:  ## set up, then the tests of compiled code with the newest num
 
 kernels:  ## set up, then compile ahead for everybody what is called from Python (gcc; docs/dev/compile.md)
 	@vagrant/provision.sh
-	@$(PYTHON) -m testbed.commands.network.build_kernels
+	@$(PYTHON) tools/build_kernels.py
 
 bench:  ## set up, then every benchmark, one table each
 	@vagrant/provision.sh --extras bench,mpi
@@ -64,7 +64,7 @@ lint:  ## set up, then ruff, mypy (strict), import-linter; shellcheck where inst
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m mypy
-	@$(PYTHON) -m mypy $(dir $(wildcard plugins/*/testbed_*/__init__.py))
+	@$(PYTHON) -m mypy tools $(dir $(wildcard plugins/*/testbed_*/__init__.py))
 	@$(TESTBED_VENV)/bin/lint-imports
 	@if command -v shellcheck >/dev/null; then shellcheck vagrant/provision.sh .ci/run; else echo "shellcheck is not installed: scripts not checked"; fi
 

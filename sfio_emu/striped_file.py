@@ -7,7 +7,7 @@ import secrets
 import warnings
 import weakref
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self, overload
 
@@ -53,7 +53,7 @@ class Extent(NamedTuple):
         return self.size == self.readable == self.end
 
 
-class StripedFile(PositionedFile):
+class StripedFile(PositionedFile, AbstractContextManager["StripedFile"]):
     """An open striped file. `counters` say what its calls have done, `layout` how it lies, `subfiles` where.
 
     It is a raw file of Python: `io.BufferedReader`, `BufferedWriter` and `BufferedRandom` take it, and all that take a
@@ -179,9 +179,6 @@ class StripedFile(PositionedFile):
         """Leave the subfiles to be closed by the session when it opens others; for a finalizer, which may not wait."""
         self._closed = True
         self.session.forgotten.append(self._access.opened)
-
-    def __enter__(self) -> StripedFile:
-        return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if error is None:

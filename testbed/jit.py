@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from fec import jit
-from testbed.arrays import Records
+from testbed.arrays import IntArray, Records
 
 if TYPE_CHECKING:  # numba takes long to import
     from llvmlite.ir import IRBuilder, Value
@@ -45,7 +45,7 @@ def compiled_entry(entry: Step, **options: Any) -> Step:
 
     ``options``: numba's, of the entry and of the steps.
     """
-    made = jit.compiled_entry(entry, teach=teach, taught=(by_reference, prefetch, first_bit), inline=_inline, **options)
+    made = jit.compiled_entry(entry, teach=teach, taught=TAUGHT, inline=_inline, **options)
     return made if made is not entry else cast(Step, lambda *tables: entry(*map(as_records, tables)))
 
 
@@ -54,6 +54,7 @@ def teach() -> None:
     register_references()
     register_prefetch()
     register_first_bit()
+    register_fetch_add()
 
 
 def as_records(tables: Any) -> Any:
@@ -80,6 +81,19 @@ def first_bit(word: int | np.uint64) -> int:
     3
     """
     return (int(word) & -int(word)).bit_length() - 1
+
+
+def fetch_add(words: IntArray, place: int, more: int) -> int:
+    """Add to a number that other threads read, too, and return what it was. Whoever sees the sum sees all that was
+    written before."""
+    before = int(words[place])
+    if more:
+        words[place] = before + more
+    return before
+
+
+TAUGHT = (by_reference, prefetch, first_bit, fetch_add)
+"""What compiled steps may use of this module, and Python runs as it is."""
 
 
 @functools.cache
@@ -300,6 +314,20 @@ def register_prefetch() -> None:
         called = builder.module.declare_intrinsic("llvm.prefetch", [cgutils.voidptr_t], fetch)
         builder.call(called, [address, word(0), word(3), word(1)])
         return context.get_dummy_value()
+
+
+@functools.cache
+def register_fetch_add() -> None:
+    """Teach numba ``fetch_add``: one instruction, which nothing is moved across."""
+    from numba.core import types
+    from numba.extending import lower_builtin, type_callable
+
+    type_callable(fetch_add)(lambda context: lambda words, place, more: types.int64)
+
+    @lower_builtin(fetch_add, register_rows(), types.Integer, types.Integer)  # type: ignore[untyped-decorator]
+    def make(context: BaseContext, builder: IRBuilder, signed: Signature, arguments: Sequence[Value]) -> Value:
+        more = context.cast(builder, arguments[2], signed.args[2], types.int64)
+        return builder.atomic_rmw("add", row_pointer(context, builder, signed, arguments), more, "seq_cst")
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sfio_emu.adapters.root_locks import lock_root, unlock_root
 from sfio_emu.listener.ports import CallFailed
-from sfio_emu.message_bodies import NO_LAYOUT, UNSTORABLE, Entry, OpenFlag, RenameWay, Stat, StoredLayout
+from sfio_emu.message_bodies import NO_LAYOUT, UNSTORABLE, Entry, OpenFlag, RenameWay, Stat, StoredLayout, encode_path
 from sfio_emu.settings import COUNTED
 
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -226,7 +226,7 @@ class RootedSubfiles:
             names = self._listings.pop(path, None) if after else None
             if names is None:
                 with os.scandir(here) as found:
-                    names = sorted([entry.name for entry in found])
+                    names = sorted([os.fsencode(entry.name).decode("utf-8", "surrogateescape") for entry in found])
             self._listings[path] = names
             if len(self._listings) > MAX_LISTINGS:
                 self._listings.pop(next(iter(self._listings)))
@@ -333,16 +333,16 @@ class RootedSubfiles:
             raise self._failure(call, fault) from fault
 
     @contextmanager
-    def _parent(self, path: str, *, create: bool, made: list[str] | None = None) -> Iterator[tuple[int, str]]:
-        """The directory of the subfile and the last part of the path. Directories made on the way go again after a
-        fault, and are noted in `made`."""
+    def _parent(self, path: str, *, create: bool, made: list[str] | None = None) -> Iterator[tuple[int, bytes]]:
+        """The directory of the subfile and the last part of the path, in UTF-8 whatever the locale. Directories made on
+        the way go again after a fault, and are noted in `made`."""
         way, _, name = path.rpartition("/")
         if name in ("", ".", ".."):
             raise PermissionError(errno.EACCES, "a path that leaves the root")
         made = [] if made is None else made
         try:
             with self._directory(way, made if create else None) as here:
-                yield here, name
+                yield here, encode_path(name)
         except OSError:
             for directory in reversed(made):
                 self._remove_empty(directory)
@@ -360,9 +360,9 @@ class RootedSubfiles:
             for number, piece in enumerate(pieces, 1):
                 if made is not None:
                     with suppress(FileExistsError):  # the usual case: it is there, or somebody was faster
-                        os.mkdir(piece, 0o755, dir_fd=here)
+                        os.mkdir(encode_path(piece), 0o755, dir_fd=here)
                         made.append("/".join(pieces[:number]))
-                below = os.open(piece, DIRECTORY, dir_fd=here)
+                below = os.open(encode_path(piece), DIRECTORY, dir_fd=here)
                 os.close(here)
                 here = below
             yield here
@@ -372,7 +372,7 @@ class RootedSubfiles:
     def _remove_empty(self, path: str) -> None:
         way, _, name = path.rpartition("/")
         with suppress(OSError), self._directory(way) as here:
-            os.rmdir(name, dir_fd=here)
+            os.rmdir(encode_path(name), dir_fd=here)
 
     def _plain(self, file: int) -> os.stat_result:
         """What an open file is, which is closed where it is no plain one."""
@@ -383,7 +383,7 @@ class RootedSubfiles:
         return found
 
 
-def _open_or_make(parent: int, name: str, way: int, flags: OpenFlag) -> tuple[int, bool]:
+def _open_or_make(parent: int, name: bytes, way: int, flags: OpenFlag) -> tuple[int, bool]:
     while True:
         if not (flags & OpenFlag.EXCLUSIVE and flags & OpenFlag.CREATE):
             try:
@@ -398,7 +398,7 @@ def _open_or_make(parent: int, name: str, way: int, flags: OpenFlag) -> tuple[in
                 raise
 
 
-def _plain_stat(parent: int, name: str) -> os.stat_result:
+def _plain_stat(parent: int, name: bytes) -> os.stat_result:
     found = os.stat(name, dir_fd=parent, follow_symlinks=False)
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, "a directory")
@@ -407,7 +407,7 @@ def _plain_stat(parent: int, name: str) -> os.stat_result:
     return found
 
 
-def _link(here: int, old: str, there: int, new: str) -> None:
+def _link(here: int, old: bytes, there: int, new: bytes) -> None:
     """Give a file a second name, also in the place of another's; only the new one where the file system has no
     links."""
     with suppress(FileNotFoundError):
@@ -437,7 +437,7 @@ def _layout_of(file: int) -> StoredLayout:
         return NO_LAYOUT if fault.errno == errno.ENODATA else UNSTORABLE
 
 
-def _layout_below(parent: int, name: str) -> StoredLayout:
+def _layout_below(parent: int, name: bytes) -> StoredLayout:
     file = os.open(name, os.O_RDONLY | PLAIN, dir_fd=parent)
     try:
         return _layout_of(file)
@@ -447,7 +447,7 @@ def _layout_below(parent: int, name: str) -> StoredLayout:
 
 def _entry(here: int, name: str) -> Entry:
     try:
-        found = os.stat(name, dir_fd=here, follow_symlinks=False)
+        found = os.stat(encode_path(name), dir_fd=here, follow_symlinks=False)
     except FileNotFoundError:  # gone meanwhile
         return Entry(name, "other", 0)
     if stat.S_ISDIR(found.st_mode):

@@ -33,7 +33,7 @@ _RETRY_S = 0.02
 _INTERRUPTED = GroupError("an earlier call was interrupted before its answer had come")
 
 
-class SocketGroup:
+class SocketGroup(contextlib.AbstractContextManager["SocketGroup"]):
     """This process as a member of a group: `rank`, `size` and the calls of the port sfio_emu.ports.ProcessGroup.
 
     Everything goes over the coordinator. Threads take turns, but must all make their collective calls in the order of
@@ -117,9 +117,6 @@ class SocketGroup:
         self._connection.close()
         if self._server is not None:
             self._server.close()
-
-    def __enter__(self) -> "SocketGroup":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -49,7 +49,7 @@ class TcpConnections:
         self._timeout_s = positive_seconds(timeout_s, "time-out")
         self._key = key_from_environment() if key is None else key
         self._stall_s = STALL_FACTOR * self._timeout_s if stall_s is None else positive_seconds(stall_s, "stall_s")
-        self._open_socket = open_socket or (lambda host: socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+        self._open_socket = open_socket or (lambda host: socket.socket(family_of(self._addresses[host][0])))
 
     @property
     def hosts(self) -> Sequence[str]:
@@ -70,7 +70,7 @@ class TcpConnections:
         stream = self._open_socket(host)
         try:
             stream.settimeout(self._timeout_s)
-            stream.connect(address)
+            stream.connect((address[0].strip("[]"), address[1]))
             watch_listener(stream, self._timeout_s)
             stream.setblocking(False)
         except (OSError, TypeError) as fault:  # the latter for what is no host name
@@ -203,6 +203,11 @@ def _send(stream: socket.socket, conversation: Conversation) -> bool:
         return False
     conversation.sent(stream.send(pieces[0]) if len(pieces) == 1 else stream.sendmsg(islice(pieces, VECTORS)))
     return True
+
+
+def family_of(address: str) -> socket.AddressFamily:
+    """That of an IPv6 address, which has colons, or that of IPv4."""
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
 def _checked(addresses: Mapping[str, tuple[str, int]]) -> dict[str, tuple[str, int]]:

@@ -3,6 +3,7 @@ datatypes; independent, collective, non-blocking and split calls, individual and
 what a file is: its modes, its size, its view."""
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Literal
 
 from sfio_emu.client.catalogue import remove_subfiles
@@ -22,7 +23,7 @@ Whence = Literal["set", "current", "end"]
 PREALLOCATED_AT_ONCE = 1 << 20
 
 
-class MpiFile(DataAccess):
+class MpiFile(DataAccess, AbstractContextManager["MpiFile"]):
     """A file opened by every process of a group, each with a view of its own (MPI 4.0, chapter 14).
 
     Calls named `_all`, and set_view, set_size, sync and close, are collective: every process makes them, in the same
@@ -80,9 +81,6 @@ class MpiFile(DataAccess):
     def delete(name: str, *, session: Session | None = None) -> None:
         """Delete a striped file (MPI_File_delete, which one process calls)."""
         remove_subfiles(session or current_session(), parse_file_name(name))
-
-    def __enter__(self) -> "MpiFile":
-        return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if error is None:

@@ -11,6 +11,7 @@ import re
 import subprocess
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,7 +66,7 @@ class InstalledRoute:
     seconds: float
 
 
-class Session(Shown):
+class Session(Shown, AbstractContextManager["Session"]):
     """Builds the network and holds it up until the with block ends; every pair of hosts can talk at once, over shortest
     paths. Nodes are called by the network's own names, links ``a->b``. Thread-safe.
 
@@ -115,9 +116,6 @@ class Session(Shown):
     def __repr__(self) -> str:
         return f"Session({self.name!r}: {self.network!r})"
 
-    def __enter__(self) -> Session:
-        return self
-
     def __exit__(self, *_: object) -> None:
         self.close()
 
@@ -141,8 +139,8 @@ class Session(Shown):
         Raises TimeLimitError after ``timeout_s`` seconds (the program is ended), InputError where it cannot be started.
         """
         require_type(timeout_s, (int, float, type(None)), "timeout_s", "seconds")
-        if timeout_s is not None and not timeout_s > 0:
-            raise InputError(f"timeout_s {timeout_s}: give more than 0 seconds, or None")
+        if timeout_s is not None and not 0 < timeout_s <= 1e9:
+            raise InputError(f"timeout_s {timeout_s}: give more than 0 seconds, at most 1e9, or None")
         program = self.popen(
             host,
             argv,

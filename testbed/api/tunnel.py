@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,7 @@ class TunnelResult:
     delivered: Mapping[str, NDArray[np.void]]
 
 
-class Tunnel:
+class Tunnel(AbstractContextManager["Tunnel"]):
     """Up from when it is made until ``close`` or the end of its with block. ``addresses``: node -> IPv4 address of its
     end, for programs at the other; ``device``: its name in both hosts; ``mtu`` in bytes."""
 
@@ -85,9 +86,6 @@ class Tunnel:
         except (InvalidRunError, SessionClosedError) as error:
             self._failure = error
             raise
-
-    def __enter__(self) -> Tunnel:
-        return self
 
     def __exit__(self, kind: object, *_: object) -> None:
         try:

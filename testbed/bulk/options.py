@@ -12,7 +12,7 @@ from testbed.faults.grammar import no_faults
 from testbed.faults.reading import FAULT_WORDS, FaultsLike
 from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
-from testbed.model.options.option import Only, ends, failing, option, options, routed, running, sent
+from testbed.model.options.option import Only, failing, link_rate, option, options, routed, running, sent, sought
 
 MAX_MESSAGE_BYTES = 1 << 30
 PatternLike = str | Sequence[Pair]
@@ -53,12 +53,7 @@ class BulkOptions:
         default=None, metavar="FILE", help="the pairs and time frames that testbed schedule NETWORK --output wrote"
     )
     message_bytes: int = sent(default="1MB", kind=kinds.bytes_up_to(MAX_MESSAGE_BYTES), help="of every message")
-    link_rate_bps: float | None = ends(
-        default=None,
-        kind=kinds.rate_bps,
-        help="of every link (default 20Mbps, or less where testbed doctor --calibrate found that this machine carries"
-        " less)",
-    )
+    link_rate_bps: float | None = link_rate()
     switching: Switching = routed(default="circuit", choices=SWITCHINGS, help="which the verdict is about")
     no_comparison: bool = routed(
         default=False,
@@ -91,12 +86,7 @@ class BulkOptions:
         help="end a receiver's process TIME seconds after the start",
         switches_only=True,
     )
-    solver_time_limit_s: float = routed(
-        default="10",
-        kind=kinds.search_limit,
-        help="of the search for a schedule",
-        only=(_UNSCHEDULED,),
-    )
+    solver_time_limit_s: float = sought(help="of the search for a schedule", only=(_UNSCHEDULED,))
     seed: int = running(default=1, kind=kinds.seed, help="seed of everything random")
 
 

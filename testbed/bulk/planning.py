@@ -111,10 +111,10 @@ def _checked(network: Network, pattern: Sequence[Pair]) -> tuple[Pair, ...]:
                 raise InputError(f"pattern: {node!r} is a switch; messages go from host to host")
         if pair[0] == pair[1]:
             raise InputError(f"pattern: {pair[0]!r} is both source and destination; leave the pair out")
-    if len(set(pattern)) != len(pattern):
+    if len(set(map(tuple, pattern))) != len(pattern):
         twice = next(p for p in pattern if pattern.count(p) > 1)
         raise InputError(f"pattern: {label_of((*twice, 0))} is a duplicate pair; one message per pair")
-    return tuple(pattern)
+    return tuple((a, b) for a, b in pattern)
 
 
 def transfers_of(

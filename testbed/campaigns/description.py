@@ -87,7 +87,9 @@ def parse_campaign(document: object, where: str) -> Campaign:
                 raise InputError(f"{where}: claims: method {method!r} is not among the campaign's methods")
         if claim.large_blocks not in campaign.large_blocks:
             raise InputError(f"{where}: claims: large_blocks = {claim.large_blocks} is not among the campaign's")
-    if len(units(campaign)) * campaign.rows_per_unit > MAX_ROWS:
+    pairs = campaign.pairs if isinstance(campaign.pairs, int) else len(campaign.pairs)
+    listed = (campaign.networks, campaign.seeds, campaign.frames)
+    if pairs * math.prod(map(len, listed)) * campaign.rows_per_unit > MAX_ROWS:
         raise InputError(f"{where}: more than {MAX_ROWS} rows; split the campaign")
     return campaign
 

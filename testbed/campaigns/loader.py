@@ -82,5 +82,5 @@ def shipped_campaigns() -> dict[str, str]:
 def _toml(text: str, where: str) -> object:
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: also of a number with thousands of digits
         raise InputError(f"{where}: not TOML ({error})") from None

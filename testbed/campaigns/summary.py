@@ -1,10 +1,11 @@
 """What a campaign's rows say together: means a method and tolerance, whether its claims hold, and figures."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from testbed.campaigns.description import Campaign, Claim
+from testbed.campaigns.description import Campaign, Claim, units
 from testbed.model import verdict
 from testbed.model.code_description import describe_code
 from testbed.model.studies.samples import grouped, t_quantile
@@ -38,8 +39,12 @@ def summarise(rows: Iterable[Row]) -> list[JsonObject]:
 
 
 def judge_claims(campaign: Campaign, rows: Sequence[Row]) -> Verdict:
-    """One check a claim; a campaign without claims is judged by whether anything was routed at all."""
+    """One check a claim; a campaign without claims is judged by whether anything was routed at all. Where rows are
+    missing, or there twice, it cannot tell."""
     routed = sum(row["state"] == "ok" for row in rows)
+    each = Counter((row["unit"], row["method"]) for row in rows).values()
+    planned = len(units(campaign)) * len(campaign.methods), campaign.rows_per_unit // len(campaign.methods)
+    whole = len(each) == planned[0] and set(each) == {planned[1]}
     some = Check(
         name="rows with a route",
         key="rows-with-a-route",
@@ -47,7 +52,7 @@ def judge_claims(campaign: Campaign, rows: Sequence[Row]) -> Verdict:
         passed=routed > 0,
         detail=f"of {len(rows)}",
         rival_note="none: rows are counted",
-    ).of(len(rows))
+    ).of(whole, f"{len(rows)} of {math.prod(planned)} rows, or not each of them once")
     claims = (replace(_check(claim, rows), about=f"claim:{number}") for number, claim in enumerate(campaign.claims))
     return Verdict(checks=(some, *claims))
 

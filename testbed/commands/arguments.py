@@ -101,7 +101,7 @@ def _picture(text: str) -> Path:
     path = Path(text)
     if path.suffix.lower() not in (".svg", ".png", ".pdf"):
         raise InputError(f"{text}: give a name that ends in .svg, .png, .pdf")
-    if not path.absolute().parent.is_dir():
+    if not path.parent.is_dir():
         raise InputError(f"{text}: there is no directory {path.parent}; make it")
     return path
 

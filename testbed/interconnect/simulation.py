@@ -8,6 +8,7 @@ close a cycle, which a drawing shows.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -37,9 +38,9 @@ def simulate(
 ) -> SimulationResult:
     """Run until every message is delivered, nothing moves any more, or ``drain_s`` after the last message.
 
-    ``engine``: another one than the compiled (None), which a test holds against it. ``recording``: how much of the
-    history is kept (None: ``Recording()``). A ``NetworkModel`` made before spares its making. Raises InputError for
-    messages of unknown hosts, too late or too long, and what ``build_model`` refuses.
+    ``engine``: another one than the compiled (None): ``two_processors``, or one that a test holds against it.
+    ``recording``: how much of the history is kept (None: ``Recording()``). A ``NetworkModel`` made before spares its
+    making. Raises InputError for messages of unknown hosts, too late or too long, and what ``build_model`` refuses.
     """
     model = network if isinstance(network, NetworkModel) else build_model(network, parameters, dead_from_start(faults))
     _check_messages(model, injections, parameters)
@@ -54,6 +55,14 @@ def _compiled(inputs: EngineInputs) -> EngineResult:
     from testbed.interconnect.compiled.compiled_run import run_compiled  # numba
 
     return run_compiled(inputs)
+
+
+def two_processors(inputs: EngineInputs, *, least: float = 0.0) -> EngineResult:
+    """The engine that shares a run between two processors, where it can be (``SimulationResult.processors``) and is
+    ``least`` large (``run_on_two``), with the same outcome."""
+    from testbed.interconnect.compiled.two_processors import run_on_two
+
+    return run_on_two(inputs, least)
 
 
 def dead_from_start(faults: Sequence[Fault]) -> frozenset[frozenset[str]]:
@@ -118,6 +127,8 @@ OF_RUN = ("sent", "received", "conserved", "deadlocked", "deadlocked_at_s", "liv
 """Figures of a row that a run has by itself."""
 SAMPLES = 80
 """Moments at which a row says what lay in the network."""
+WORTH_SHARING = 5000.0
+"""So large (``run_on_two``) a run takes two processors less time than one (docs/measurements/simulator_speed.md)."""
 NAC_DRAWN = 100_000
 """Events of NAC that are kept for a drawing."""
 
@@ -129,14 +140,16 @@ def own_routing(network: Network) -> str:
     return known.get(named, "shortest-path") if isinstance(named, str) else "shortest-path"
 
 
-def run_seed(experiment: Experiment, seed: int) -> JsonObject:
-    """One run's row: figures of the measured messages, and the counts of all."""
+def run_seed(experiment: Experiment, seed: int, *, processors: int = 1) -> JsonObject:
+    """One run's row: figures of the measured messages, and the counts of all. A large run is shared between two
+    ``processors``, with the same row."""
     parameters = replace(experiment.parameters, seed=seed)
     injections = _messages(experiment, parameters, seed)
     faults = faults_of(experiment, seed)
     run = simulate(
         experiment.network, injections, parameters, faults,
         recording=Recording(nac_events=experiment.timeline or (NAC_DRAWN if parameters.deadlock == "nac" else 0)),
+        engine=partial(two_processors, least=WORTH_SHARING) if processors > 1 else None,
     )  # fmt: skip
     cycle = deadlock_cycle(experiment.network, run) if run.deadlocked else []
     end = experiment.duration_s * 0.95

@@ -16,10 +16,10 @@ FEW_MESSAGES = 200_000
 
 def run_seeds(experiment: Experiment, seeds: Sequence[int], *, processes: int | None = None) -> list[JsonObject]:
     """The rows of all seeds, on so many processes (None: one a core). The first runs here (it fills the cache of
-    compiled code); small runs all do."""
-    processes = processes or os.cpu_count() or 1
+    compiled code), over two cores where it is large; small runs all do."""
+    processes = processes or len(os.sched_getaffinity(0))
     first, rest = seeds[0], seeds[1:]
-    rows = [run_seed(experiment, first)]
+    rows = [run_seed(experiment, first, processors=processes)]
     if not rest:
         return rows
     if processes < 2 or sum(row["packet_hops"] for row in rows) * len(rest) < 10 * FEW_MESSAGES:

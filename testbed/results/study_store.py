@@ -63,7 +63,8 @@ class StudyRun(RunDraft[Row]):
     @classmethod
     def resume(cls, directory: Path, name: str, seed: int) -> Self:
         """Go on with an unfinished run of the same study and seed."""
-        bare = directory.with_name(directory.name.removesuffix(UNFINISHED))
+        directory = directory if directory.name else directory.absolute()  # "."
+        bare = directory.parent / directory.name.removesuffix(UNFINISHED)
         draft = draft_of(bare)
         if bare.is_dir() or is_there(bare / MANIFEST):
             raise InputError(f"{bare}: this run is finished; start a new one without --resume")

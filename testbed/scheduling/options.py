@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from testbed.model.options import kinds
-from testbed.model.options.option import Only, options, routed, running
+from testbed.model.options.option import Only, options, routed, running, sought
 from testbed.scheduling.methods import SCHEDULERS
 
 _SEARCH = Only(when=lambda a: a.check is None, needs="a search (--verify makes none)")
@@ -21,5 +21,5 @@ class SearchOptions:
         help=", ".join(SCHEDULERS.names()),
         only=(_SEARCH,),
     )
-    time_limit_s: float = routed(default="60", flag="--solver-time-limit", kind=kinds.search_limit, only=(_SEARCH,))
+    time_limit_s: float = sought(default="60", only=(_SEARCH,))
     seed: int = running(default=1, kind=kinds.seed, help="random seed")

@@ -83,10 +83,17 @@ def _mean(rows: Sequence[Json], name: str) -> tuple[float | None, float | None]:
     return statistics.fmean(values), half_width(values) if len(values) > 1 else None
 
 
+def _possible(row: Json) -> bool:
+    """Whether every message is in one place only, and none is longer under way than until the last delivery."""
+    times = [row.get(name) for name in ("network_latency_s", "mean_latency_s", "last_delivery_s")]
+    measured = [0.0, *(time for time in times if time is not None)]
+    return row.get("conserved", True) and measured == sorted(measured)
+
+
 def judge_runs(rows: Sequence[Json]) -> Verdict:
-    """Every message made is delivered (conservation), nothing deadlocks, no packet circles; of no message, or, at
-    some load, none that was measured between warm-up and end, a run cannot tell."""
-    sent, received = sum(row["sent"] for row in rows), sum(row["received"] * row.get("conserved", True) for row in rows)
+    """Every message made is delivered (conservation, within the time that there was), nothing deadlocks, no packet
+    circles; of no message, or, at some load, none that was measured between warm-up and end, a run cannot tell."""
+    sent, received = sum(row["sent"] for row in rows), sum(row["received"] * _possible(row) for row in rows)
     stuck = [row["seed"] for row in rows if row["deadlocked"]]
     circling = sum(row["livelocked"] for row in rows)
     late = sum(row["sent"] - row["received"] for row in rows if row["stopped"] == "out-of-time")

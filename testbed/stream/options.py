@@ -226,7 +226,6 @@ class StreamOptions(CodingOptions):
     )
     duration_s: float | None = sent(
         default=None,
-        flag="--duration",
         kind=kinds.duration,
         metavar="S",
         only=(NOT_PROBING,),

@@ -10,7 +10,7 @@ from testbed.faults.grammar import no_faults
 from testbed.faults.reading import FAULT_WORDS, FaultsLike
 from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
-from testbed.model.options.option import Only, ends, failing, option, options, routed, running, sent
+from testbed.model.options.option import Only, ends, failing, link_rate, option, options, routed, running, sent, sought
 
 if TYPE_CHECKING:
     from testbed.bulk.plan import KilledProcess, Switching
@@ -82,12 +82,7 @@ class StripingOptions:
         only=_ONE_MACHINE,
     )
     repetitions: int = sent(default=1, kind=kinds.whole(1, 1000), help="carry every operation out N times")
-    link_rate_bps: float | None = ends(
-        default=None,
-        kind=kinds.rate_bps,
-        help="of every link (default 20Mbps, or less where testbed doctor --calibrate found that this machine carries"
-        " less)",
-    )
+    link_rate_bps: float | None = link_rate()
     routing: str | None = routed(default=None, metavar="METHOD", help="static method (default: the network's own)")
     host_selection: Order = ends(default="first", choices=get_args(Order), help="which hosts take part")
     faults: FaultsLike = failing(
@@ -105,12 +100,7 @@ class StripingOptions:
         only=_ONE_MACHINE,
         switches_only=True,
     )
-    solver_time_limit_s: float = routed(
-        default="10",
-        kind=kinds.search_limit,
-        help="of the search for a schedule",
-        only=_ONE_MACHINE,
-    )
+    solver_time_limit_s: float = sought(help="of the search for a schedule", only=_ONE_MACHINE)
     seed: int = running(default=1, kind=kinds.seed, help="seed of everything random")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from testbed.faults.reading import FAULT_WORDS, FaultsLike
 from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
-from testbed.model.options.option import CODE, ENDS, FAULTS, ROUTED, RUN, SENT, option, options
+from testbed.model.options.option import coded, ends, failing, option, options, routed, running, sent
 
 WORKLOADS = ("ping", "voip", "udp", "tcp", "video")
 RIVALS = ("direct", "none", "static", "adaptive")
@@ -18,45 +18,27 @@ class TunnelOptions:
     another one, and two together. ``mode`` None: all rivals, one after another."""
 
     network: NetworkLike = option(kw_only=False, positional=True, metavar="NETWORK", help="catalogue name or file")
-    between: tuple[str, str] = option(
-        kw_only=False, flag="--between", group=ENDS, metavar="NODE", help="the two ends of the tunnel"
-    )
-    mode: str | None = option(
-        default=None, choices=RIVALS, group=CODE, help="this rival alone (default: each, in a run of its own)"
-    )
-    flush_s: float = option(
-        default="20ms", kind=kinds.duration, group=CODE, metavar="TIME", help="after which a block is closed"
-    )
-    order_s: float | None = option(
+    between: tuple[str, str] = ends(kw_only=False, metavar="NODE", help="the two ends of the tunnel")
+    mode: str | None = coded(default=None, choices=RIVALS, help="this rival alone (default: each, in a run of its own)")
+    flush_s: float = coded(default="20ms", kind=kinds.duration, help="after which a block is closed")
+    order_s: float | None = coded(
         default=None,
         kind=kinds.holding,
-        group=CODE,
-        metavar="TIME",
         help="for which a packet waits for one before it in its flow; 0: not at all (default: 160ms, at most the "
         "playback buffer)",
     )
-    source_packets: int = option(
-        default=20, flag="--source-packets", kind=kinds.block_packets, group=CODE, metavar="M", help="in a whole block"
+    source_packets: int = coded(default=20, kind=kinds.block_packets, metavar="M", help="in a whole block")
+    playback_s: float = coded(
+        default="400ms", flag="--playback-buffer", kind=kinds.duration, help="for which a packet is waited for"
     )
-    playback_s: float = option(
-        default="400ms",
-        flag="--playback-buffer",
-        kind=kinds.duration,
-        group=CODE,
-        metavar="TIME",
-        help="for which a packet is waited for",
-    )
-    routing: str = option(default="capillary", group=ROUTED, metavar="METHOD", help="as of testbed route")
-    workload: str = option(
+    routing: str = routed(default="capillary", metavar="METHOD", help="as of testbed route")
+    workload: str = sent(
         default="ping,voip,udp",
-        group=SENT,
         metavar="NAME,...",
         help="of ping, voip, udp, tcp (by itself, after the others), video",
     )
-    udp_rate_bps: float = option(default="1Mbps", kind=kinds.rate_bps, group=SENT, metavar="RATE", help="of udp")
-    duration_s: float = option(
-        default="20s", flag="--duration", kind=kinds.duration, group=SENT, metavar="TIME", help="of each run"
-    )
+    udp_rate_bps: float = sent(default="1Mbps", kind=kinds.rate_bps, help="of udp")
+    duration_s: float = sent(default="20s", kind=kinds.duration, help="of each run")
     command: tuple[str, ...] = option(
         default=(),
         listed=False,
@@ -64,10 +46,9 @@ class TunnelOptions:
         trailing=True,
         help="a program at the first end and its arguments, {peer} for the other end's address",
     )
-    faults: FaultsLike | None = option(
+    faults: FaultsLike | None = failing(
         default=None,
-        group=FAULTS,
         metavar=f"none|{FAULT_WORDS}|FILE",
         help="default: three failures, the last of two cables at once",
     )
-    seed: int = option(default=1, kind=kinds.seed, group=RUN, help="seed of labels")
+    seed: int = running(default=1, kind=kinds.seed, help="seed of labels")

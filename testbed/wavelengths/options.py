@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from testbed.model.naming.names import NetworkLike
 from testbed.model.options import kinds
-from testbed.model.options.option import RUNNING, ends, option, options, routed, running, sent
+from testbed.model.options.option import RUNNING, ends, option, options, routed, running, sent, sought
 from testbed.wavelengths.plan import Switching
 
 PatternLike = str | Sequence[tuple[str, str]]
@@ -49,9 +49,7 @@ class WavelengthOptions:
         metavar="METHOD",
         help="liquid, first-fit, random-fit, most-used or longest-first",
     )
-    time_limit_s: float = routed(
-        default="10", flag="--solver-time-limit", kind=kinds.search_limit, help="of the search"
-    )
+    time_limit_s: float = sought(help="of the search")
     seed: int = running(default=1, kind=kinds.seed, help="seed of everything random")
 
 

@@ -3,6 +3,7 @@ nothing."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -242,3 +243,12 @@ def test_a_pipe_that_nobody_reads_is_refused_at_once(tmp_path: Path) -> None:
     write_network_file(load_network("ring:3"), pipe)
     assert b'"links"' in os.read(reader, 1 << 16)
     os.close(reader)
+
+
+def test_a_folder_that_is_gone_is_no_place_to_write(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    with contextlib.chdir(gone):
+        gone.rmdir()
+        with pytest.raises(TopologyError, match=r"n\.json: cannot be written"):
+            write_network_file(load_network("ring:3"), "n.json")

@@ -173,3 +173,30 @@ def test_many_parallel_links_take_no_square_of_time(tmp_path: Path) -> None:
     path.write_text(json.dumps({"multigraph": True, "nodes": [{"id": "a"}, {"id": "b"}], "links": [link] * 20_000}))
     network = load_network(path)
     assert [k.key for k in network.links[::2]] == list(range(20_000))
+
+
+NODES = '{"nodes": [{"id": "a"}, {"id": "b"}], "links": [{"source": "a", "target": "b"}]}'
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("n.graph", f"NODES {'9' * 5000}\nlabel x y\n", "line 1: give 'NODES NUMBER'"),
+        ("n.json", NODES.replace('"a"}', '"a", "position": [1e308, 0]}', 1), "two numbers [x, y], below 1e100"),
+        ("n.json", NODES.replace('"a"}', '[], "kind": "host"}', 1), "id [] must be text"),
+        ("n.json", NODES.replace('"a"}', '"a", "kind": "host"}').replace('"source": "a"', '"source": []'), "source []"),
+    ],
+)
+def test_values_that_are_none_are_named(name: str, text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(TopologyError) as caught:
+        load_network(tmp_path / name)
+    assert said in str(caught.value)
+
+
+def test_a_name_that_is_no_text_is_written_as_one(tmp_path: Path) -> None:
+    place = os.fsencode(tmp_path) + b"/Z\xfcrich.json"
+    Path(os.fsdecode(place)).write_text(NODES)
+    assert load_network(os.fsdecode(place)).name == "Z\\udcfcrich"
+    (tmp_path / "n.json").write_text(NODES.replace("{", '{"graph": {"name": "\\ud800"}, ', 1))
+    assert load_network(tmp_path / "n.json").name == "\\ud800"

@@ -38,8 +38,8 @@ def write_atomically(path: str | Path, content: bytes) -> None:
 
     A symbolic link is followed; a place that is no ordinary file (a pipe, /dev/stdout) is written as it is.
     """
-    target = Path(os.path.realpath(path))
     try:
+        target = Path(os.path.realpath(path))  # OSError where this process's own folder is gone
         _refuse_planted_link(Path(path))
         if target.exists() and not target.is_file() and not target.is_dir():
             with open_to_write(target) as file:

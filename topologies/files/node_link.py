@@ -139,8 +139,9 @@ def parse_document(
     entries = [_with_traces(f"{kind}[{i}]", entry, folder) for i, entry in enumerate(entries)]
     links = _parse_links(kind, entries, nodes, one_way or [directed] * len(entries), multigraph)
     own_name = graph.get("name")
+    text = own_name if isinstance(own_name, str) and own_name else name  # that of a file may be no text
     return Network(
-        name=own_name if isinstance(own_name, str) and own_name else name,
+        name=text.encode(errors="backslashreplace").decode(),
         nodes=nodes,
         links=links,
         attributes={k: v for k, v in graph.items() if k != "name"},
@@ -266,7 +267,7 @@ def _position(place: str, fields: JsonObject) -> tuple[float, float] | None:
         if not all(k in fields for k in keys):
             continue
         value = fields[keys[0]] if len(keys) == 1 else [fields[k] for k in keys]
-        fits = isinstance(value, list) and len(value) == 2 and all(map(is_finite, value))
+        fits = isinstance(value, list) and len(value) == 2 and all(is_finite(one) and abs(one) < 1e100 for one in value)
         if fits:
             for k in keys:
                 del fields[k]
@@ -275,7 +276,7 @@ def _position(place: str, fields: JsonObject) -> tuple[float, float] | None:
             if value is None:
                 del fields["position"]
                 return None
-            _wrong(place, f"position {value!r} must be two numbers [x, y]")
+            _wrong(place, f"position {value!r} must be two numbers [x, y], below 1e100")
     return None
 
 

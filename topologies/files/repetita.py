@@ -50,7 +50,7 @@ def _section(lines: Lines, title: str, head: str) -> tuple[int, Lines]:
         where = f"line {lines[0][0]}" if lines else "the end of the file"
         raise TopologyError(f"{where}: give {required}")
     number, words = lines[0]
-    if len(words) != 2 or not words[1].isascii() or not words[1].isdigit():
+    if len(words) != 2 or len(words[1]) > 9 or not words[1].isascii() or not words[1].isdigit():
         raise TopologyError(f"line {number}: give {required}")
     return int(words[1]), lines[2:]
 

@@ -57,12 +57,12 @@ def hand_over_addresses(nodes: Iterable[object], links: Iterable[object]) -> Non
 
     A host's ``ip`` is then the list of all, its own first; its ``mac`` the first one.
     """
-    known = {node.get("id"): node for node in nodes if isinstance(node, dict) and node.get("kind") == "host"}
+    known = {str(node.get("id")): node for node in nodes if isinstance(node, dict) and node.get("kind") == "host"}
     for link in (one for one in links if isinstance(one, dict)):
         fields = [link, link.get(BACK, {})]
         ips, macs = ([one.pop(name, None) for one in fields][:1] for name in ("ips", "macs"))
         for place, end in enumerate(("source", "target")):
-            node = known.get(link.get(end))
+            node = known.get(str(link.get(end)))
             if node is None:
                 continue
             if macs[0] and macs[0][place]:

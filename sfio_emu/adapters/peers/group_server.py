@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sfio_emu.adapters.peers.local_users import is_foreign_user
-from sfio_emu.adapters.sockets import watch_peer
+from sfio_emu.adapters.sockets import family_of, watch_peer
 from sfio_emu.errors import PeerError, UsageError, whole_number
 
 MAGIC = b"SFG2"
@@ -105,7 +105,7 @@ def parse_address(address: str) -> tuple[socket.AddressFamily, str | tuple[str, 
         return socket.AF_UNIX, rest
     host, _, port = rest.rpartition(":")
     if scheme == "tcp" and host and port.isdecimal() and int(port) < 65536:
-        return (socket.AF_INET6 if ":" in host else socket.AF_INET), (host.strip("[]"), int(port))
+        return family_of(host), (host.strip("[]"), int(port))
     raise UsageError(f"address of the process group is {address!r}: give unix:/path or tcp:host:port")
 
 
@@ -132,7 +132,7 @@ def _bind(address: str) -> socket.socket:
     return listening
 
 
-class GroupServer:
+class GroupServer(contextlib.AbstractContextManager["GroupServer"]):
     """Coordinates a group of `size` processes at `address`, in a thread of its own from construction to `close`.
 
     `address` may request any free port (`tcp:127.0.0.1:0`); the property gives the one to hand out. Raises UsageError
@@ -177,9 +177,6 @@ class GroupServer:
         self._thread.join()
         if self._unix_path is not None:
             self._unix_path.unlink(missing_ok=True)
-
-    def __enter__(self) -> "GroupServer":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

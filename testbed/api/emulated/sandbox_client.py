@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import IO
 
 from testbed.emulation.attach.client import receive_reply, send_request
@@ -28,7 +28,7 @@ from topologies.text.json_types import JsonObject
 _CLOSING_S = 15.0
 
 
-class SandboxProcess:
+class SandboxProcess(AbstractContextManager["SandboxProcess"]):
     """Started when it is made; a context manager. ``name``: of its door; ``task``: what it is to hold (see ``holder``).
 
     Raises CapabilityError where this machine has no emulation, InputError where the name is taken, and what the process
@@ -138,9 +138,6 @@ class SandboxProcess:
             if lines:
                 return f": {lines[-1].removeprefix('testbed: ')}"
         return ""
-
-    def __enter__(self) -> "SandboxProcess":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

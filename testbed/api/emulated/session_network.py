@@ -18,7 +18,7 @@ from testbed.emulation.attach.server import Handler, RequestHandlers
 from testbed.emulation.control.base_rules import install_shortest_paths, remove_shortest_paths
 from testbed.emulation.control.fault_injection import FaultInjector
 from testbed.errors import InputError
-from testbed.machines.adapters.platform import here, occupied_here
+from testbed.machines.adapters.platform import FromParts, here, occupied_here
 from testbed.model.label_split import LabelSplit
 from testbed.model.progress import ReportProgress
 from testbed.model.wiring import wire
@@ -37,7 +37,7 @@ _Rules = tuple[tuple[FlowRule, ...], tuple[HostRoute, ...]]
 """Of the switches, and what hosts do that have several cables or forward."""
 
 
-class SessionNetwork:
+class SessionNetwork(FromParts):
     """A context manager, inside the sandbox only. ``ends``: switches that get a host of their own outside the model."""
 
     def __init__(self, network: Network, ends: Sequence[str], *, mtu: int, shape: bool) -> None:
@@ -50,19 +50,12 @@ class SessionNetwork:
         self._installed: dict[Pair, tuple[int, _Rules]] = {}
         self._chosen: set[Pair] = set()  # of those, routes that were asked for; the others are ways back
         self._aside: set[int] = set()  # of those, what a stream between the same ends has taken out while it runs
-        self._stack = ExitStack()
 
-    def __enter__(self) -> "SessionNetwork":
-        with ExitStack() as stack:
-            self._platform = stack.enter_context(here(self._wiring, mtu=self._mtu, shape=self._shape))
-            self.net, self._controller = self._platform.network, self._platform.controller
-            install_shortest_paths(self._wiring)
-            self._breaker = FaultInjector(self.net)
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+    def _build(self, parts: ExitStack) -> None:
+        self._platform = parts.enter_context(here(self._wiring, mtu=self._mtu, shape=self._shape))
+        self.net, self._controller = self._platform.network, self._platform.controller
+        install_shortest_paths(self._wiring)
+        self._breaker = FaultInjector(self.net)
 
     def handlers(self, progress_to: ProgressTo) -> dict[str, Handler]:
         """What ``RequestHandlers`` answers, and install, stream, bulk, tunnel."""

@@ -32,7 +32,7 @@ from testbed.bulk.plan import BulkPlan
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.machine.load_monitor import LoadMonitor
 from testbed.errors import InputError, InvalidRunError
-from testbed.machines.adapters.platform import Platform
+from testbed.machines.adapters.platform import FromParts, Platform
 from testbed.machines.adapters.rpc_network import read_links
 from testbed.model.progress import CounterReading, Progress, ReportProgress
 
@@ -51,7 +51,7 @@ class RunOptions:
     calibrate: bool = True
 
 
-class BulkRun:
+class BulkRun(FromParts):
     """A context manager: entered, all connections stand, and in circuit switching no data finds a way."""
 
     def __init__(
@@ -69,21 +69,12 @@ class BulkRun:
         self._to_inject = plan.injected if self._circuits else 0
         self._injected = 0
 
-    def __enter__(self) -> "BulkRun":
-        with ExitStack() as stack:
-            self._build(stack)
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def _build(self, stack: ExitStack) -> None:
+    def _build(self, parts: ExitStack) -> None:
         plan, wiring = self._plan, self._platform.wiring
         if wiring.routed and plan.parts > 1:
             raise InputError("--parts: hosts with several cables, or that forward, send a pair's packets one way only")
         self._switchboard = CircuitSwitchboard(self._platform, [(t.source, t.sink) for t in plan.transfers])
-        stack.callback(self._switchboard.close)
+        parts.callback(self._switchboard.close)
         paths = [{(t.source, t.sink): t.path for t in plan.transfers if t.part == part} for part in range(plan.parts)]
         # Ways back for acknowledgements; and for data while connections are made (packet switching: until the end).
         self._switchboard.set_paths(paths[0])
@@ -92,10 +83,10 @@ class BulkRun:
         rules = (*back, *data)
         self._switchboard.change_rules(rules, "add")
         self._switchboard.flush_flow_cache()  # drops of the run before are not for this one's first packets
-        stack.callback(self._switchboard.change_rules, rules, "remove")
+        parts.callback(self._switchboard.change_rules, rules, "remove")
         self._report_progress(Progress(done_s=0, total_s=1, doing="connecting"))
         self._endpoints = BulkEndpoints(self._platform, plan, self._messages)
-        stack.callback(self._endpoints.close)
+        parts.callback(self._endpoints.close)
         if self._circuits:
             self._switchboard.change_rules(data, "remove")
             self._switchboard.flush_flow_cache()

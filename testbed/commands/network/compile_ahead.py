@@ -1,7 +1,7 @@
 """``testbed doctor --compile``: everything that is compiled for this machine at its first use, compiled ahead.
 
 Each task runs one algorithm on something small; what it compiles is kept (see ``fec.jit``). After a change of code only
-what changed is compiled again. ``make kernels`` runs the same tasks (``build_kernels``).
+what changed is compiled again. ``make kernels`` runs the same tasks (``tools/build_kernels.py``).
 """
 
 import time
@@ -63,10 +63,10 @@ def _schedules() -> None:
         EJECT(table, PLACE(table, orbits.order), 20)
 
 
-def _router_simulator(**options: Any) -> None:
+def _router_simulator(network: str = "torus:3x3", **options: Any) -> None:
     import testbed
 
-    testbed.run(testbed.simulation_plan("torus:3x3", duration_s=1e-5, warm_up_s=0.0, **options))
+    testbed.run(testbed.simulation_plan(network, duration_s=1e-5, warm_up_s=0.0, **options))
 
 
 def _states_of_nac() -> None:
@@ -100,6 +100,7 @@ TASKS: dict[str, Callable[[], None]] = {
     "router simulator, FT-DRB": partial(_router_simulator, routing="ft-drb"),
     "router simulator, NAC": partial(_router_simulator, deadlock="nac"),
     "router simulator": partial(_router_simulator, deadlock="virtual-channels"),
+    "router simulator, two processors": partial(_router_simulator, "torus:32x32", load=0.2),
     "liquid schedules": _schedules,
     "orders of labels": _codes,
     "capillary routes": _routes,

@@ -18,11 +18,12 @@ _FORMER_KEYS = renames("Keys of JSON", "doctor")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
-    parser.add_argument("--strict", action="store_true", help="exit with 3 where emulation is not possible")
-    parser.add_argument(
+    exclusive = parser.add_mutually_exclusive_group()
+    exclusive.add_argument("--strict", action="store_true", help="exit with 3 where emulation is not possible")
+    exclusive.add_argument(
         "--compile", action="store_true", help="compile ahead what is compiled at first use (a minute, once)"
     )
-    parser.add_argument(
+    exclusive.add_argument(
         "--calibrate",
         action="store_true",
         help="measure what this machine carries over real switches (a minute); default link rates follow from it",

@@ -171,6 +171,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> Answer:
     """Schedule, or check."""
+    others = (args.network, args.traffic, *((args.output, args.wormhole or None) if args.verified_over else ()))
+    if args.check is not None and any(one is not None for one in others):
+        words = "a network or --traffic, nor over a --network with --output or --wormhole"
+        raise InputError(f"--verify FILE cannot be combined with {words}: the file has the transfers and the frames")
     if args.verified_over is not None:
         return _verified(args)
     extras: JsonObject = {}
@@ -255,10 +259,6 @@ def _transfers(traffic: Traffic) -> Iterator[tuple[str, ...]]:
 def _checked(args: argparse.Namespace) -> tuple[Traffic, Schedule]:
     from testbed.scheduling.traffic.traffic_file import parse_frames, parse_traffic
 
-    if args.network is not None or args.traffic is not None:
-        raise InputError(
-            "--verify FILE cannot be combined with a network or --traffic: the file has the transfers and the frames"
-        )
     document = read_json(args.check)
     traffic = parse_traffic(document, str(args.check))
     return traffic, parse_frames(document, traffic, str(args.check))

@@ -9,6 +9,7 @@ import os
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from testbed.emulation.attach.protocol import Frame, checked, receive, send
@@ -62,7 +63,7 @@ def exec_program(name: str, host: str, argv: Sequence[str]) -> None:
     os.execv(words[0], words)
 
 
-class Recording:
+class Recording(AbstractContextManager["Recording"]):
     """A recording of a link that runs until ``stop``; a context manager. ``path``: the pcap file."""
 
     def __init__(self, name: str, link: str, path: Path) -> None:
@@ -83,9 +84,6 @@ class Recording:
                 send(sock, {"stop": True})
                 receive_reply(sock)
         return self.path
-
-    def __enter__(self) -> "Recording":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()

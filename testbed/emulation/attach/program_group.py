@@ -67,7 +67,7 @@ class ChildProgram:
             os.killpg(self.child.pid, number)
 
 
-class ProgramGroup:
+class ProgramGroup(contextlib.AbstractContextManager["ProgramGroup"]):
     """Ranks 0, 1, ... of a program; leaving the block ends what is left of them. What they write is written here, line
     by line.
 
@@ -88,9 +88,6 @@ class ProgramGroup:
             for rank, program in enumerate(self.programs)
             for stream, target in ((program.stdout, sys.stdout), (program.stderr, sys.stderr))
         ]
-
-    def __enter__(self) -> "ProgramGroup":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._end()

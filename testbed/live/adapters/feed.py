@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from testbed.emulation.sandbox.process_lifetime import begin_child
@@ -161,7 +161,7 @@ def live_watch(
         yield
 
 
-class LiveReport:
+class LiveReport(AbstractContextManager["LiveReport"]):
     """Passes a run's reports on: to the bar all of them, to the page a few a second and whenever another fault is in
     force."""
 
@@ -172,9 +172,6 @@ class LiveReport:
         self._look: ReadCounters | None = None
         self._ask: ReadCounters | None = None
         self._looking, self._asking = ExitStack(), ExitStack()
-
-    def __enter__(self) -> "LiveReport":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._looking.close()

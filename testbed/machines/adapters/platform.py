@@ -10,11 +10,11 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeAlias, TypeVar
 
 from testbed.emulation.control.controller_link import ControllerLink, PortEvent
 from testbed.emulation.machine.load_monitor import processor_times
@@ -48,6 +48,24 @@ class Answer(NamedTuple, Generic[T]):
 
     def result(self, limit_s: float = 0.0) -> T:
         return self.value
+
+
+class FromParts:
+    """A context manager of what is built over a platform: entered, all of its parts stand; where one cannot be made,
+    those before it are ended."""
+
+    def _build(self, parts: ExitStack) -> None:
+        """Make the parts; ``parts`` gets the end of each."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        with ExitStack() as parts:
+            self._build(parts)
+            self._parts = parts.pop_all()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._parts.__exit__(*error)
 
 
 class Here(AllMachines):

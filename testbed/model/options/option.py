@@ -20,7 +20,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 from testbed.errors import InputError, UsageError, require_type
-from testbed.model.options.kinds import Kind
+from testbed.model.options.kinds import Kind, rate_bps, search_limit
 
 if TYPE_CHECKING:  # the networks' package: what says --help does without
     from topologies.text.json_types import Json, JsonObject
@@ -106,11 +106,9 @@ class Option:
         return with_default(self.help.replace("{default}", str(default)), default)
 
     def checked(self, value: object) -> object:
-        """The value, a number of numpy as Python's. Raise UsageError for another type than the field's, InputError for
-        what is beyond its bounds or choices."""
-        from topologies.errors import python_number
-
-        value = python_number(value)
+        """The value, of numpy as Python's. Raise UsageError for another type than the field's, InputError for what is
+        beyond its bounds or choices."""
+        value = value.tolist() if hasattr(value, "tolist") else value
         if value is None and (self.default is None or "None" in self.annotation):
             return None
         if self.annotation.startswith("tuple[str, ...") and isinstance(value, str):
@@ -147,6 +145,11 @@ ends, sent, routed, coded, failing, running = (
     partial(option, group=group) for group in (ENDS, SENT, ROUTED, CODE, FAULTS, RUN)
 )
 """An option under one of the headings that every command shares."""
+sought = partial(routed, default="10", flag="--solver-time-limit", kind=search_limit)
+"""For how long a schedule is sought for."""
+link_rate = partial(ends, default=None, kind=rate_bps, help=(
+    "of every link (default 20Mbps, or less where testbed doctor --calibrate found that this machine carries less)"
+))  # fmt: skip
 
 
 def nested(*, default_factory: type[T], prefix: str = "", group: str | None = None, only: tuple[Only, ...] = ()) -> T:

@@ -38,7 +38,7 @@ def planner(name: str, says: str, options: Callable[P, O], plan: Callable[[O], L
             return plan(build(kind, bound))
         except TestbedError:
             raise
-        except (TypeError, AttributeError) as error:
+        except (TypeError, AttributeError, ArithmeticError) as error:
             raise UsageError(f"{name}: an argument is of the wrong kind: {error}") from error
 
     made.__name__ = made.__qualname__ = name
@@ -60,7 +60,7 @@ def _present(function: str, named: Json) -> JsonObject:
         former["rate"] = "packet_rate_pps"
     for word, present in former.items():
         old, *values = word.split()
-        if old not in found or (values and found[old] not in values):
+        if old not in found or (values and str(found[old]) not in values):
             continue
         if present in found:
             raise UsageError(f"{function}: {old} is now {present}, which is there too; give it once")

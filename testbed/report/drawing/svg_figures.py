@@ -246,7 +246,8 @@ def saved_figure(
     out = io.BytesIO()
     words = {"svg": {"Date": None, "Description": caption}, "pdf": {"CreationDate": None, "Subject": caption}}.get(kind)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing")  # a box stands for it; on pages it is the reader's letter
+        # a box stands for a letter, on pages it is the reader's; the longest of names leave a figure no room
+        warnings.filterwarnings("ignore", "Glyph .* missing|constrained_layout not applied")
         figure.savefig(out, format=kind, metadata=words, **options)
     document = out.getvalue()
     return document if marked or kind != "svg" else re.sub(rb'<g id="%5B[^"]*">', b"<g>", document)

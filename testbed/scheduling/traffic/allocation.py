@@ -69,7 +69,8 @@ def choose_allocations(nodes: int, *, count: int = 5, occupied: Counts = NOTHING
         )
     free = NODES_PER_SWITCH * SWITCHES - sum(occupied)
     if not 1 <= nodes <= free:
-        raise InputError(f"nodes {nodes}: {free} of {NODES_PER_SWITCH * SWITCHES} are free; give 1 to {free}")
+        most = NODES_PER_SWITCH * SWITCHES
+        raise InputError(f"nodes {nodes}: {free} of {most} are free; give 1 or more of those, or occupy fewer")
     if count < 1:
         raise InputError(f"count {count}: give 1 or more")
     table = _all_allocations()

@@ -16,7 +16,6 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 
 from sfio_emu.adapters.key_files import new_key, write_key
 from sfio_emu.adapters.peers.group_server import GroupServer
@@ -28,7 +27,7 @@ from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.sandbox.process_lifetime import confined
 from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import InputError
-from testbed.machines.adapters.platform import Here, Platform, network_up
+from testbed.machines.adapters.platform import FromParts, Here, Platform, network_up
 from testbed.machines.adapters.rpc_network import network_of
 from testbed.machines.adapters.rpc_programs import add_all_neighbours
 from testbed.machines.adapters.stream_forwarding import accept_each, listen_address
@@ -139,7 +138,7 @@ class Place:
     environment: Mapping[str, str]
 
 
-class ProgramNetwork:
+class ProgramNetwork(FromParts):
     """The network with listeners and a process group, inside the sandbox where it is on this machine; a context
     manager.
 
@@ -161,37 +160,26 @@ class ProgramNetwork:
         self._mtu, self._shape, self._timeout_s, self._machines = mtu, shape, timeout_s, machines
         self._ranks: ProgramGroup | None = None
 
-    def __enter__(self) -> "ProgramNetwork":
-        with ExitStack() as stack:
-            self._build(stack)
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._stack.__exit__(kind, error, traceback)
-
     @property
     def net(self) -> EmulatedNetwork:
         """The network, where it is on this machine."""
         assert isinstance(self.platform, Here)
         return self.platform.network
 
-    def _build(self, stack: ExitStack) -> None:
+    def _build(self, parts: ExitStack) -> None:
         placement = self.placement
         make_directories(self.root, placement)
         options: Json = {"mtu": self._mtu, "shape": self._shape, "controlled": False}
-        platform = stack.enter_context(network_up(self._machines, wire(placement.network), lambda _: None, **options))
+        platform = parts.enter_context(network_up(self._machines, wire(placement.network), lambda _: None, **options))
         self.platform: Platform = platform
-        stack.enter_context(platform.running(self._until_now))
+        parts.enter_context(platform.running(self._until_now))
         platform.all(add_all_neighbours)
         with closing(CircuitSwitchboard(platform, ())) as switchboard:
             switchboard.change_rules(file_rules(platform.wiring, placement), "add")
         paths = placement.remote
         platform.route(r for pair, path in paths.items() for r in pair_routes(platform.wiring, pair, path))
         self._server = GroupServer(group_address(platform), len(placement.compute))
-        stack.callback(self._server.close)
+        parts.callback(self._server.close)
         key, root = new_key(), self.root.absolute()
         io = [tuple(n for n in placement.io if platform.machine_of(n) == k) for k in range(len(platform.names))]
         shares = [

@@ -74,7 +74,8 @@ def test_medians_are_taken_over_the_repetitions_of_a_pattern() -> None:
     first, *others = measured(bulk_swiss_t1)
     (pattern,) = by_pattern([first, {**first, "repetition": 2, "random_ratio": first["random_ratio"] + 0.2}])
     assert pattern["random_ratio"] == pytest.approx(first["random_ratio"] + 0.1)
-    assert len(by_pattern([first, *others])) == len({row["pattern"] for row in measured(bulk_swiss_t1)})
+    whole = {row["pattern"] for row in [first, *others] if not any(key.endswith("_invalid") for key in row)}
+    assert len(by_pattern([first, *others])) == len(whole) > 300
     lost = {key: value for key, value in first.items() if not key.startswith("fifo_")}
     assert by_pattern([lost]) == []
 

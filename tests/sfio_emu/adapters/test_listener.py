@@ -10,9 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from sfio_emu import ListenerLost, RemoteFailure, StripedFile, message_bodies, wire
+from sfio_emu import ListenerLost, RemoteFailure, Session, StripedFile, message_bodies, mlist, wire
+from sfio_emu.adapters.environment import parse_listeners
 from sfio_emu.adapters.listener_disk import RootedSubfiles
+from sfio_emu.adapters.sockets import TcpConnections
+from sfio_emu.client.catalogue import remove_subfiles
 from sfio_emu.listener.ports import CallFailed
+from sfio_emu.names import parse_file_name
 from sfio_emu.wire import Kind
 from tests.helpers.listeners import listener, listening, session_of
 
@@ -124,3 +128,37 @@ def test_a_folder_is_served_by_one_listener_at_a_time(tmp_path: Path) -> None:
         StripedFile.open("p1/a", 5, session=session_of(addresses)).close()
     with listening(tmp_path / "p1"):  # and what a closed one held
         pass
+
+
+def test_names_are_the_same_bytes_whatever_the_locale(tmp_path: Path) -> None:
+    narrow = ("env", "LC_ALL=C", "PYTHONUTF8=0", "PYTHONCOERCECLOCALE=0")
+    with listener(tmp_path, "p1", before=narrow) as (_, addresses):
+        session = session_of(addresses)
+        for name in ("Zürich/東京", "Zürich/\udcff"):
+            with StripedFile.open(f"p1/{name}", 5, session=session) as file:
+                file.pwrite(b"alive", 0)
+            assert (tmp_path / "p1" / name).read_bytes() == b"alive"
+        assert [entry.name for entry in mlist("p1/Zürich", session)] == ["東京", "\udcff"]
+        remove_subfiles(session, parse_file_name("p1/Zürich/東京"))
+        assert not (tmp_path / "p1" / "Zürich" / "東京").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/net/if_inet6").exists(), reason="this kernel has no IPv6")
+def test_an_address_of_ipv6_is_in_brackets(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "sfio_emu.adapters.listener", "--root", str(tmp_path), "--listen", "[::1]:0"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said, place = process.stdout.readline().split()
+        assert (said, place.rpartition(":")[0]) == ("listening", "[::1]")
+        session = Session(TcpConnections(parse_listeners(f"p1={place}")))
+        with StripedFile.open("p1/a", 5, session=session) as file:
+            file.pwrite(b"alive", 0)
+        process.kill()
+    assert (tmp_path / "a").read_bytes() == b"alive"
+
+
+def test_a_listener_whose_addresses_nobody_can_be_told_does_not_start(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "sfio_emu.adapters.listener", "--root", str(tmp_path), "--listen", "127.0.0.1:0"]
+    with open("/dev/full", "w") as full:
+        ran = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, timeout=20, check=False)
+    assert "the listener cannot start: [Errno 28]" in ran.stderr and "Traceback" not in ran.stderr

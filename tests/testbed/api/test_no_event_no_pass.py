@@ -224,3 +224,5 @@ def test_one_load_of_which_no_message_was_measured_is_enough_not_to_tell() -> No
     assert {check.key: check.outcome for check in verdict.checks}["conservation"] == "cannot-tell"
     assert verdict.exit_code == 5
     assert judge_runs([row | {"conserved": False}]).exit_code == 1, "a message in two places, or in none"
+    late = {"mean_latency_s": row["mean_latency_s"] * 1000}
+    assert judge_runs([row | late]).exit_code == 1, "longer under way than the run lasted"

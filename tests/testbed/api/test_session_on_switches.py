@@ -98,7 +98,7 @@ def test_values_of_other_types_are_refused(session: testbed.Session) -> None:
     ):
         with pytest.raises(UsageError, match="; give "):
             call()
-    for wait_s in (0, -1, float("nan")):
+    for wait_s in (0, -1, float("nan"), float("inf")):
         with pytest.raises(InputError, match=r"timeout_s .*: give more than 0"):
             session.exec("h0", ["true"], timeout_s=wait_s)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import testbed
@@ -33,3 +34,17 @@ def test_what_a_plan_cannot_do_without_is_named() -> None:
         testbed.striping_plan(RING)
     with pytest.raises(UsageError, match="node: got an int; give the id of a node, which is text"):
         testbed.route(RING, 0, 2)  # type: ignore[arg-type]
+
+
+def test_arrays_of_numpy_are_lists() -> None:
+    named = {"source": np.str_("s0"), "sink": "s1", "duration_s": np.float32(1)}
+    assert testbed.stream_plan(RING, **named, faults=np.array([])).faults == ()
+    assert testbed.simulation_plan(RING, loads=np.array([0.1, 0.2])) == testbed.simulation_plan(RING, loads=[0.1, 0.2])
+    pairs = testbed.bulk_plan(RING, pattern=np.array([["h0", "h1"]]))
+    assert repr(pairs) == repr(testbed.bulk_plan(RING, pattern=[["h0", "h1"]]))
+
+
+@pytest.mark.parametrize("rate", [0, 10**400])
+def test_a_number_that_no_plan_can_have(rate: int) -> None:
+    with pytest.raises(UsageError, match="metapath_plan: an argument is of the wrong kind"):
+        testbed.metapath_plan(RING, "s0", "s1", rate_pps=rate)

@@ -32,6 +32,8 @@ def test_a_value_that_is_listed_twice_makes_its_rows_once() -> None:
     [
         ({"tolerence": [0.1]}, "unknown key 'tolerence'; did you mean 'tolerances'?"),
         ({"tolerances": [1.0]}, "1.0 is outside [0, 1)"),
+        ({"pairs": 10**12}, "more than 50000000 rows; split the campaign"),
+        ({"seeds": "0-99999", "pairs": 10**5}, "more than 50000000 rows; split the campaign"),
         ({"tolerances": [-0.1]}, "-0.1 is outside [0, 1)"),
         ({"der": 0}, "0 is outside (0, 1)"),
         ({"der": 1.0}, "1.0 is outside (0, 1)"),
@@ -127,8 +129,9 @@ def test_drawn_pairs_have_the_paths_asked_for_and_depend_on_seed_and_draw_alone(
 
 
 def test_a_claim_is_judged_over_the_rows_where_both_are_finite() -> None:
+    claims = [{"method": "a", "against": "b", "at_most": 0.5}]
     campaign = parse_campaign(
-        {**GOOD, "methods": ["a", "b"], "claims": [{"method": "a", "against": "b", "at_most": 0.5}]}, "f"
+        {**GOOD, "methods": ["a", "b"], "claims": claims, "pairs": [["s1", "s6"], ["s2", "s7"]]}, "f"
     )
     common = {"tolerance": 0.05, "m": 20, "der": 1e-5, "large_blocks": False, "state": "ok"}
     rows = [
@@ -139,6 +142,8 @@ def test_a_claim_is_judged_over_the_rows_where_both_are_finite() -> None:
     ]
     verdict = judge_claims(campaign, rows)
     assert verdict.passed and verdict.checks[1].measured == 0.5
+    for others in (rows[:3], [*rows[:3], rows[0]], [*rows, rows[3]]):
+        assert judge_claims(campaign, others).checks[0].outcome == "cannot-tell"
     rows[0]["ror"] = 1.1
     assert not judge_claims(campaign, rows).passed
     by_method = {row["method"]: row for row in summarise(rows)}

@@ -36,6 +36,9 @@ REFUSED = [
     (("mobility", "manet:nodes=9", "manet:nodes=9", "--from", "n0", "--to", "n1", "--frames", "3"), "--frames"),
     (("schedule", "--traffic", "FILE", "--pattern", "FILE"), "--pattern"),
     (("schedule", "--verify", "FILE", "--scheduling", "exact"), "--scheduling"),
+    (("schedule", "ring:4", "--verify", "FILE", "--network", "ring:4"), "--verify"),
+    (("schedule", "--verify", "FILE", "--network", "ring:4", "--output", "FILE"), "--verify"),
+    (("schedule", "--verify", "FILE", "--network", "ring:4", "--wormhole"), "--verify"),
     (("bulk", "swiss-t1", "--no-comparison", "--switching", "packet", "--inject-packets", "3"), "--inject-packets"),
     (("bulk", "swiss-t1", "--save-messages", "DIR"), "--save-messages"),
     (("sfio", *SFIO, "--access-block-size", "1000"), "--access-block-size"),
@@ -84,6 +87,12 @@ def test_an_option_that_may_stand_once_is_refused_twice(capsys: pytest.CaptureFi
     ):
         assert main([*words, *words[2:]]) == 2
         assert f"{words[2]} stands there already; give it once" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("other", ["--calibrate", "--strict"])
+def test_doctor_does_one_thing(other: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--compile", other]) == 2
+    assert f"{other}: not allowed with argument --compile" in capsys.readouterr().err
 
 
 def test_a_fault_after_the_stream_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

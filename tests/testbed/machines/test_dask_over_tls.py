@@ -13,9 +13,10 @@ from types import ModuleType
 
 import dask
 import pytest
+from dask.utils import parse_bytes
 from distributed import Client, Security
 
-from testbed.machines.adapters.clusters.dask_security import scheduler_security
+from testbed.machines.adapters.clusters.dask_security import quiet_dask, scheduler_security
 from testbed.machines.machines_request import TlsFiles
 from tests.helpers.module_files import module_of
 from tests.helpers.paths import ROOT
@@ -68,3 +69,10 @@ def test_only_who_has_the_certificates_is_answered(example: ModuleType) -> None:
         for other, theirs in ((address, Security.temporary()), (address.replace("tls", "tcp"), None)):
             with pytest.raises((OSError, TypeError, ValueError)), Client(other, security=theirs, timeout=2):
                 pass
+
+
+def test_a_campaign_of_many_units_is_no_word_of_dasks() -> None:
+    name = "distributed.admin.large-graph-warning-threshold"
+    with dask.config.set({name: "10MB"}):
+        quiet_dask({})
+        assert parse_bytes(dask.config.get(name)) > 10**12

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import gzip
 import json
 import os
@@ -180,6 +181,16 @@ def test_the_seconds_of_a_resumed_run_leave_out_the_pause(tmp_path: Path) -> Non
         place = again.finish(again.rows, Verdict(checks=()), {})
     seconds = stored_runs(tmp_path)[0].manifest.seconds
     assert place.is_dir() and seconds is not None and part <= seconds < 60
+
+
+def test_a_run_is_resumed_in_its_own_folder(tmp_path: Path) -> None:
+    with StudyRun.new(tmp_path, "twice", MANIFEST) as run:
+        run.add(ROWS[0])
+    with contextlib.chdir(run.draft), StudyRun.resume(Path(), "twice", 1) as again:
+        place = again.finish(again.rows, Verdict(checks=()), {})
+    assert place.is_dir() and not run.draft.exists()
+    with contextlib.chdir("/"), pytest.raises(InputError, match="/: this run is finished"):
+        StudyRun.resume(Path("/"), "twice", 1)
 
 
 def test_the_seconds_of_parts_that_were_killed_count_up_to_their_last_point(tmp_path: Path) -> None:

@@ -33,20 +33,19 @@ class Capture:
             sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
             sock.bind((interface, _ETH_P_ALL))
             try:
-                file = open_to_write(path)
-            except OSError as error:
+                with open_to_write(path) as file:
+                    file.write(struct.pack("=IHHiIII", _MAGIC_NANOSECONDS, 2, 4, 0, 0, _SNAP_BYTES, _ETHERNET))
+                    file.flush()
+                    self._process = subprocess.Popen(
+                        [sys.executable, "-I", "-S", __file__, str(sock.fileno()), str(file.fileno())],
+                        stdin=subprocess.DEVNULL,
+                        pass_fds=(sock.fileno(), file.fileno()),
+                        start_new_session=True,
+                    )
+            except (OSError, ValueError) as error:  # ValueError: a name with a zero byte
                 raise InputError(
-                    f"pcap file {path}: {error.strerror}; name a file in a directory that exists"
+                    f"pcap file {path}: {getattr(error, 'strerror', error)}; name a file in a directory that exists"
                 ) from error
-            with file:
-                file.write(struct.pack("=IHHiIII", _MAGIC_NANOSECONDS, 2, 4, 0, 0, _SNAP_BYTES, _ETHERNET))
-                file.flush()
-                self._process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", __file__, str(sock.fileno()), str(file.fileno())],
-                    stdin=subprocess.DEVNULL,
-                    pass_fds=(sock.fileno(), file.fileno()),
-                    start_new_session=True,
-                )
 
     def stop(self) -> None:
         """End the recording; what had arrived is in the file."""
@@ -81,7 +80,7 @@ def _waiting_packets(sock: socket.socket) -> bytes:
     for _ in range(4096):
         try:
             data, ancillary, _, address = sock.recvmsg(_SNAP_BYTES, 64)
-        except (BlockingIOError, InterruptedError):
+        except OSError:  # nothing is there now, or the interface has just been taken down
             break
         if address[2] == socket.PACKET_OUTGOING:
             continue
@@ -91,4 +90,7 @@ def _waiting_packets(sock: socket.socket) -> bytes:
 
 
 if __name__ == "__main__":
-    record(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
+    try:
+        record(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
+    except OSError as error:
+        sys.exit(f"testbed: a recording has ended: {error.strerror}")

@@ -12,6 +12,7 @@ import os
 import socket
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple
@@ -52,7 +53,7 @@ class InterfaceCounters(NamedTuple):
     received_packets: int = 0
 
 
-class Netlink:
+class Netlink(AbstractContextManager["Netlink"]):
     """One rtnetlink socket, bound for life to the network namespace in which it is made."""
 
     def __init__(self, sock: socket.socket | None = None) -> None:
@@ -175,9 +176,6 @@ class Netlink:
 
     def close(self) -> None:
         self._sock.close()
-
-    def __enter__(self) -> "Netlink":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

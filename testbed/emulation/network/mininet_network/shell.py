@@ -159,7 +159,7 @@ class LateShell:
         attributes[1] &= ~(0 if self.returns and not self.typed else termios.OPOST)
         termios.tcsetattr(inside, termios.TCSANOW, attributes)
         termios.tcsetwinsize(inside, (50, 200))
-        begin = 'exec bash --norc --noediting -is "$0" 2>&1'
+        begin = 'exec bash --norc --noediting -is -- "$0" 2>&1'
         # Scripts search for words in what ip prints, which paints it on a terminal (Debian 13).
         plain = [] if self.typed else ["env", "NO_COLOR=1"]
         words = [*plain, "bash", "--norc", "-c", begin, self.name]

@@ -45,7 +45,7 @@ def quiet_dask(settings: Json) -> None:
     """Dask with these settings, and silent: what goes wrong is told in our own words."""
     import dask
 
-    dask.config.set(settings)
+    dask.config.set({"distributed.admin.large-graph-warning-threshold": "1PB", **settings})
     parts = (".core", ".comm", ".nanny", ".scheduler", ".worker")
     for name in ("tornado", "distributed", *(f"distributed{part}" for part in parts)):
         logging.getLogger(name).setLevel(logging.CRITICAL)

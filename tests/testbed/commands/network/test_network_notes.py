@@ -44,3 +44,10 @@ def test_in_python_a_note_is_a_warning(foreign: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         load_network("ring:4")
+
+
+def test_a_note_is_a_line_where_warnings_are_errors(foreign: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert main(["topology", "show", foreign]) == 0
+    assert capsys.readouterr().err == f"testbed: note: {foreign}: kept, but not read: 'weight\\x1b[2J' (links)\n"

@@ -154,6 +154,7 @@ def test_a_scheduler_that_is_not_there_ends_with_exit_code_3(
     [
         ("missing.toml", None, "cannot be read"),
         ("broken.toml", "name = ", "not TOML"),
+        ("digits.toml", f"m = {'9' * 5000}", "not TOML"),
         ("broken.json", "{", "not JSON"),
         ("wrong.toml", FILE + "\nseed = 3", "did you mean 'seeds'?"),
         ("network.toml", FILE.replace("manet:nodes=60,seed={seed}", "swis-t1"), "swis-t1"),

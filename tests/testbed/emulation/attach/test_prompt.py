@@ -91,6 +91,7 @@ COMMANDS: dict[str, str] = {
     "restore all": "",
     "capture s0->s1": "testbed: capture: give a link",
     "capture s0->s1 /no/such/directory/a.pcap": "testbed: pcap file /no/such/directory/a.pcap",
+    "capture s0->s1 /dev/full": "testbed: pcap file /dev/full: No space left on device",
     "capture nosuch a.pcap": "testbed: link 'nosuch'",
     "iperf h0": "testbed: invalid number of args",
     "iperf h0 h0": "testbed: iperf measures between two hosts",
@@ -294,7 +295,7 @@ def test_link_and_fault_cut_the_same_cable(held: str) -> None:
 
 
 def test_names_that_no_device_can_have(tmp_path: Path) -> None:
-    hosts, switches = ["São Paulo", "a->b", "x", "1", "2"], [LONG, "link", "10"]
+    hosts, switches = ["São Paulo", "a->b", "x", "1", "2", "--help"], [LONG, "link", "10"]
     joins = [
         ("São Paulo", LONG),
         ("a->b", LONG),
@@ -302,6 +303,7 @@ def test_names_that_no_device_can_have(tmp_path: Path) -> None:
         ("x", "link"),
         ("1", "link"),
         ("2", "10"),
+        ("--help", "10"),
         ("link", "10"),
     ]
     lines = {
@@ -311,6 +313,7 @@ def test_names_that_no_device_can_have(tmp_path: Path) -> None:
         '"x" hostname': "x",
         "x hostname": "testbed: x: give a node and a command; nodes lists the nodes; node x COMMAND",
         "1 hostname": "1",
+        "--help hostname": "--help",
         "1 ping -c 1 -W 5 10.0.0.5": "1 received",
         "1 echo 2 -c 2; sleep 0.1": "2 -c 2",
         "2 ping -c 1 -W 5 'São Paulo'": "1 received",
@@ -324,7 +327,7 @@ def test_names_that_no_device_can_have(tmp_path: Path) -> None:
         f'restore São Paulo->{LONG} "a->b"->{LONG} # both': f'"a->b"->{LONG} restored',
         '2 ping -c 1 -W 5 "a->b"': "1 received",
         "link 'São Paulo' x down": "testbed: link: no cable",
-        "pingall 2": "0% dropped (20/20 received)",
+        "pingall 2": "0% dropped (30/30 received)",
         "py net['São Paulo'].cmd('hostname')": "São Paulo",
     }
     code, answers, before = obeyed(["up", network_file(tmp_path, hosts, switches, joins)], list(lines))

@@ -3,6 +3,7 @@ packets."""
 
 from __future__ import annotations
 
+import errno
 import json
 import socket
 import struct
@@ -460,3 +461,20 @@ def test_network_of_115_switches_is_built_and_leaves_nothing(sandboxed: Callable
     assert found["left"] == 1
     assert found["links"] > 500
     assert found["up"] < 60  # a hang, not a benchmark: benchmarks/bench_setup.py measures
+
+
+def test_a_recording_outlives_that_its_interface_is_down() -> None:
+    from testbed.emulation.network.kernel import packet_capture
+
+    arrived = [(b"packet", [], 0, ("eth0", 0, 0, 1, b"")), OSError(errno.ENETDOWN, "Network is down")]
+
+    class Interface:
+        def recvmsg(self, *_: int) -> Any:
+            if isinstance(next_one := arrived.pop(), OSError):
+                raise next_one
+            return next_one
+
+    interface: Any = Interface()
+    assert packet_capture._waiting_packets(interface) == b""
+    arrived.insert(0, BlockingIOError())
+    assert packet_capture._waiting_packets(interface).endswith(b"packet")

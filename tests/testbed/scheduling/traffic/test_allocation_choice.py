@@ -46,11 +46,12 @@ def test_there_are_362_different_patterns_in_the_order_of_figure_41() -> None:
     ("nodes", "count", "occupied", "words"),
     [
         (33, 1, (0,) * 8, "32 of 32 are free"),
-        (0, 1, (0,) * 8, "give 1 to 32"),
+        (0, 1, (0,) * 8, "32 of 32 are free; give 1 or more"),
         (29, 1, (4, 0, 0, 0, 0, 0, 0, 0), "28 of 32"),
         (3, 0, (0,) * 8, "count 0"),
         (3, 1, (0,) * 7, "give 8 counts"),
         (3, 1, (5, *(0,) * 7), "from 0 to 4"),
+        (1, 1, (4,) * 8, "0 of 32 are free; give 1 or more of those, or occupy fewer$"),
     ],
 )
 def test_bad_input_is_refused_in_words(nodes: int, count: int, occupied: tuple[int, ...], words: str) -> None:

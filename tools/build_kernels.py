@@ -139,5 +139,5 @@ if __name__ == "__main__":
     if any(os.environ.get(name) != value for name, value in PROCESSOR.items()):
         with tempfile.TemporaryDirectory() as cache:
             environment = {**os.environ, **PROCESSOR, "NUMBA_CACHE_DIR": cache}
-            sys.exit(subprocess.run([sys.executable, "-m", __spec__.name], env=environment, check=False).returncode)
+            sys.exit(subprocess.run([sys.executable, __file__], env=environment, check=False).returncode)
     build()
