@@ -83,6 +83,7 @@ def _overload(plan: TrialPlan, run: RivalRun) -> str | None:
         first_exceeded(late[:1], _HINT),
         dropped_reason(run.machine_drops, run.packets, _WAITED, _HINT),
         fault_not_in_force((one.fault for one in run.faults), run.faults, plan.duration_s),
+        *(_miscounted(end) for end in (run.source, run.sink) if end is not None),
     ]
     if not plan.command and not plan.only_tcp:
         reasons += [
@@ -91,6 +92,13 @@ def _overload(plan: TrialPlan, run: RivalRun) -> str | None:
             dropped_reason(outside, 0, "in no planned fault", _HINT),
         ]
     return next(filter(None, reasons), None)
+
+
+def _miscounted(end: EndLog) -> str | None:
+    """Why the packets that an end logged are not those it counted, or None; not of a log that left some out."""
+    logged, counts = int(end["offered"]["bytes"].sum()), end["counters"]
+    counted = logged if counts.get("rows_left_out") else counts.get("offered_bytes", logged)
+    return f"an end logged {logged} bytes of packets and counted {counted:.0f}" if counted != logged else None
 
 
 def _unplanned(plan: TrialPlan, run: RivalRun) -> tuple[float, int]:
@@ -113,8 +121,9 @@ def _unplanned(plan: TrialPlan, run: RivalRun) -> tuple[float, int]:
 
 
 def _matched(source: EndLog, sink: EndLog) -> tuple[NDArray[np.void], NDArray[np.void], IntArray, IntArray]:
-    """Packets offered at the source and delivered at the sink, and the places in either of those that came."""
-    sent, came, names = source["offered"], sink["delivered"], ["flow", "number"]
+    """Packets offered at the source and delivered at the sink, and the places in either of those that came as they
+    were."""
+    sent, came, names = source["offered"], sink["delivered"], ["flow", "number", "bytes"]
     _, at, place = np.intersect1d(sent[names], came[names], return_indices=True)
     return sent, came, at, place
 
@@ -142,9 +151,7 @@ def _row(plan: TrialPlan, run: RivalRun, prediction: RivalPrediction) -> JsonObj
             "delay_s": _delays_s(run.source, run.sink),
             "processor_share": counts["processor_share"],
         }
-    programs = {name: dict(found) for name, found in run.programs.items()}
-    for name in ("clip", "moments"):
-        programs.get("video", {}).pop(name, None)
+    programs = {name: {k: one[k] for k in one if k not in ("clip", "moments")} for name, one in run.programs.items()}
     if voice := programs.pop("voip", None):
         delay_s = np.array(voice["delay_s"])
         programs["voip"] = {
@@ -166,7 +173,6 @@ def _mode(plan: TrialPlan, run: RivalRun, row: JsonObject, prediction: RivalPred
         packets, lost = (sum(one[name] for one in counted) for name in ("sent", "lost"))
         found |= {"packets": packets, "lost": lost, "originals_lost_fraction": lost / packets if packets else None}
         ratios: tuple[float | None, float | None] = (None, None)
-        delays: JsonObject = {}
     else:
         ends = run.source, run.sink
         directions = [(a["offered"], b["delivered"]) for a, b in (ends, reversed(ends))]
@@ -176,13 +182,12 @@ def _mode(plan: TrialPlan, run: RivalRun, row: JsonObject, prediction: RivalPred
         predicted = sum(float(prediction.wire_bytes(plan, sent)) for sent, _ in directions)
         wire_bytes = sum(end["counters"]["wire_bytes"] for end in ends)
         ratios = round(wire_bytes / offered_bytes, 3), round(predicted / offered_bytes, 3)
-        delays = row["delay_s"]
         found |= {"packets": packets, "lost": lost, "originals_lost_fraction": row["original_loss"]}
     more = ("predicted_most_lost", "recovered", "undecodable_blocks", "report_bytes", "processor_share")
     return (
         found
-        | {"originals_lost_predicted": row["predicted_original_loss"], "delay_s": delays, "workloads": workloads}
-        | {"wire_ratio": ratios[0], "wire_ratio_predicted": ratios[1]}
+        | {"originals_lost_predicted": row["predicted_original_loss"], "delay_s": row.get("delay_s", {})}
+        | {"workloads": workloads, "wire_ratio": ratios[0], "wire_ratio_predicted": ratios[1]}
         | {name: row[name] for name in more if name in row}
     )
 

@@ -164,3 +164,16 @@ def test_faults_that_came_at_another_time_leave_nothing_to_judge(
     later = tuple(replace(one, start_s=one.start_s + by_s, stop_s=one.stop_s + by_s) for one in runs[rival].faults)
     verdict = verdict_of(runs | {rival: replace(runs[rival], faults=later)})
     assert verdict.exit_code == 4 and "was in force for" in str(verdict.invalid)
+
+
+@pytest.mark.parametrize("times", [2, 10, 1000])
+@pytest.mark.parametrize(("end", "log"), [("source", "offered"), ("sink", "offered"), ("sink", "delivered")])
+def test_packets_of_other_sizes_than_were_counted_or_sent_leave_nothing_to_judge(
+    runs: dict[str, RivalRun], end: str, log: str, times: int
+) -> None:
+    for rival in ("none", "static", "adaptive"):
+        own = getattr(runs[rival], end)
+        packets = own[log].copy()
+        packets["bytes"] = packets["bytes"] * np.uint64(times) % 65536
+        verdict = verdict_of(runs | {rival: replace(runs[rival], **{end: {**own, log: packets}})})
+        assert verdict.exit_code == 4, (rival, verdict)
