@@ -91,10 +91,10 @@ def judge(plan: StripingPlan, run: StripingMeasurements, prediction: Prediction 
         own = [check.of(not missed, "nothing broke") for check in came]
         own.append(_error_check(record) if record.faulty and record.errors else _whole(record))
         if not record.errors:
-            own.append(_content(record, sum(blocks.size_bytes for blocks in plan.blocks)))
+            own.append(_content(record, plan))
         own = [replace(check, about=f"operation:{number}") for check in own]
         checks += [check.of(record.bytes) if check.passed else check for check in own]
-    ran = tuple(record.direction for record in run.operations if record.attempt == 1)
+    ran = tuple(one.direction for one in run.operations if one.attempt == 1 and (moments or not one.faulty))
     if ran != plan.directions:
         words = f"{len(ran)} of {len(plan.directions)}"
         checks.append(replace(Check.unmeasured("operations that ran are those planned", words), key="operations"))
@@ -155,20 +155,22 @@ def _error_check(record: OperationRecord) -> Check:
     )
 
 
-def _content(record: OperationRecord, planned_bytes: int) -> Check:
-    # of no byte it cannot tell
-    counted = min(record.messages, record.fragments, record.requests, record.disk_calls)
-    right = record.verified and (record.bytes == 0 or (record.bytes == planned_bytes and counted > 0))
+def _content(record: OperationRecord, plan: StripingPlan) -> Check:
+    """A message has a run of a subfile at least, a run a fragment, and a full message cuts one of either in two; the
+    disk takes a call a run, and two for runs that are near one another. Of no byte it cannot tell."""
+    unit, joined = plan.options.stripe_unit, plan.options.optimise and not plan.options.disable
+    units = [(one.offsets + one.sizes - 1) // unit - one.offsets // unit + 1 for one in plan.blocks]
+    limits = plan.options.io_nodes if joined else None, None
+    runs, fragments = (sum(int(each.clip(0, most).sum()) for each in units) + record.messages for most in limits)
+    counted = 0 < record.messages <= record.requests <= record.fragments <= fragments and record.requests <= runs
+    counted = counted and 0 < record.disk_calls <= 2 * record.requests
+    planned_bytes = sum(one.size_bytes for one in plan.blocks)
+    right = record.verified and (record.bytes == 0 or (record.bytes == planned_bytes and counted))
     what = "subfiles hold" if record.direction == "write" else "every process read"
     return Check(
-        name=f"{record.direction}: {what} exactly what they must",
-        key="content",
-        predicted=1,
-        measured=float(right),
-        tolerance=0,
-        passed=right,
-        detail=f"{record.bytes} bytes",
-    )
+        name=f"{record.direction}: {what} exactly what they must", key="content", predicted=1, measured=float(right),
+        tolerance=0, passed=right, detail=f"{record.bytes} bytes" + ("" if counted else ", by counts of no such plan"),
+    )  # fmt: skip
 
 
 def typical_throughput(run: StripingMeasurements) -> dict[str, float]:

@@ -35,7 +35,8 @@ def verdict_of(chosen: StripingPlan, *operations: dict[str, Any], fabric: str = 
     assert prediction is not None
     usual: dict[str, Any] = {
         "direction": "write", "attempt": 1, "faulty": False, "seconds": prediction.seconds, "bytes": 1_600_000,
-        "messages": 16, "fragments": 8000, "requests": 16, "disk_calls": 16, "verified": True, "strain": CALM,
+        "messages": 16, "fragments": chosen.file_bytes // 200, "requests": 16, "disk_calls": 16, "verified": True,
+        "strain": CALM,
     }  # fmt: skip
     records = tuple(OperationRecord(**(usual | fields)) for fields in operations)
     return judge(chosen, StripingMeasurements(fabric=fabric, operations=records, mtu_bytes=9000), prediction)

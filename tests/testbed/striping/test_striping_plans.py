@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from testbed.striping.oracle import data_of, expected_subfiles, file_content
 from testbed.striping.placement import place
 from testbed.striping.plan import StripingPlan
 from testbed.striping.prediction import predict
-from testbed.striping.workload import striping_plan
+from testbed.striping.workload import run_striping, striping_plan
 from topologies import load_network
 
 
@@ -195,6 +196,7 @@ def test_a_short_file_may_be_faster_by_what_rested_links_pass_at_once(
 
 def test_errors_under_faults_must_come_in_time_and_the_second_attempt_must_succeed() -> None:
     one = plan(compute_nodes=1, io_nodes=2, file_bytes=1_000_000)
+    one = replace(one, killed=(KilledProcess(node=one.placement.io[0], at_s=0.1),))
     prediction = predict(one, 9000)
     assert prediction is not None
 
@@ -229,6 +231,7 @@ def test_a_write_under_faults_that_never_came_cannot_tell() -> None:
     assert exit_code(cut, whole, came) == 0
     assert exit_code(cut, whole) == exit_code(cut, replace(whole, faulty=False)) == exit_code(killed, whole) == 5
     assert exit_code(cut, whole, replace(came, start_s=3.1, stop_s=3.6)) == 5
+    assert exit_code(one, replace(whole, faulty=True)) == 5, "no fault was planned"
     for count in ("messages", "fragments", "requests", "disk_calls"):
         nothing: dict[str, Any] = {count: 0}
         assert exit_code(cut, replace(whole, **nothing), came) == 1, f"the file came without {count}"
@@ -320,3 +323,19 @@ def test_sums_of_a_run_are_of_the_operations_that_ended_and_notes_of_what_came_i
     named = replace(run, operations=(replace(failed, failure=None),))
     check = next(c for c in judge(one, named, None).checks if c.key == "no-process-failed")
     assert check.detail == "t0: text 0; t0: text 1"
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"stripe_unit": 10}, {"access": "strided", "access_block_bytes": 50}, {"access": "random"},
+    {"access": "matrix-columns"}, {"compute_nodes": 1, "operation": "read"}, {"stripe_unit": 3000},
+])  # fmt: skip
+def test_counts_of_a_real_file_that_its_plan_cannot_have_do_not_pass(options: dict[str, Any], tmp_path: Path) -> None:
+    one = plan("swiss-t1:allocation=2-2-0-0-0-0-0-0", **({"file_bytes": 80_000, "operation": "both"} | options))
+    run = run_striping(one, tmp_path, fabric="simulator")
+    assert judge_striping(one, run).verdict.passed
+    for count in ("bytes", "messages", "fragments", "requests", "disk_calls"):
+        for number, record in enumerate(run.operations):
+            spoilt = replace(record, **{count: 1000 * getattr(record, count)})
+            operations = (*run.operations[:number], spoilt, *run.operations[number + 1 :])
+            verdict = judge_striping(one, replace(run, operations=operations)).verdict
+            assert "content" in [check.key for check in verdict.checks if check.outcome == "fails"], (count, spoilt)
