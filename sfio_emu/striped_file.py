@@ -7,7 +7,7 @@ import secrets
 import warnings
 import weakref
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self, overload
 
@@ -53,7 +53,7 @@ class Extent(NamedTuple):
         return self.size == self.readable == self.end
 
 
-class StripedFile(PositionedFile, AbstractContextManager["StripedFile"]):
+class StripedFile(PositionedFile):
     """An open striped file. `counters` say what its calls have done, `layout` how it lies, `subfiles` where.
 
     It is a raw file of Python: `io.BufferedReader`, `BufferedWriter` and `BufferedRandom` take it, and all that take a
