@@ -147,9 +147,15 @@ def reporter() -> LossReporter:
 def test_a_clock_that_was_set_back_makes_a_report_due_and_an_alarm_lasts_three_tenths_of_a_second() -> None:
     one = reporter()
     totals: Counter[str] = Counter(decoded_blocks=3, undecodable_blocks=2, unused_parity=1)
-    told = decode_report(one.report(5.0, newest_us=7, newest_at_s=4.5, highest=9, received=4, totals=totals))
-    assert (told.number, told.newest_us, told.newest_age_us, told.highest_block, told.received) == (7, 7, 500_000, 9, 4)
-    assert (told.decoded_blocks, told.undecodable_blocks, told.unused_parity) == (3, 2, 1)
+    report = decode_report(one.report(5.0, newest_us=7, newest_at_s=4.5, highest=9, received=4, totals=totals))
+    assert (report.number, report.newest_us, report.newest_age_us, report.highest_block, report.received) == (
+        7,
+        7,
+        500_000,
+        9,
+        4,
+    )
+    assert (report.decoded_blocks, report.undecodable_blocks, report.unused_parity) == (3, 2, 1)
     assert (totals["reports"], totals["urgent_reports"]) == (1, 0)
     one.waiting = 1
     assert one.due(4.99) and not one.due(5.0) and not one.due(5.099) and one.due(5.1)
@@ -207,7 +213,7 @@ def test_a_sender_sends_at_the_rate_that_shall_arrive_and_raises_it_by_the_loss_
         assert one.next_due_s() - before == pytest.approx(1 / pace), arrived
 
 
-def test_a_loss_is_measured_over_a_hundred_packets_and_half_believed_where_more_comes_than_was_asked_for() -> None:
+def test_a_loss_is_measured_over_a_hundred_packets_and_half_believed_where_more_comes_than_requested() -> None:
     one = sender(10**5)
     for expected in (0.0, 0.5):  # of 99 and of 100
         while one.sent < (100 if expected else 99):
@@ -274,8 +280,8 @@ def test_symbols_that_no_file_has_are_refused(change: dict[str, object], reason:
 
 
 def test_acknowledgements_name_each_decoded_block_and_come_at_once_or_at_every_interval() -> None:
-    told = encode_acknowledgement(3, 2**32 - 1, 2**32 + 7, {0: b"", 255: b""})
-    assert decode_acknowledgement(told, 3) == (2**32 - 1, 7, 1 | 1 << 255)
+    acknowledgement = encode_acknowledgement(3, 2**32 - 1, 2**32 + 7, {0: b"", 255: b""})
+    assert decode_acknowledgement(acknowledgement, 3) == (2**32 - 1, 7, 1 | 1 << 255)
     code = ReedSolomonBlocks()
     receiver = LargeBlockReceiver(1, code, ack_interval_s=0.05)
     assert receiver.next_deadline_s() == math.inf and not receiver.acknowledgements_due(9.0)
@@ -302,5 +308,5 @@ def test_an_acknowledgement_tells_of_the_packet_that_left_last_to_the_microsecon
     receiver = LargeBlockReceiver(1, ReedSolomonBlocks())
     for data in (packets[0], packets[2], packets[1]):
         receiver.receive(data, 0.1)
-    (told,) = receiver.acknowledgements_due(1.0)
-    assert decode_acknowledgement(told, 1) == (20_005, 3, 0)
+    (acknowledgement,) = receiver.acknowledgements_due(1.0)
+    assert decode_acknowledgement(acknowledgement, 1) == (20_005, 3, 0)

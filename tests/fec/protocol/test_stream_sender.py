@@ -321,7 +321,7 @@ def test_the_third_older_number_in_rising_order_is_followed_after_a_second_witho
 @pytest.mark.parametrize(
     ("changes", "step_s"), [({}, 0.000125), ({"late_parity_pps": 500.0}, 0.002), ({"rate_pps": 50.0}, 0.001)]
 )
-def test_late_parity_leaves_at_eight_times_the_rate_a_thousand_a_second_at_least_or_as_asked(
+def test_late_parity_leaves_at_eight_times_the_rate_a_thousand_a_second_at_least_or_as_requested(
     changes: dict[str, float], step_s: float
 ) -> None:
     sender = build_sender(policy=lambda loss: 30 if loss > 0.05 else 22, playback_s=4.0, **changes)

@@ -157,7 +157,7 @@ def test_an_address_of_ipv6_is_in_brackets(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == b"alive"
 
 
-def test_a_listener_whose_addresses_nobody_can_be_told_does_not_start(tmp_path: Path) -> None:
+def test_a_listener_that_cannot_print_its_addresses_does_not_start(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "sfio_emu.adapters.listener", "--root", str(tmp_path), "--listen", "127.0.0.1:0"]
     with open("/dev/full", "w") as full:
         ran = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, timeout=20, check=False)

@@ -237,7 +237,7 @@ def test_a_write_under_faults_that_never_came_cannot_tell() -> None:
         assert exit_code(cut, replace(whole, **nothing), came) == 1, f"the file came without {count}"
 
 
-def test_errors_must_be_told_half_a_second_after_a_silent_listener_is_given_up() -> None:
+def test_errors_must_be_reported_half_a_second_after_a_silent_listener_is_given_up() -> None:
     one = plan(compute_nodes=1, io_nodes=2, file_bytes=1_000_000)
     for first_s, last_s, passed in ((0.0, 2.5, True), (0.0, 2.51, False), (-0.01, 1.0, False), (2.6, 0.1, False)):
         errors = tuple(
