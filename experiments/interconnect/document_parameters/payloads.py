@@ -42,18 +42,18 @@ def judge(rows: Rows) -> Verdict:
     """Performance differs by less than a point between payloads and injections; gather at the stated rate loses less
     than 1 %."""
     checks = [delivery_check(rows)]
-    means = {key: spread(values)[0] for key, values in _measured(rows).items()}
+    means = {key: spread(values)[0] for key, values in _measured(rows).items() if key[1] != "gather"}
     for what, place, pairs in (("payloads", 2, PAYLOADS), ("injections", 3, INJECTIONS)):
         apart = {}
         for key, mean in means.items():
-            if key[place] == pairs[0] and key[1] != "gather":
+            if key[place] == pairs[0]:
                 other = (*key[:place], pairs[1], *key[place + 1 :])
                 apart[key] = abs(mean - means[other])
         worst = max(apart, key=lambda key: apart[key])
         checks.append(
             Claim(f"performance with a tenth of the links failed: the most that the two {what} are apart (points)")
             .at_most(1.0, apart[worst])
-            .against(5.0, "a difference that Figure 5.25 would show (95 against 100 %)")
+            .against(100.0 - min(means.values()), "as much as the failed links cost where they cost the most")
             .noting(f"{pairs[0]} against {pairs[1]}: {worst[0]} {worst[1]}")
         )
     gather = {int(key[4]): values for key, values in _measured(rows).items() if key[1] == "gather"}
