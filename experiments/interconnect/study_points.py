@@ -37,7 +37,7 @@ FULL_AND_QUICK_S = {
 still when it is doubled (docs/replication/chapter_5.md). A full run has 50,000 messages or more at 400 packets/s a
 node.
 
-Studies that give a time of their own have fewer: scatter (one sender) some 800, the lone burst on a ring some 8,000."""
+Studies that give a time of their own have fewer: scatter (one sender) 40,000, the lone burst on a ring some 8,000."""
 UNIFORM_S = {"torus:8x8": 8.0, "fat-tree:4,3": 8.0, "torus:16x16": 12.0}
 """That of a full run of uniform traffic: sources have so many destinations that it takes them longer to divert."""
 
