@@ -34,6 +34,8 @@ OTHERS = (
     ("optical-cloud", "x2", "x13"),
     ("torus:4x4", "s0_0", "s2_2"),
     ("hypercube:4", "s0_0_0_0", "s1_1_1_1"),
+    ("topohub:topozoo/Abilene", "0", "5"),
+    ("topohub:topozoo/Geant2012", "0", "15"),
 )
 SENT_SIZE = 40
 """Of the blocks that are sent; any size would do, since what arrives is cut into blocks of every size afterwards."""
