@@ -45,6 +45,16 @@ def short_blocks(arrived: BoolArray, size: int, m: int) -> tuple[int, int]:
     return int((came < m).sum()), blocks
 
 
+def weighted_short_blocks(arrived: BoolArray, size: int, m: int, lost: float, load: float) -> tuple[float, float]:
+    """Which share of blocks would have fewer than ``m`` packets arrive if the share ``load`` of all packets were lost,
+    estimated from packets of which the share ``lost`` was (likelihood ratios), and its standard error."""
+    blocks = len(arrived) // size
+    gone = size - arrived[: blocks * size].reshape(blocks, size).sum(axis=1)
+    ratio = gone * np.log(load / lost) + (size - gone) * np.log((1 - load) / (1 - lost))
+    weights = np.where(size - gone < m, np.exp(ratio), 0.0)
+    return float(weights.mean()), float(weights.std(ddof=1) / np.sqrt(blocks))
+
+
 def tail(m: int, n: int, loss: float) -> float:
     """The probability that fewer than ``m`` of ``n`` packets arrive, each lost with probability ``loss`` (equation
     25)."""

@@ -14,6 +14,8 @@ RATES = (1e-1, 1e-2, 1e-3)
 """Decoding error rates that can be counted."""
 ALLOWED = {1e-1: 0.1, 1e-2: 0.2, 1e-3: 0.3}
 """What the count of short blocks may be off equation 25, of what it expects; N - 1 is off by half and more."""
+RARE, RARE_ALLOWED = 1e-5, 0.1
+"""The document's error rate, of importance sampling: the mean over links may be off equation 25 by so much."""
 Z95 = 1.96
 ONE_FEWER = "one packet a block fewer, counted on the same packets"
 
@@ -26,7 +28,8 @@ def judge_counts(rows: Rows) -> Verdict:
     checks += [_share_of_equation(random, rate) for rate in judged]
     left_out = [rate for rate in RATES if random and rate not in judged]
     few = [f"random labels, error rate {rate:g}: too few blocks to tell" for rate in left_out]
-    return Verdict.of(checks, few)
+    rare = [one for row in random for one in row.get("rare", ())]
+    return Verdict.of([*checks, _rare_share(rare)] if rare else checks, few)
 
 
 def _expected(rows: Rows, rate: float) -> float:
@@ -93,6 +96,21 @@ def _share_of_equation(rows: Rows, rate: float) -> Check:
         .against(short[1] / (allowed[0] or 1.0), ONE_FEWER)
         .noting(f"{short[0]:.0f} of {blocks} blocks, {allowed[0]:.0f} expected; {len(links)} links")
         .of(allowed[0])
+    )
+
+
+def _rare_share(links: Rows) -> Check:
+    """Each link's share counts alike, over what equation 25 expects of it; more links have independent errors."""
+    ratios = [[share / one["expected"][0] for share in one["share"]] for one in links]
+    errors = [one["error"][0] / one["expected"][0] for one in links]
+    mean = math.fsum(own for own, _ in ratios) / len(links)
+    return (
+        Claim(f"random labels, N of error rate {RARE:g}: short blocks, weighted, over those that equation 25 expects")
+        .equal(1.0, mean, RARE_ALLOWED)
+        .plus_minus(Z95 * math.hypot(*errors) / len(links))
+        .against(min(fewer for _, fewer in ratios), "one packet a block fewer, for the link that it harms least")
+        .noting(f"{len(links)} links, {min(one['lost'] for one in links):.2g} of the packets lost or more")
+        .of(len(links))
     )
 
 

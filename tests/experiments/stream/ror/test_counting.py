@@ -14,7 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.stream.ror import ror_by_counting
-from experiments.stream.ror.counting import fewest_packets, packets_needed, short_blocks, tail
+from experiments.stream.ror.counting import (
+    fewest_packets,
+    packets_needed,
+    short_blocks,
+    tail,
+    weighted_short_blocks,
+)
 from experiments.stream.ror.counting_checks import judge_counts
 
 Rows = list[dict[str, Any]]
@@ -81,3 +87,34 @@ def test_a_policy_a_packet_off_fails_on_a_real_run(more: int, monkeypatch: pytes
     found = failing([point | ror_by_counting.measure(point)])
     assert any("counted is the one claimed" in name for name in found)
     assert any(("cannot be decoded" if more < 0 else "lose blocks with N - 1") in name for name in found)
+
+
+def test_unweighted_shares_are_those_of_the_counts() -> None:
+    arrived = np.random.default_rng(1).random(9_000) > 0.3
+    short, blocks = short_blocks(arrived, 30, 20)
+    assert short > 20 and weighted_short_blocks(arrived, 30, 20, 0.3, 0.3)[0] == pytest.approx(short / blocks)
+
+
+def rare_rows(off: str = "") -> Rows:
+    """Ten links of 0.05 to 0.35 of the packets, their losses drawn one by one at a share at which blocks often are
+    short; or ``off`` that: every fate twice, or what blocks of a packet fewer give."""
+    chance, found, m = np.random.default_rng(7), [], 20
+    for load in np.linspace(0.05, 0.35, 10).tolist():
+        size = next(n for n in range(m, 99) if tail(m, n, load) <= 1e-5)
+        lost = (size - m + 1) / size
+        arrived = chance.random(100_000) > lost
+        if off == "twice":
+            arrived = np.repeat(arrived[::2], 2)
+        sizes = (size - 1, size - 2) if off == "fewer" else (size, size - 1)
+        estimates = [weighted_short_blocks(arrived, n, m, lost, load) for n in sizes]
+        expected = [tail(m, n, load) for n in (size, size - 1)]
+        share, error = zip(*estimates, strict=True)
+        found.append({"size": size, "lost": lost, "share": share, "error": error, "expected": expected})
+    return [row | {"rare": found} for row in rows() if row["labels"] == "random"][:1]
+
+
+@pytest.mark.parametrize("off", ["", "twice", "fewer"])
+def test_an_error_rate_of_the_document_is_held_by_importance_sampling(off: str) -> None:
+    (check,) = (check for check in judge_counts(rare_rows(off)).checks if "1e-05" in check.name)
+    assert (check.outcome == "holds") is not bool(off), check
+    assert off or abs(check.measured - 1) < 0.05
