@@ -38,6 +38,13 @@ SWEPT = {
     "failure time": ("down", "lasts_s"),
 }
 """What the cost is proportional to, and the fields of a point that grow with it."""
+BEYOND = {
+    "rates": "cables that fail at rates of their own: the sum over cables weighted by rate",
+    "groups": "pairs of cables that fail together: the sum over pairs",
+}
+"""What the documents leave out, and what stands in D x P x ROR's place."""
+RATES_SPREAD = 1.5
+"""Of the logarithms of rates (normal)."""
 REACHED = 255 / 20 - 1
 """Overhead of the longest block of the code."""
 CABLES = "Cables fail, both directions at once, not directed links."
@@ -74,6 +81,7 @@ def law_points(quick: bool, seed: int) -> Points:
         for factor in (1, 2, 4):
             found.append((NETWORKS[0], {"law": law, "factor": factor} | {name: base[name] * factor for name in fields}))
     found += [(NETWORKS[0], {"law": "ROR", "layers": layers}) for layers in (1, 2, 3)]
+    found += [(one, {"law": law}) for one in NETWORKS[: 1 if quick else None] for law in BEYOND]
     return [{**point, **base, **own} for one, own in found for point in points_over([one])]
 
 
@@ -93,31 +101,48 @@ def cost_of_states(point: Row) -> Results:
     plan, _ = failing_plan({**point, "failures_an_hour": 1.0, "duration_s": 10.0})
     usual, plan = StateCosts(plan), replace(plan, stream=replace(plan.stream, most_overhead=REACHED))
     costs = StateCosts(plan)
-    lasts_s, broken = drawn_states(point, len(costs.cables))
-    extra, single = (costs.block_sizes(which) - costs.base for which in (broken, costs.singles()))
-    packets_per_s, each = point["rate_pps"] / plan.stream.source_packets, point["failures"] / len(costs.cables)
+    units, often = failing_units(point, len(costs.cables))
+    lasts_s, broken = drawn_states(point, units, often)
+    extra, single, own = (costs.block_sizes(which) - costs.base for which in (broken, costs.singles(), units))
+    packets_per_s, each = point["rate_pps"] / plan.stream.source_packets, point["failures"] * often
     scale = packets_per_s * point["lasts_s"]
+    by_ror = point["failures"] * units.sum() / len(units) / len(costs.cables) * float(np.nansum(single))
     return {
         "ror": float(np.nansum(single)) / costs.base,
         "cost": float(np.nansum(lasts_s * extra)) * packets_per_s,
-        "predicted": each * scale * float(np.nansum(single)),
-        "spread": scale * math.sqrt(each * float(np.nansum(single**2))),
+        "predicted": scale * float(np.nansum(each * own)),
+        "by_ror": scale * by_ror,
+        "spread": scale * math.sqrt(float(np.nansum(each * own**2))),
         "constant": float(lasts_s.sum() * np.nanmax(single)) * packets_per_s,
         "beyond": float(lasts_s[np.isnan(extra)].sum() / lasts_s.sum()),
         "capped": float(lasts_s[np.isnan(usual.block_sizes(broken))].sum() / lasts_s.sum()),
     }
 
 
-def drawn_states(point: Row, cables: int) -> tuple[FloatArray, BoolArray]:
+def failing_units(point: Row, cables: int) -> tuple[BoolArray, FloatArray]:
+    """What fails at once, shape (units, cables): each cable, or pairs drawn; and which share of the failures is of
+    each."""
+    chance = np.random.default_rng([point["seed"], 1])
+    units = np.eye(cables, dtype=np.bool_)
+    if point["law"] == "groups":
+        order = chance.permutation(cables)[: cables // 2 * 2]
+        units = units[order[::2]] | units[order[1::2]]
+    weight = (
+        np.exp(RATES_SPREAD * chance.standard_normal(len(units))) if point["law"] == "rates" else np.ones(len(units))
+    )
+    return units, weight / weight.sum()
+
+
+def drawn_states(point: Row, units: BoolArray, often: FloatArray) -> tuple[FloatArray, BoolArray]:
     """How long each state lasts, shape (states,), and which cables are broken in it, shape (states, cables)."""
     chance = np.random.default_rng(point["seed"])
     count = chance.poisson(point["failures"])
     starts = chance.random(count) * point["failures"] * point["lasts_s"] / point["down"]
-    which = np.tile(chance.integers(0, cables, count), 2)
+    unlike = point["law"] == "rates"
+    which = np.tile(chance.choice(len(units), count, p=often) if unlike else chance.integers(0, len(units), count), 2)
     at_s, step = np.concatenate([starts, starts + point["lasts_s"]]), np.repeat([1, -1], count)
     order = np.argsort(at_s)
-    change = np.zeros((2 * count, cables), dtype=np.int16)
-    change[np.arange(2 * count), which[order]] = step[order]
+    change = units[which[order]] * step[order, None].astype(np.int16)
     return np.diff(at_s[order]), np.cumsum(change, axis=0, dtype=np.int16)[:-1] > 0
 
 
@@ -232,6 +257,14 @@ def _law(rows: Rows) -> list[Check]:
                 f"to 255, {one['capped']:.1%} with the sender's usual cap"
             )
         )
+    for law, words in BEYOND.items():
+        for network, own in grouped([row for row in rows if row["law"] == law], "network").items():
+            (one,) = own
+            checks.append(
+                Claim(f"packets beyond rest, {words}, {network}")
+                .equal(1.0, (one["cost"] / one["predicted"], 1.96 * one["spread"] / one["predicted"]), LAW)
+                .against(one["by_ror"] / one["predicted"], "D x P x ROR, every cable as often as the mean")
+            )
     for law in (*SWEPT, "ROR") if rows else ():
         # more links fail on routes of another ROR: there the cost is that of a packet at rest and a second of failure
         pooled = {law, "down"} if law == "ROR" else {law}

@@ -89,6 +89,7 @@ def law_rows(low: float = 0.2, exponent: float = 1.0, spread: float = 0.003) -> 
         predicted = 100.0 * factor * ror
         cost = predicted * (1 + low * point["down"]) * (factor * ror) ** (exponent - 1)
         found = {"ror": ror, "cost": cost, "predicted": predicted, "spread": spread * predicted, "constant": 30 * cost}
+        found["by_ror"] = 0.7 * predicted
         rows.append(point | found | {"beyond": 0.01, "capped": 0.02})
     return rows
 
@@ -109,7 +110,21 @@ def test_costs_by_another_law_fail_and_few_failures_cannot_tell(rows: Rows) -> N
 
 def test_states_last_as_long_as_their_failures_and_cost_what_the_law_asks_for() -> None:
     point = failure_cost.law_points(True, 1)[0] | {"failures": 4000}
-    lasts_s, broken = failure_cost.drawn_states(point, 5)
+    lasts_s, broken = failure_cost.drawn_states(point, *failure_cost.failing_units(point, 5))
     assert float((lasts_s[:, None] * broken).sum()) == pytest.approx(4000 * 10, rel=0.05)
     row = failure_cost.cost_of_states(point)
     assert abs(row["cost"] - row["predicted"]) < 4 * row["spread"] < 0.2 * row["predicted"]
+
+
+@pytest.mark.parametrize("law", failure_cost.BEYOND)
+def test_cables_of_unequal_rates_and_pairs_cost_their_own_sum_and_not_that_of_the_mean(law: str, rows: Rows) -> None:
+    (point,) = (point for point in failure_cost.law_points(True, 1) if point["law"] == law)
+    row = point | failure_cost.cost_of_states(point)
+    others = [one for one in law_rows() if one["law"] != law]
+    assert failure_cost.judge([*rows, *others, row]).outcome == "holds"
+    units, often = failure_cost.failing_units(point, 7)
+    assert sorted(units.sum(axis=1).tolist()) == ([2, 2, 2] if law == "groups" else [1] * 7)
+    assert often.sum() == pytest.approx(1) and units.sum(axis=0).max() == 1
+    # the same states, told as what every cable as often as the mean would cost
+    wrong = row | {"cost": row["by_ror"]}
+    assert failure_cost.BEYOND[law] in failed(failure_cost.judge([*rows, *others, wrong]))
