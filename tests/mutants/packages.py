@@ -75,7 +75,8 @@ PACKAGES = (
         tests=(
             "tests/fec",
             "tests/testbed/stream/test_parity_in_time.py",
-            *computed("fec-redundancy", "fec-adaptation"),
+            *computed("fec-redundancy", "fec-adaptation", "fec-diagnosis", "fec-streams", "fec-large-blocks"),
+            *computed("fec-congestion", "fec-path-counts", "fec-belief"),
             *documents(*STREAMS, "download"),
         ),
         left_out=(("fec/adapters", "libraries and sockets of the outside world: tried on real switches"),),

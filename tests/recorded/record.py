@@ -21,11 +21,12 @@ from testbed.cli import main
 from tests.recorded.computed import COMPUTED as FAULTS
 from tests.recorded.computed import plain
 from tests.recorded.computed_libraries import LIBRARIES
+from tests.recorded.computed_senders import SENDERS
 from tests.recorded.invocations import JSON, TEXT, TWINS, write_files
 from tests.recorded.judged import JUDGED
 
 HERE = Path(__file__).parent
-COMPUTED = FAULTS | LIBRARIES
+COMPUTED = FAULTS | LIBRARIES | SENDERS
 """What pure rooms compute, by name."""
 MASKED = frozenset({"seconds", "solve_s", "results", "version", "testbed_version", "page", "directory"})
 """Keys whose values are this machine's or this run's, wherever they stand, but in virtual time (``VIRTUAL``)."""

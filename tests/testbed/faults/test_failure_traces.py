@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -199,6 +200,21 @@ def test_a_trace_is_scaled_to_simulated_time_on_cables_of_the_network() -> None:
     assert first.end_s is not None
     length = (first.end_s - first.start_s) / trace.span_s * 2.0
     assert faults[0].stop_s - faults[0].start_s == pytest.approx(length)
+
+
+def test_a_trace_of_half_a_second_is_scaled_as_one_of_years() -> None:
+    network, trace = load_network("torus:8x8"), sample_trace()
+    shrunk = [
+        (moment - trace.start_s) * 0.5 / trace.span_s for f in trace.failures for moment in (f.start_s, f.end_s or 0)
+    ]
+    failures = tuple(
+        replace(f, start_s=start_s, end_s=None if f.end_s is None else end_s)
+        for f, start_s, end_s in zip(trace.failures, shrunk[::2], shrunk[1::2], strict=True)
+    )
+    short = replace(trace, failures=failures, start_s=0.0, end_s=0.5)
+    wanted, found = (faults_from_trace(network, one, simulated_s=2.0, seed=1) for one in (trace, short))
+    assert [f.ends for f in found] == [f.ends for f in wanted]
+    assert [f.start_s for f in found] == pytest.approx([f.start_s for f in wanted], abs=1e-6)
 
 
 def test_permanent_faults_of_a_trace_leave_the_network_whole_or_are_refused() -> None:

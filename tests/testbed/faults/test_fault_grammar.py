@@ -4,6 +4,7 @@ words."""
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -242,3 +243,26 @@ def test_a_moment_is_a_node_and_seconds() -> None:
     for text in ("r5", "@1", "r5@x", "r5@-1", "r5@nan", "r5@inf"):
         with pytest.raises(InputError, match=r"--kill .*give NODE@TIME"):
             parse_node_time(text, "--kill", T1)
+
+
+def test_a_cable_that_can_be_read_in_two_ways_is_shown_in_both_with_its_times() -> None:
+    names, joined = ("a", "a-b", "b-c", "c"), (("a", "b-c"), ("a-b", "c"))
+    network = parse_document(
+        {"nodes": [{"id": name} for name in names], "links": [{"source": a, "target": b} for a, b in joined]}
+    )
+    for times in ("", "@1-2"):
+        with pytest.raises(InputError) as refused:
+            parse_cable_faults(f"a-b-c{times}", network, seed=1, duration_s=9.0)
+        written = str(refused.value).partition("write ")[2].split(" or ")
+        assert written == [f'"a"-"b-c"{times}', f'"a-b"-"c"{times}']
+        ((first,), (second,)) = (parse_cable_faults(one, network, seed=1, duration_s=9.0) for one in written)
+        assert {first.ends, second.ends} == set(joined) and first.start_s == second.start_s == (1.0 if times else 0.0)
+
+
+def test_a_file_of_faults_reads_traces_beside_itself(tmp_path: Path) -> None:
+    (tmp_path / "slow.trace").write_text("1\n3\n9\n")
+    entry = {"link": "s1->s2", "start_s": 0, "stop_s": 1, "impairments": "trace:slow.trace"}
+    (fault,) = parse_fault_document([entry], T1, "file", tmp_path)
+    assert "1" in fault.impairments and "slow.trace" not in fault.impairments.replace("\n", " ").split()
+    with pytest.raises(InputError, match=r"slow\.trace"):
+        parse_fault_document([entry], T1, "file")

@@ -141,6 +141,12 @@ def test_random_failures_lie_in_their_time_and_are_of_their_length(seed: int, ex
             poisson_faults(cables[:6], replace(law, most=0), until_s=12.0, seed=seed)
 
 
+def test_the_shortest_random_failure_lasts_a_millisecond() -> None:
+    law = PoissonFaults(rate_per_s=5.0, lasts_s=2e-4, lengths="exponential", most=1000)
+    lengths = [f.stop_s - f.start_s for f in poisson_faults([LINK], law, until_s=40.0, seed=1) if f.stop_s < 40.0]
+    assert len(lengths) > 100 and min(lengths) == pytest.approx(1e-3, abs=1e-9) and max(lengths) > 1e-3
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

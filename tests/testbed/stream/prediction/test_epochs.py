@@ -12,6 +12,7 @@ from testbed.errors import InputError
 from testbed.faults.fault import ChangeTimes, Fault, FaultTimes, PoissonFaults
 from testbed.model.label_split import LABELS, LabelPath, LabelSplit
 from testbed.stream.judgement.analysis import analyse
+from testbed.stream.judgement.streams import campaign_lines
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.mobility import frame_network, recomputed
 from testbed.stream.plan import RouteChange, StreamParameters, StreamPlan, plan_to_json
@@ -140,9 +141,14 @@ def test_walk_under_random_failures_is_predicted_packet_by_packet() -> None:
     present = {link.id for link in frame_network(plan, 2).links}
     assert present == {link.id for link in frames[3].links if "h" not in link.source + link.target}
     run = SimulatedStreamFabric().run(plan)
-    verdict = judge(plan, run, analyse(plan, run))
+    analysis = analyse(plan, run)
+    verdict = judge(plan, run, analysis)
     assert verdict.passed, [c for c in verdict.checks if not c.passed]
     assert plan.exact_route.loaded == plan.forward.loaded
+    campaign = analysis.campaign
+    assert campaign is not None and len(campaign.frames) == 4
+    table = list(campaign_lines(campaign))[1:5]
+    assert [int(line.split()[2]) for line in table] == [part.packets for part in campaign.frames]
 
 
 def test_packet_lost_where_none_should_be_fails_the_verdict() -> None:
