@@ -139,7 +139,7 @@ def _relievable(network: Network, source: str, sink: str, ranks: Sequence[int]) 
         changeable = csr_array((np.ones(len(rows), dtype=np.int8), (rows, columns)), shape=(count, count))
         component = np.asarray(connected_components(changeable, directed=True, connection="strong")[1])
         inside = component[tail] == component[head]
-        highest = alive & (rank > 0) & (rank == limit)
+        highest = alive & (rank == limit)  # where nothing has load, no two nodes are of one component
         found += np.flatnonzero(highest & inside).tolist()
         alive &= inside & ~highest
     return sorted(found)

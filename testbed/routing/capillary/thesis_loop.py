@@ -161,7 +161,7 @@ class _Hunt:
         """The stable form: what nodes send out grows until it fills capacities of one; the links that are left full."""
         links = len(capacity)
         with_factor = self._balance(links + 1).tolil()
-        with_factor[:, [links]] = -self._out.reshape(-1, 1)
+        with_factor[:, [links]] = -self._out[:, np.newaxis]
         cost = np.append(np.zeros(links), -1.0)
         equal = (with_factor.tocsr(), np.zeros(len(self._out)))
         x, _ = self._solve(cost, equal, np.append(capacity, np.inf))

@@ -4,6 +4,7 @@ nothing explains."""
 from __future__ import annotations
 
 import copy
+import itertools
 import random
 from collections.abc import Callable
 
@@ -329,3 +330,40 @@ def test_a_node_is_not_believed_while_one_of_its_cables_and_a_stall_explain_as_m
     for k in range(12):
         diagnoser.add(PacketReport(100 + k, True, 0.061 + 0.003 * k))
     assert diagnoser.certain and diagnoser.names() == (("left",) if passing else ("node",))
+
+
+def test_a_loss_before_the_clocks_zero_is_evidence_like_any_other(diagnoser: Diagnoser) -> None:
+    for label, lost in ((100, True), (200, True), (9000, False)):
+        diagnoser.add(PacketReport(label, lost, -1.0))
+    assert diagnoser.certain and diagnoser.names() == ("b-d",)
+
+
+@pytest.mark.parametrize("ways", [(10, 10, 10), (10, 10, 11)])
+def test_up_to_a_thousand_choices_of_explanations_are_gone_through_and_of_more_the_widest(
+    ways: tuple[int, ...],
+) -> None:
+    """Failures that began one upon another, each of labels that several cables share, which carry more of their own."""
+    shared = [10_000 * k for k in range(len(ways))]
+    cables = [
+        FailureCandidate(
+            name=f"{first}-{j}", intervals=((first, first + 100), (first + 500 * j + 200, first + 510 * j + 210))
+        )
+        for first, count in zip(shared, ways, strict=True)
+        for j in range(count)
+    ]
+    table = CandidateTable([*cables, FailureCandidate(name="last", intervals=((60_000, 60_100),))])
+    diagnoser = Diagnoser(table, unexplained_window_s=1.0)
+    for first in shared:
+        for _ in range(5):
+            diagnoser.add(PacketReport(first, True, 0.0))
+    diagnoser.add(PacketReport(60_000, True, 0.0))
+    each = [[mask for mask in table.masks if mask & table.bit_of(first)] for first in shared]
+    unions = {a | b | c for a, b, c in itertools.product(*each)}
+    widest = max(unions, key=table.labels_in)
+    if len(unions) > 1000:
+        unions = {widest, *itertools.chain(*each)}
+    assert diagnoser.possible_losses[0] == widest and set(diagnoser.possible_losses) <= unions
+    assert [table.labels_in(mask) for mask in diagnoser.possible_losses] == sorted(
+        map(table.labels_in, unions), reverse=True
+    )[:4]
+    assert not diagnoser.certain and len(diagnoser.names()) == sum(ways)

@@ -14,7 +14,7 @@ from testbed.errors import InputError
 from testbed.routing import capillary_route
 from testbed.routing.capillary import route as capillary_recursion
 from testbed.routing.capillary.certificate import check_certificate
-from testbed.routing.capillary.kernel import FloatRouter
+from testbed.routing.capillary.kernel import CompiledSolver, FloatRouter
 from testbed.routing.capillary.pieces import IntegerSolver, Piece
 from testbed.routing.capillary.route import DisconnectedError, final_loads
 from testbed.routing.capillary.thesis_loop import hunt_layers, thesis_route
@@ -171,11 +171,45 @@ def test_parallel_links_share_by_capacity_and_a_chain_is_as_full_as_its_narrowes
     assert FloatRouter(network).loads(*ends).tolist() == pytest.approx([float(load) for load in expected])
 
 
-def test_a_piece_without_links_to_what_it_wants_is_left_and_the_next_one_is_split() -> None:
-    solver = IntegerSolver(4, [2], [3], [1])
+@pytest.mark.parametrize("solver", [IntegerSolver, CompiledSolver])
+def test_a_piece_without_links_to_what_it_wants_is_left_and_the_next_one_is_split(
+    solver: type[IntegerSolver | CompiledSolver],
+) -> None:
     cut_off, whole = (
         Piece(nodes=nodes, demand=[1, -1], denominator=1, bound=None, in_integers=True) for nodes in ([0, 1], [2, 3])
     )
-    none, split = solver.split([cut_off, whole])
-    assert none is None and split is not None
-    assert (split.parts, split.crossing, split.full) == (2, [0], [1])
+    for pieces in ([cut_off, whole], [whole, cut_off]):
+        found = solver(4, [2], [3], [1]).split(pieces)
+        none, split = found[pieces.index(cut_off)], found[pieces.index(whole)]
+        assert none is None and split is not None
+        assert (split.parts, split.crossing, split.full) == (2, [0], [1])
+
+
+@drawn(40)
+@given(st.data())
+def test_a_wave_of_pieces_is_split_as_each_piece_alone_in_floats_as_in_integers(data: st.DataObject) -> None:
+    size, tail, head, pieces = 4, [], [], []
+    for first in (0, size, 2 * size):
+        nodes = list(range(first, first + size))
+        for a, b in data.draw(st.lists(st.permutations(nodes).map(lambda p: (p[0], p[1])), max_size=8)):
+            tail.append(a)
+            head.append(b)
+        wants = data.draw(st.lists(st.integers(-3, 3), min_size=size - 1, max_size=size - 1).filter(any))
+        pieces.append(Piece(nodes=nodes, demand=[*wants, -sum(wants)], denominator=1, bound=None, in_integers=True))
+    tail, head = [*tail, 0], [*head, 1]
+    weight = data.draw(st.lists(st.integers(1, 4), min_size=len(tail), max_size=len(tail)))
+    exact = [IntegerSolver(3 * size, tail, head, weight).split([piece])[0] for piece in pieces]
+    for solver in (IntegerSolver, CompiledSolver):
+        found = solver(3 * size, tail, head, weight).split(pieces)
+        assert [split and (split.parts, _parted(split.component)) for split in found] == [
+            split and (split.parts, _parted(split.component)) for split in exact
+        ]
+        assert [split and dict(zip(split.crossing, split.full, strict=True)) for split in found] == [
+            split and dict(zip(split.crossing, split.full, strict=True)) for split in exact
+        ]
+
+
+def _parted(component: list[int]) -> list[int]:
+    """Components numbered in the order of their first nodes."""
+    order = list(dict.fromkeys(component))
+    return [order.index(one) for one in component]
