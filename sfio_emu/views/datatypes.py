@@ -122,10 +122,11 @@ class Datatype:
         )
 
 
-def require_datatype(value: object, what: str) -> None:
-    """Raises UsageError where `value`, of which `what` says what it is, is no datatype."""
+def require_datatype(value: object, what: str) -> Datatype:
+    """The value; raises UsageError where it, of which `what` says what it is, is no datatype."""
     if not isinstance(value, Datatype):
         raise UsageError(f"the {what} is {value!r}: give a datatype of sfio_emu.views.datatypes")
+    return value
 
 
 def elementary(size_bytes: int, name: str = "", alignment: int | None = None) -> Datatype:
@@ -156,7 +157,8 @@ def contiguous(count: int, base: Datatype) -> Datatype:
 
 def vector(count: int, block_length: int, stride: int, base: Datatype) -> Datatype:
     """`count` blocks of `block_length` elements, the blocks `stride` extents of `base` apart (it may be negative)."""
-    return _strided("vector", count, block_length, _place("vector", "stride", stride) * base.extent_bytes, base)
+    extent_bytes = require_datatype(base, "base of vector").extent_bytes
+    return _strided("vector", count, block_length, _place("vector", "stride", stride) * extent_bytes, base)
 
 
 def hvector(count: int, block_length: int, stride_bytes: int, base: Datatype) -> Datatype:
@@ -168,7 +170,7 @@ def indexed(block_lengths: Sequence[int], displacements: Sequence[int], base: Da
     """Blocks of `block_lengths[i]` elements at `displacements[i]` extents of `base`; lists or integer arrays of shape
     (n,)."""
     lengths, places = _pair_of_arrays("indexed", block_lengths, displacements)
-    _check_reach("indexed", places, base.extent_bytes)
+    _check_reach("indexed", places, require_datatype(base, "base of indexed").extent_bytes)
     return _blocks("indexed", places * base.extent_bytes, lengths, base)
 
 
@@ -196,7 +198,7 @@ def struct(block_lengths: Sequence[int], displacements_bytes: Sequence[int], bas
     parts = [
         _blocks("struct", places[i : i + 1], lengths[i : i + 1], base)
         for i, base in enumerate(bases)
-        if lengths[i] and len(base.runs)
+        if len(require_datatype(base, "type of a struct").runs) and lengths[i]
     ]
     if not parts:
         return _empty("struct")
@@ -254,7 +256,7 @@ def subarray(
     axes = list(zip(sizes, subsizes, starts, strict=True))
     if order == "C":
         axes.reverse()  # the fastest index first
-    box, stride_bytes, start_bytes = base, base.extent_bytes, 0
+    box, stride_bytes, start_bytes = base, require_datatype(base, "base of subarray").extent_bytes, 0
     for size, part, start in axes:
         box = _strided("subarray", part, 1, stride_bytes, box)
         start_bytes += start * stride_bytes
@@ -266,14 +268,16 @@ def subarray(
 def resized(base: Datatype, lb: int, extent_bytes: int) -> Datatype:
     """`base` with a lower bound and an extent of the caller's choice."""
     lb, extent_bytes = _place("resized", "lower bound", lb), _place("resized", "extent", extent_bytes)
-    return replace(base, lb=lb, ub=lb + extent_bytes, lb_given=True, ub_given=True, name=f"resized {base.name}")
+    name = f"resized {require_datatype(base, 'base of resized').name}"
+    return replace(base, lb=lb, ub=lb + extent_bytes, lb_given=True, ub_given=True, name=name)
 
 
 def _strided(name: str, count: int, block_length: int, stride_bytes: int, base: Datatype) -> Datatype:
     count, block_length = _count(name, "count", count), _count(name, "block length", block_length)
     if abs(stride_bytes) * max(count, 1) >= _LIMIT:
         raise UsageError(f"{name} of {count} blocks {stride_bytes} bytes apart: offsets must stay below 2^62")
-    if base.dense and stride_bytes == block_length * base.extent_bytes:  # no gaps: one run however many blocks
+    dense = require_datatype(base, f"base of {name}").dense
+    if dense and stride_bytes == block_length * base.extent_bytes:  # no gaps: one run however many blocks
         return _blocks(name, _array([0]), _array([count * block_length]), base)
     _check_runs(name, count, 1)
     return _blocks(
@@ -286,7 +290,7 @@ def _blocks(name: str, places: Integers, counts: Integers, base: Datatype) -> Da
     if len(counts) and int(counts.min()) == 0:
         retained = counts > 0
         places, counts = places[retained], counts[retained]
-    if not len(counts) or not len(base.runs):
+    if not len(require_datatype(base, f"base of {name}").runs) or not len(counts):
         return _empty(name)
     _check_reach(name, counts, max(base.extent_bytes, base.size_bytes, 1))
     if base.dense:

@@ -138,6 +138,7 @@ class Session(Shown, AbstractContextManager["Session"]):
 
         Raises TimeLimitError after ``timeout_s`` seconds (the program is ended), InputError where it cannot be started.
         """
+        require_type(input, (str, type(None)), "input", "text")
         require_type(timeout_s, (int, float, type(None)), "timeout_s", "seconds")
         if timeout_s is not None and not 0 < timeout_s <= 1e9:
             raise InputError(f"timeout_s {timeout_s}: give more than 0 seconds, at most 1e9, or None")

@@ -13,7 +13,8 @@ from testbed.api.emulated.sandbox_client import SandboxProcess
 from testbed.emulation.attach.client import receive_reply
 from testbed.emulation.attach.protocol import Frame, send
 from testbed.emulation.sandbox.control_socket import connect
-from testbed.errors import InvalidRunError, SessionClosedError
+from testbed.errors import InputError, InvalidRunError, SessionClosedError
+from topologies.errors import nearest
 
 if TYPE_CHECKING:
     import numpy as np
@@ -54,7 +55,9 @@ class Tunnel(AbstractContextManager["Tunnel"]):
         self.device, self.mtu = str(said["device"]), int(said["mtu"])
 
     def address(self, node: str) -> str:
-        """IPv4 address of the tunnel's end at the node, for programs at the other."""
+        """IPv4 address of the tunnel's end at the node, for programs at the other; InputError where it has none."""
+        if node not in self.addresses:
+            raise InputError(f"no end of the tunnel is at {node!r}; {nearest(str(node), self.addresses)}")
         return self.addresses[node]
 
     def counters(self) -> Mapping[str, Mapping[str, float]]:

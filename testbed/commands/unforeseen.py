@@ -33,6 +33,9 @@ def describe(error: BaseException) -> tuple[str, int]:
             "not enough memory: raise the limit (ulimit -v, the container's), end other programs, or ask for less",
             CapabilityError.exit_code,
         )
+    if isinstance(error, FileNotFoundError) and traceback.extract_tb(error.__traceback__)[-1].name == "_execute_child":
+        line = f"no program {error.filename} is on PATH; install it, or add its folder to PATH"
+        return line, CapabilityError.exit_code
     text = "".join(traceback.format_exception(error))
     if os.environ.get(SHOW):
         print(text, file=sys.stderr)

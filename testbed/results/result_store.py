@@ -88,6 +88,8 @@ class ResultStore:
         manifest."""
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name) or name.endswith(UNFINISHED):
             raise InputError(f"result name {name!r}: use letters, digits, dots, dashes and underscores")
+        if "\0" in str(self.root):
+            raise InputError(f"results in {str(self.root)!r}: no path has a NUL character; choose another directory")
         started = self._now()
         stem = f"{started:%Y%m%dT%H%M%SZ}-seed{manifest.seed}"
         try:

@@ -36,6 +36,7 @@ from sfio_emu.adapters.environment import parse_listeners, session_from_environm
 from sfio_emu.adapters.listener import main as listener_main
 from sfio_emu.adapters.process_group import GroupError, SocketGroup
 from sfio_emu.adapters.sockets import TcpConnections
+from sfio_emu.views import datatypes
 from sfio_emu.views.access_modes import Amode, parse_amode
 from sfio_emu.views.datatypes import INT32
 from sfio_emu.views.dealt_arrays import darray
@@ -257,3 +258,18 @@ def test_a_message_is_one_line_whatever_is_in_it(file: Any) -> None:
 def test_an_error_reaches_whoever_waits_for_another_process(error: SfioError) -> None:
     back = pickle.loads(pickle.dumps(error))
     assert (type(back), str(back), vars(back)) == (type(error), str(error), vars(error))
+
+
+@pytest.mark.parametrize("build", [
+    lambda base: datatypes.contiguous(4, base),
+    lambda base: datatypes.vector(2, 1, 3, base),
+    lambda base: datatypes.hvector(2, 1, 3, base),
+    lambda base: datatypes.indexed([1], [0], base),
+    lambda base: datatypes.indexed_block(1, [0], base),
+    lambda base: datatypes.struct([1], [0], [base]),
+    lambda base: datatypes.subarray([4], [2], [1], base),
+    lambda base: datatypes.resized(base, 0, 3),
+])  # fmt: skip
+def test_what_a_datatype_is_built_of_is_a_datatype(build: Any) -> None:
+    with pytest.raises(UsageError, match=r"is 'double': give a datatype of sfio_emu\.views\.datatypes"):
+        build("double")

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import testbed
-from testbed.errors import UsageError
+from testbed.api.tunnel import Tunnel
+from testbed.errors import InputError, UsageError
 
 RING = testbed.network("ring:3")
 CALLS: dict[str, tuple[Callable[[Any], object], tuple[object, ...]]] = {
@@ -48,3 +49,22 @@ def test_arrays_of_numpy_are_lists() -> None:
 def test_a_number_that_no_plan_can_have(rate: int) -> None:
     with pytest.raises(UsageError, match="metapath_plan: an argument is of the wrong kind"):
         testbed.metapath_plan(RING, "s0", "s1", rate_pps=rate)
+
+
+def test_a_directory_of_results_without_a_possible_name() -> None:
+    plan = testbed.bulk_plan(RING, pattern=[["h0", "h1"]])
+    with pytest.raises(InputError, match="NUL character; choose another directory"):
+        testbed.run(plan, "simulator", results="a\0b")
+
+
+def test_the_tunnel_has_no_end_there() -> None:
+    tunnel = object.__new__(Tunnel)
+    tunnel.addresses = {"s0": "10.9.0.1", "s1": "10.9.0.2"}
+    assert tunnel.address("s0") == "10.9.0.1"
+    with pytest.raises(InputError, match=r"^no end of the tunnel is at 's7'; it has s0, s1$"):
+        tunnel.address("s7")
+
+
+def test_input_of_a_program_is_text() -> None:
+    with pytest.raises(UsageError, match=r"^input: got a bytes; give text$"):
+        object.__new__(testbed.Session).exec("h0", ["cat"], input=b"x")  # type: ignore[arg-type]

@@ -246,3 +246,11 @@ def test_a_closed_stream_is_no_file_of_the_commands(place: Path) -> None:
     )
     assert shell("$PY look.py <&- >&- 2>&-", place).returncode == 0
     assert (place / "told").read_text().count("/dev/null") == 3
+
+
+def test_a_program_that_is_missing_is_the_machines_lack(capsys: pytest.CaptureFixture[str]) -> None:
+    def start() -> int:
+        return subprocess.run(["no-such-program"], check=False).returncode
+
+    assert reported(start) == 3
+    assert "no program no-such-program is on PATH; install it" in capsys.readouterr().err
