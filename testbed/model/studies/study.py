@@ -10,7 +10,7 @@ from itertools import product
 from typing import Self
 
 from testbed.errors import InputError
-from testbed.model.verdict import Check, Verdict
+from testbed.model.verdict import IMPOSSIBLE, Check, Verdict, below_nought
 from topologies.text.json_types import Json, JsonObject
 
 Row = Json
@@ -135,10 +135,9 @@ class Study(Subject):
             verdict = self.judge(rows).keyed()
         except InputError:
             raise
-        except (ArithmeticError, LookupError, ValueError) as error:
+        except IMPOSSIBLE as error:
             why = f"the points lack what the checks compare ({type(error).__name__}: {error})"
             return Verdict(checks=(), notes=(why,))
-        figures = ((key, one if isinstance(one, list | tuple) else (one,)) for row in rows for key, one in row.items())
-        below = (key for key, some in figures for one in some if isinstance(one, int | float) and one < 0)
-        reasons = [f"{key} is below 0" for key in dict.fromkeys(below) if key not in self.signed]
+        below = dict.fromkeys(key for row in rows for key in below_nought(row) if key not in self.signed)
+        reasons = [f"{key} is below 0" for key in below]
         return replace(verdict, invalid="; ".join(filter(None, (verdict.invalid, *reasons))) or None)
