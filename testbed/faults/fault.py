@@ -301,8 +301,9 @@ def injection_times(faults: Sequence[Fault], killed: Sequence[KilledProcess] = (
     return (*((label_of(f.link), f.start_s) for f in faults), *((k.node, k.at_s) for k in killed))
 
 
-MAX_FAULT_LATE_S, LEAST_IN_FORCE = 0.5, 0.75
-"""By which a fault may begin off its time or end after it, in a run that counts; how much of it it has to last."""
+MAX_FAULT_LATE_S, LEAST_IN_FORCE, MAX_EARLY_S = 0.5, 0.75, 0.05
+"""By which a fault may begin off its time or end after it, in a run that counts; how much of it it has to last; by how
+much sooner a switch may tell of it."""
 
 
 def fault_not_in_force(planned: Iterable[Fault], times: Iterable[FaultTimes], until_s: float) -> str | None:
@@ -318,6 +319,8 @@ def fault_not_in_force(planned: Iterable[Fault], times: Iterable[FaultTimes], un
         if lasted_s < LEAST_IN_FORCE * planned_s or off_s > MAX_FAULT_LATE_S:
             name += f" was in force for {lasted_s:.2f} of {planned_s:.2f} s, from {one.start_s:.2f} s on"
             return overload_message(name, hint="leave the machine to this run")
+        if one.port_status_s is not None and not one.start_s - MAX_EARLY_S <= one.port_status_s <= one.stop_s:
+            return f"{name} came at {one.start_s:.2f} s, and a switch told of it at {one.port_status_s:.2f} s"
     return None
 
 

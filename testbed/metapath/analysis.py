@@ -9,7 +9,7 @@ import numpy as np
 from testbed.faults.fault import FaultTimes
 from testbed.metapath.labelled_paths import LabelledPaths, cable_number, labelled_paths
 from testbed.metapath.plan import MetapathPlan, MetapathRun
-from testbed.metapath.source import SourceEvent, metapath_bandwidth
+from testbed.metapath.source import metapath_bandwidth
 from testbed.stream.measurements import BoolArray, FloatArray, IntArray
 from topologies import JsonObject, label_of
 
@@ -164,8 +164,9 @@ def _outcome(
     if len(episode) > 1:
         later &= meets & _settled(plan, run, known, episode, deliveries)
     returned = _changed_at(run, stop, end_s, lambda paths: paths[:1] == (0,))
-    own = [e for e in run.events if start <= e.at_s < stop and e.cable == cable]
+    own = [e for e in run.events if start - UNDER_WAY_S <= e.at_s < stop and e.cable == cable]
     escaping = deliveries.escaped & deliveries.sent_in(start - UNDER_WAY_S, end_s)
+    noticed_s = {e.cause: e.at_s - start for e in reversed(own) if e.kind == "notified"}  # the first of each cause
     on_cable = _probing(run, known, cable, back_s, stop)
     lost = int((deliveries.lost & meets).sum())
 
@@ -173,27 +174,18 @@ def _outcome(
         return latency_of(deliveries.latency_ms[of])
 
     return FaultOutcome(
-        link=label_of(times.fault.link),
-        kind=times.fault.kind,
-        start_s=start,
-        stop_s=stop,
-        port_status_s=None if times.port_status_s is None else times.port_status_s - start,
-        sent=int(during.sum()),
-        lost=lost,
-        lost_s=lost / plan.rate_pps,
-        lost_later=int((deliveries.lost & later).sum()),
+        link=label_of(times.fault.link), kind=times.fault.kind, start_s=start, stop_s=stop,
+        port_status_s=None if times.port_status_s is None else times.port_status_s - start, sent=int(during.sum()),
+        lost=lost, lost_s=lost / plan.rate_pps, lost_later=int((deliveries.lost & later).sum()),
         escaped=int(escaping.sum()),
         first_escape_s=float(deliveries.sent_s[escaping].min() - start) if escaping.any() else None,
-        noticed_s=_noticed(own, start),
-        marked_by=next((e.cause for e in own if e.kind == "marked"), None),
+        noticed_s=noticed_s, marked_by=next((e.cause for e in own if e.kind == "marked"), None),
         reconfigured_s=None if back_s is None else back_s - start,
-        returned_s=None if returned is None else returned - stop,
-        probes=on_cable,
-        latency_before_ms=latency_ms(deliveries.sent_in(start - 1.0, start)),
-        latency_escaped_ms=latency_ms(escaping),
+        returned_s=None if returned is None else returned - stop, probes=on_cable,
+        latency_before_ms=latency_ms(deliveries.sent_in(start - 1.0, start)), latency_escaped_ms=latency_ms(escaping),
         latency_during_ms=latency_ms((during if back_s is None else later) & ~deliveries.escaped),
         latency_after_ms=latency_ms(deliveries.sent_in(stop if returned is None else returned, end_s)),
-    )
+    )  # fmt: skip
 
 
 def _off_the_cable_at(
@@ -226,14 +218,6 @@ def _settled(
         back_s = _off_the_cable_at(run, plan, known, times, True)
         settled &= ~deliveries.sent_in(times.start_s, times.stop_s if back_s is None else back_s)
     return settled
-
-
-def _noticed(events: Sequence[SourceEvent], start_s: float) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for event in events:
-        if event.kind == "notified":
-            found.setdefault(event.cause, event.at_s - start_s)
-    return found
 
 
 def _changed_at(

@@ -1,5 +1,6 @@
 """The verdict on a plain stream under failures: what FT-DRB, one path, or a route computed again lets us expect."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -16,10 +17,11 @@ from testbed.metapath.analysis import (
     fault_timeline,
 )
 from testbed.metapath.labelled_paths import cable_number
-from testbed.metapath.plan import SLACK_S, MetapathPlan, MetapathRun
-from testbed.model.json_values import json_ready
+from testbed.metapath.plan import AFTER_END_S, SLACK_S, MetapathPlan, MetapathRun
+from testbed.metapath.source import CALIBRATING
+from testbed.model.json_values import json_ready, located
 from testbed.model.machine.load import LOWER_PACKET_RATE, MAX_UNPLANNED, TimingError, dropped_reason, first_exceeded
-from testbed.model.verdict import Check, Claim, Verdict
+from testbed.model.verdict import IMPOSSIBLE, Check, Claim, Verdict, below_nought
 from testbed.model.workload import Judgement
 from testbed.stream.mobility import splits_of
 from topologies import JsonObject, LinkId, reverse_of
@@ -28,10 +30,13 @@ from topologies.routing_tables import static_routing
 MAX_LOST_S = 0.05
 """Of packets, between a cut and the escape; one packet, where packets are further apart."""
 MAX_LAG_S, MAX_AHEAD_S, MAX_AFTER_S = 0.1, 0.005, 1.0
-LEAST_SENT = 0.9
-"""Of the planned packets, in a run that counts."""
+LEAST_SENT, LEAST_REPORTS = 0.9, 0.6
+"""Of the planned packets and reports, in a run that counts."""
+MAX_OFF_LOAD = 0.25
+"""Of the zero-load latency: a source that misses a report calibrates by other packets."""
 
 
+@located("the stream's measurements cannot be those of its plan", kinds=IMPOSSIBLE)
 def judge_metapaths(plan: MetapathPlan, run: MetapathRun) -> Judgement:
     """Every fault's checks; invalid, never passed, where the machine could not keep up or lost packets by itself. A row
     a fault, and of those that are stored its timeline too."""
@@ -70,13 +75,21 @@ def _checks(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) ->
 
 
 def _reported(plan: MetapathPlan, run: MetapathRun) -> Check:
-    """What escaped packets and the controller say of cables, next to what was cut."""
+    """What escaped packets and the controller say of cables, next to what was cut, and when."""
     links = [cable_number(plan.network, link.id) for link in plan.network.links]
-    cut = {cable_number(plan.network, times.fault.link) for times in run.faults if times.fault.kind == "down"}
-    # a label may name any number
-    reported = {links[k % len(links)] for k in np.unique(run.received.dead_link) if k >= 0}
-    reported |= {event.cable for event in run.events if event.kind == "marked" and event.cause != "silence"}
-    return Claim("cables reported as failed that were not cut", "wrongly-reported").count(0, len(reported - cut))
+    cuts = [(links[plan.network.link_index[t.fault.link]], t) for t in run.faults if t.fault.kind == "down"]
+    # a label may name any number: None stands for no link
+    reported = {links[k] if k < len(links) else None for k in np.unique(run.received.dead_link) if k >= 0}
+    reported -= {cable for cable, _ in cuts}
+    for event in run.events:
+        own = [
+            t
+            for cable, t in cuts
+            if cable == event.cable and t.start_s - UNDER_WAY_S <= event.at_s < t.stop_s + AFTER_S
+        ]
+        if event.kind in ("notified", "marked") and event.cause != "silence" and not own:
+            reported.add(event.cable)
+    return Claim("cables reported as failed that were not cut", "wrongly-reported").count(0, len(reported))
 
 
 def ft_drb_checks(
@@ -102,7 +115,7 @@ def ft_drb_checks(
         first = first.of(outcome.lost + outcome.escaped, "no packet met the failure")
     checks = [first, _no_more(outcome)]
     if not overlapped and outcome.reconfigured_s is not None:
-        if outcome.marked_by is None:
+        if outcome.marked_by is None or not outcome.noticed_s:
             checks[0] = replace(first, passed=False, detail="the cable was never marked")
         avoided_s = max(0.0, min(outcome.stop_s, plan.duration_s) - outcome.start_s - outcome.reconfigured_s)
         most = avoided_s * plan.rate_pps / plan.options.probe_every + 2  # one is under way
@@ -118,13 +131,9 @@ def ft_drb_checks(
 
 def _at_most(key: str, name: str, limit: float, measured: float | None, words: str) -> Check:
     return Check(
-        name=name,
-        key=key,
-        measured=measured,
-        tolerance=limit,
-        passed=measured is not None and measured <= limit,
+        name=name, key=key, measured=measured, tolerance=limit, passed=measured is not None and measured <= limit,
         detail=f"at most {limit:.4g} {words}",
-    )
+    )  # fmt: skip
 
 
 def _no_more(outcome: FaultOutcome) -> Check:
@@ -189,31 +198,56 @@ def _invalid(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis) -
     nothing_arrived = analysis.lost_outside == analysis.sent_outside
     if not plan.background_bps and not nothing_arrived and analysis.lost_outside > MAX_UNPLANNED * analysis.messages:
         return f"{analysis.lost_outside} of {analysis.messages} packets were lost in no planned fault"
-    return dropped_reason(run.health.unplanned_drops, analysis.messages, "at a full socket")
+    return dropped_reason(run.health.unplanned_drops, analysis.messages, "at a full socket") or _contradicted(plan, run)
+
+
+def _contradicted(plan: MetapathPlan, run: MetapathRun) -> str | None:
+    """The first figure that cannot be so beside what else was measured, or None. A source is notified of a cable, may
+    mark it and clears it, is configured when it marks one or clears one that was marked, and sends over the paths that
+    are in use then, but for probes of the minimal one."""
+    events, got, sent_reports = run.events, run.received, run.counters.get("reports")
+    if below := below_nought({"zero_load_s": run.zero_load_s, **vars(run.health), **run.counters}):
+        return f"{below[0]} is below 0"
+    planned = (plan.duration_s + AFTER_END_S) / plan.report_s
+    if sent_reports and not LEAST_REPORTS * planned <= sent_reports <= planned + 2:
+        return f"{sent_reports} of {planned:.0f} reports were sent"
+    minimal = (got.dead_link < 0) & (run.sent.path[got.number] == 0)
+    usual_s = np.median((got.time_s - run.sent.time_s[got.number])[minimal][:CALIBRATING]) if minimal.any() else 0.0
+    if run.zero_load_s and abs(usual_s / run.zero_load_s - 1) > MAX_OFF_LOAD:
+        return f"the zero-load latency is {run.zero_load_s:.2g} s, and the first packets took {usual_s:.2g} s"
+
+    def at_s(*kinds: str) -> set[float]:
+        return {event.at_s for event in events if event.kind in kinds}
+
+    told_s = [0.0, *(event.at_s for event in events), plan.duration_s + MAX_AFTER_S]
+    states = ["".join(e.kind[0] for e in events if e.cable == cable) for cable in {e.cable for e in events} - {None}]
+    configured = at_s("marked") <= at_s("configured") <= at_s("marked", "cleared")
+    if told_s != sorted(told_s) or not configured or not all(re.fullmatch("(nm?c)*(nm?)?", one) for one in states):
+        return "what the source says that it learned and did cannot be so in this order"
+    if any(not one.notified_s <= one.routed_s <= one.done_s <= told_s[-1] for one in run.rerouted):
+        return "what was rerouted cannot be so in this order"
+    uses = [(0.0, ()), *((event.at_s, event.paths) for event in events if event.paths)]
+    places = np.searchsorted([since_s for since_s, _ in uses], run.sent.time_s, side="right") - 1
+    for place, path in sorted(set(zip(places.tolist(), run.sent.path.tolist(), strict=True))):
+        if path not in (0, *uses[place][1]) and (place or not plan.options.always):
+            return f"packets were sent over path {path} which was not in use since {uses[place][0]:.3f} s"
+    return None
 
 
 def _document(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis, verdict: Verdict) -> JsonObject:
     """The JSON object of one run, but for its faults."""
+    figures = {
+        "packets_sent": analysis.messages, "packets_lost_outside_faults": analysis.lost_outside,
+        "datagrams_received": len(run.received.number), "zero_load_latency_s": run.zero_load_s,
+        "sender_lag_s": run.health.sender_lag_s, "unplanned_drops": run.health.unplanned_drops,
+        "cpu_fraction": run.health.cpu_fraction, **run.counters,
+    }  # fmt: skip
     return {
-        "fabric": "emulation",
-        "network": plan.network.name,
-        "source": plan.source,
-        "sink": plan.sink,
-        "routing": plan.routing,
-        "seed": plan.seed,
-        "figures": {
-            "packets_sent": analysis.messages,
-            "packets_lost_outside_faults": analysis.lost_outside,
-            "datagrams_received": len(run.received.number),
-            "zero_load_latency_s": run.zero_load_s,
-            "sender_lag_s": run.health.sender_lag_s,
-            "unplanned_drops": run.health.unplanned_drops,
-            "cpu_fraction": run.health.cpu_fraction,
-            **run.counters,
-        },
+        "fabric": "emulation", "network": plan.network.name, "source": plan.source, "sink": plan.sink,
+        "routing": plan.routing, "seed": plan.seed, "figures": figures,
         "events": [json_ready(e) | {"at_s": round(e.at_s, 6), "cable": _cable(plan, e.cable)} for e in run.events],
         "verdict": verdict.to_json(),
-    }
+    }  # fmt: skip
 
 
 def _cable(plan: MetapathPlan, number: int | None) -> str | None:

@@ -17,6 +17,8 @@ from topologies.routing_tables import static_routing
 BACKGROUND_AFTER_S = 0.5
 """Until then the source learns the zero-load latency of an empty network."""
 REPORT_S = 0.01
+AFTER_END_S = 0.3
+"""After the last packet, for those under way."""
 SLACK_S = 0.05
 """Scheduling of the ends' processes, a few reports that come late: allowed over every predicted time of the source."""
 

@@ -35,7 +35,7 @@ from testbed.metapath.labelled_paths import LabelledPaths
 from testbed.metapath.options import MetapathOptions
 from topologies import reverse_of
 
-_CALIBRATING = 50
+CALIBRATING = 50
 """Latencies of the minimal path whose median is the zero-load latency."""
 
 
@@ -271,7 +271,7 @@ class MetapathSource:
     def _learn_latency(self, path: int, latency_s: float) -> None:
         if path == 0 and self.zero_load_s is None:
             self._calibration.append(latency_s)
-            if len(self._calibration) == _CALIBRATING:
+            if len(self._calibration) == CALIBRATING:
                 self._calibrate(median(self._calibration))
             return
         if self.zero_load_s is None:

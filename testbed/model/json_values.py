@@ -63,11 +63,13 @@ def parse_json(text: str, where: str, *, hint: str = "") -> object:
 
 
 @contextmanager
-def located(where: str, hint: str = "") -> Iterator[None]:
-    """Errors of topologies, and the testbed's own, with their place."""
+def located(
+    where: str, hint: str = "", kinds: tuple[type[Exception], ...] = (TopologyError, InputError)
+) -> Iterator[None]:
+    """Errors of these kinds, by default of topologies and the testbed's own, with their place."""
     try:
         yield
-    except (TopologyError, InputError) as error:
+    except kinds as error:
         raise InputError(f"{where}: {error}" + (f"; {hint}" if hint else "")) from None
 
 

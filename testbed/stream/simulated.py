@@ -90,15 +90,12 @@ class _Run:
         self.content.take(self.receiver.advance(plan.duration_s))
         sent, received = self.sent.packets(), self.received.packets()
         return StreamMeasurements(
-            fabric="simulator",
-            sent=sent,
-            received=received,
+            fabric="simulator", sent=sent, received=received,
             blocks=block_outcomes(sent, received, plan.stream.source_packets, plan.stream.playback_s),
             faults=tuple(FaultTimes(fault=f, start_s=f.start_s, stop_s=f.stop_s) for f in plan.faults),
-            changes=change_times(plan),
-            health=RunHealth(sender_lag_s=0.0, unplanned_drops=0),
+            changes=change_times(plan), health=RunHealth(sender_lag_s=0.0, unplanned_drops=0),
             counters={**sender_counters(self.sender), **self.content.counters(self.receiver)},
-        )
+        )  # fmt: skip
 
     def _reading(self, now: float) -> CounterReading:
         return CounterReading(

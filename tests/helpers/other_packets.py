@@ -11,6 +11,7 @@ import numpy as np
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.simulated import SimulatedStreamFabric
+from tests.helpers.stream_plans import uncounted
 
 
 class OtherPackets(SimulatedStreamFabric):
@@ -33,4 +34,4 @@ class OtherPackets(SimulatedStreamFabric):
         received = replace(
             run.received, time_s=sent.time_s[there] + late_s, block=sent.block[there], symbol=sent.symbol[there]
         )
-        return replace(run, received=received)
+        return replace(uncounted(run), received=received)

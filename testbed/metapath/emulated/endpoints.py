@@ -18,7 +18,7 @@ from fec.adapters.raw_sockets import DatagramReceiver, socket_drops, waiting_dat
 from fec.redundancy.labels import StratifiedLabels
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.metapath.labelled_paths import LabelledPathPair, dead_link_of, path_label
-from testbed.metapath.plan import MetapathPlan, ReceivedDatagrams, SentDatagrams
+from testbed.metapath.plan import AFTER_END_S, MetapathPlan, ReceivedDatagrams, SentDatagrams
 from testbed.metapath.source import MetapathSource, SourceEvent
 from testbed.metapath.wire import Acknowledger, decode_packet, decode_report, encode_packet
 from testbed.model.wiring import Wiring
@@ -26,9 +26,6 @@ from testbed.stream.emulated.endpoints import EndpointProcess, endpoint, sending
 from testbed.stream.emulated.ends import Arrivals, Run, discard_until, warm_up
 from testbed.stream.emulated.frames import Frames
 from topologies import JsonObject
-
-_END_S = 0.3
-"""After the last packet, for those under way."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +172,7 @@ def _prepare_sink(
         discard_until(start_s, stream)
         log: list[tuple[float, int, int]] = []
         acknowledger, reports = Acknowledger(interval_s=plan.report_s), 0
-        while (now := time.monotonic() - start_s) < plan.duration_s + _END_S:
+        while (now := time.monotonic() - start_s) < plan.duration_s + AFTER_END_S:
             select.select((stream,), (), (), max(0.0, min(acknowledger.next_s - now, 0.02)))
             while got := arrivals.waiting(start_s):
                 for (at, data), label in zip(got, arrivals.labels, strict=True):

@@ -24,7 +24,7 @@ from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.controller_link import PortEvent
 from testbed.emulation.control.fault_injection import FaultInjector, FaultSchedule
 from testbed.errors import InputError
-from testbed.faults.fault import ChangeTimes, FaultTimes
+from testbed.faults.fault import MAX_EARLY_S, ChangeTimes, FaultTimes
 from testbed.machines.adapters.platform import Here, Platform, here
 from testbed.machines.machines_report import MachinesReport, require_clock
 from testbed.machines.machines_request import MachinesRequest
@@ -285,22 +285,16 @@ class _Run:
                 faults_s=conditions.machines.uncertainty_s,
             )
         return StreamMeasurements(
-            fabric="emulation",
-            sent=packets,
-            received=arrivals,
+            fabric="emulation", sent=packets, received=arrivals,
             blocks=block_outcomes(packets, arrivals, plan.stream.source_packets, plan.stream.playback_s),
-            faults=conditions.faults,
-            changes=conditions.changes,
-            clocks=clocks,
+            faults=conditions.faults, changes=conditions.changes, clocks=clocks,
             news=_on_our_clock(platform, source, sent.news),
             health=RunHealth(
-                sender_lag_s=sent.worst_lag_s,
-                unplanned_drops=received.socket_drops + conditions.switch_drops,
-                cpu_fraction=conditions.busy,
-                notes=strangers({**sent.counters, **received.counters}),
+                sender_lag_s=sent.worst_lag_s, unplanned_drops=received.socket_drops + conditions.switch_drops,
+                cpu_fraction=conditions.busy, notes=strangers({**sent.counters, **received.counters}),
             ),
             counters={**sent.counters, **received.counters, **conditions.facts},
-        )
+        )  # fmt: skip
 
 
 def _on_our_clock(platform: Platform, machine: int, loss_reports: LossReportLog) -> LossReportLog:
@@ -320,7 +314,7 @@ def with_port_status(times: FaultTimes, events: tuple[PortEvent, ...], wiring: W
     notified = [
         e.at_s - start
         for e in events
-        if (e.dpid, e.port) in ports and not e.up and e.at_s - start >= times.start_s - 0.05
+        if (e.dpid, e.port) in ports and not e.up and e.at_s - start >= times.start_s - MAX_EARLY_S
     ]
     first = min(notified, default=None)
     return times if first is None or first > times.stop_s else replace(times, port_status_s=first)

@@ -14,7 +14,9 @@ from testbed.model.machine.load import TimingError
 from testbed.model.run_records import TimelineRecord
 from testbed.stream.judgement.fault_results import (
     FaultResult,
+    diagnosis_accuracy,
     fault_result,
+    mistaken_beliefs,
     sent_per_source,
 )
 from testbed.stream.judgement.packet_logs import mislabelled
@@ -81,10 +83,11 @@ def analyse(plan: StreamPlan, run: StreamMeasurements) -> SessionAnalysis:
     if is_campaign(plan):
         return _campaign(plan, run, policy, deliveries)
     spurious = spurious_loss_blocks(plan, run)
-    results = tuple(
-        replace(fault_result(plan, run, times, lost, policy, spurious), about=about)
-        for times, about in zip(run.faults, names_of_faults(plan.faults, run.faults), strict=True)
-    )
+    mistaken, results = mistaken_beliefs(plan, run), []
+    for times, about in zip(run.faults, names_of_faults(plan.faults, run.faults), strict=True):
+        result = fault_result(plan, run, times, lost, policy, spurious)
+        wrong = is_exact(plan, times.fault) and any(times.start_s <= at_s < times.stop_s for at_s in mistaken)
+        results.append(replace(result, about=about, reacted=result.reacted and not wrong))
     outside, block_outside = _outside_faults(plan, run)
     recovering = _in_recovery(plan, run)
     resting = run.first_of_block & outside & ~recovering[run.place_of_block]
@@ -101,50 +104,31 @@ def analyse(plan: StreamPlan, run: StreamMeasurements) -> SessionAnalysis:
         if none_left or at_rest.blocks == 0 < all_at_rest.blocks:
             ror_spurious = math.inf
     return SessionAnalysis(
-        policy=policy,
-        faults=results,
-        base_block_size=base,
-        blocks=len(run.blocks.block),
-        undecodable_outside=int((run.never_complete & block_outside).sum()),
-        blocks_outside=int(block_outside.sum()),
-        lost_outside=int((lost & outside).sum()),
-        sent_outside=int(outside.sum()),
-        sent=len(run.sent.block),
-        ror_predicted=terms.predicted,
-        ror_measured=terms.measured,
-        ror_tolerance=terms.tolerance,
-        ror_error=terms.error,
-        ror_spurious=ror_spurious,
+        policy=policy, faults=tuple(results), base_block_size=base, blocks=len(run.blocks.block),
+        undecodable_outside=int((run.never_complete & block_outside).sum()), blocks_outside=int(block_outside.sum()),
+        lost_outside=int((lost & outside).sum()), sent_outside=int(outside.sum()), sent=len(run.sent.block),
+        ror_predicted=terms.predicted, ror_measured=terms.measured, ror_tolerance=terms.tolerance,
+        ror_error=terms.error, ror_spurious=ror_spurious,
         settled_late_parity=_settled_late_parity(plan, run, results),
         lateness=latenesses(plan, run, ror_spurious, terms.tolerance if results else 0.0),
-        paths=path_results(plan, run, deliveries),
-        mislabelled=mislabelled(plan, run),
-    )
+        paths=path_results(plan, run, deliveries), mislabelled=mislabelled(plan, run),
+    )  # fmt: skip
 
 
 def _campaign(
     plan: StreamPlan, run: StreamMeasurements, policy: BlockSizePolicy, deliveries: LossBounds
 ) -> SessionAnalysis:
-    result = analyse_epochs(plan, run, policy, deliveries)
+    result = replace(analyse_epochs(plan, run, policy, deliveries), diagnoses=diagnosis_accuracy(plan, run))
     sizes = run.sent.block_size[run.first_of_block]
     return SessionAnalysis(
-        policy=policy,
-        faults=(),
-        base_block_size=float(sizes.min()) if len(sizes) else float(policy.base),
-        blocks=len(run.blocks.block),
-        undecodable_outside=result.undecodable_within_reach,
+        policy=policy, faults=(), base_block_size=float(sizes.min()) if len(sizes) else float(policy.base),
+        blocks=len(run.blocks.block), undecodable_outside=result.undecodable_within_reach,
         blocks_outside=len(run.blocks.block) - sum(outage.blocks for outage in result.outages),
-        lost_outside=result.wrongly_lost,
-        sent_outside=result.certain,
-        sent=len(run.sent.block),
-        ror_predicted=result.redundancy_predicted,
-        ror_measured=result.redundancy_measured,
-        ror_tolerance=result.ror_tolerance,
-        campaign=result,
-        lateness=latenesses(plan, run, 0.0, 0.0),
-        paths=path_results(plan, run, deliveries),
-        mislabelled=mislabelled(plan, run),
-    )
+        lost_outside=result.wrongly_lost, sent_outside=result.certain, sent=len(run.sent.block),
+        ror_predicted=result.redundancy_predicted, ror_measured=result.redundancy_measured,
+        ror_tolerance=result.ror_tolerance, campaign=result, lateness=latenesses(plan, run, 0.0, 0.0),
+        paths=path_results(plan, run, deliveries), mislabelled=mislabelled(plan, run),
+    )  # fmt: skip
 
 
 def _settled_late_parity(plan: StreamPlan, run: StreamMeasurements, results: Sequence[FaultResult]) -> tuple[int, int]:
@@ -231,14 +215,12 @@ def timeline(plan: StreamPlan, run: StreamMeasurements, session: int, bin_s: flo
     m = plan.stream.source_packets
     busy = [int(n) for n in sent]
     return TimelineRecord(
-        session=session,
-        bin_s=bin_s,
-        t_s=tuple(round(k * bin_s, 6) for k in range(bins)),
+        session=session, bin_s=bin_s, t_s=tuple(round(k * bin_s, 6) for k in range(bins)),
         sent_pps=tuple(round(n / bin_s, 3) for n in busy),
         loss=tuple(round(float(lost[k]) / n, 6) if n else None for k, n in enumerate(busy)),
         block_size=tuple(round(float(size[k]) / n, 3) if n else None for k, n in enumerate(busy)),
         redundancy=tuple(round(float(size[k]) / n / m - 1, 6) if n else None for k, n in enumerate(busy)),
-    )
+    )  # fmt: skip
 
 
 def whole_route_rors(plan: StreamPlan, policy: BlockSizePolicy) -> tuple[float, float | None, tuple[str, ...]]:

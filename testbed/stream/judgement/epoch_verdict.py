@@ -1,6 +1,7 @@
 """The verdict of a run under many failures or with moving nodes: packets, frames, blocks, redundancy, changes."""
 
 import math
+from dataclasses import replace
 from typing import TypedDict, Unpack
 
 from testbed.model.verdict import Check, Claim
@@ -88,13 +89,10 @@ def _frames(result: EpochsResult) -> Check:
 def _changes(plan: StreamPlan, result: EpochsResult) -> Check:
     longest = result.longest_change_s if result.longest_change_s is not None else float("inf")
     return Check(
-        name="longest change of the plan, s",
-        key="longest-change",
-        measured=longest,
-        tolerance=MAX_CHANGE_S,
+        name="longest change of the plan, s", key="longest-change", measured=longest, tolerance=MAX_CHANGE_S,
         passed=len(result.frames) == len(plan.splits) and longest <= MAX_CHANGE_S,
         detail=f"{len(plan.changes)} changes, from the links' change to the last switch that sends by the new split",
-    )
+    )  # fmt: skip
 
 
 def _beyond(result: EpochsResult) -> Check:
@@ -117,6 +115,9 @@ def _redundancy(result: EpochsResult, exact: bool) -> list[Check]:
         "redundancy", name, *sent, **no_redundancy_rival(result.redundancy_predicted, result.ror_tolerance, none)
     )
     late = late_parity_check(result.settled_late_parity, result.settled_packets)
+    believed = result.diagnoses
+    if exact and believed is not None and believed.right < believed.certain:  # an answer to what was not so is none
+        check = replace(check, passed=False)
     return [check.noting(detail).of(settled_s), *([late] if exact else [])]
 
 

@@ -6,13 +6,17 @@ suffices and, where the sender diagnoses, the moment from which it was certain w
 was cut before is counted apart.
 """
 
+import operator
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import reduce
+from itertools import pairwise
 
 import numpy as np
 
 from fec import fec_block_size
 from fec.redundancy.block_size import binomial_interval, order_share, window_share_error
+from fec.redundancy.candidates import CandidateTable
 from fec.redundancy.label_layout import block_size_bound
 from fec.redundancy.labels import LABELS
 from testbed.faults.fault import Fault, FaultTimes
@@ -25,12 +29,15 @@ from testbed.stream.planning import predicted_loss
 from testbed.stream.prediction.active_faults import (
     DIAGNOSES,
     cable_name,
+    candidate_table,
+    epochs,
     exact_block_size,
     fault_intervals,
     is_diagnosing,
     is_exact,
 )
 from testbed.stream.prediction.block_size_policy import BlockSizePolicy, is_deterministic
+from testbed.stream.prediction.epoch_analysis import DiagnosisAccuracy
 from topologies import Json, label_of
 
 _QUEUED_BEFORE_S = 0.25
@@ -102,7 +109,7 @@ def fault_result(
     policy: BlockSizePolicy,
     spurious: IntArray,
 ) -> FaultResult:
-    """Everything about one fault of a run in which faults do not overlap; ``misled``: numbers of the blocks that a
+    """Everything about one fault of a run in which faults do not overlap; ``spurious``: numbers of the blocks that a
     misinformed sender began. Cost: a few passes over the packets sent around it."""
     fault = times.fault
     before_s = delay_to_fault_s(plan, fault)
@@ -140,39 +147,24 @@ def fault_result(
     ratio, error = sent_per_source(plan, run, counted & ~spurious_losses)
     late_parity = np.maximum(0, run.packets_of_block - run.size_begun)
     return FaultResult(
-        link=label_of(fault.link),
-        kind=fault.description,
-        start_s=times.start_s,
-        stop_s=times.stop_s,
-        predicted_loss=loss,
-        measured_loss=float(lost[mask].mean()) if packets else None,
-        interval=loss_interval(plan, times, packets, lost[mask]),
-        packets=packets,
-        predicted_block_size=None if fault.impairments else predicted,  # theory has none for bursts and late packets
+        link=label_of(fault.link), kind=fault.description, start_s=times.start_s, stop_s=times.stop_s,
+        predicted_loss=loss, measured_loss=float(lost[mask].mean()) if packets else None,
+        interval=loss_interval(plan, times, packets, lost[mask]), packets=packets,
+        predicted_block_size=None if fault.impairments else predicted,
         bound_block_size=None if loss >= 1 or fault.impairments else _bound(plan, times, loss, policy.base),
         measured_block_size=float(np.median(sizes)) if len(sizes) else None,
-        mean_block_size=float(sizes.mean()) if len(sizes) else None,
-        size_range=(low, high),
-        reacted=not needs_more or reaction is not None,
-        reaction_s=reaction,
-        transient_blocks=int(transient.sum()),
-        transient_blocks_lost=int((transient & broken).sum()),
-        steady_blocks=int(steady.sum()),
-        undecodable_blocks=int((steady & broken).sum()),
-        late_packets=int(late[steady].sum()),
-        transient_late_packets=int(late[transient].sum()),
-        port_status_s=times.port_status_s,
-        diagnosis=diagnosis,
-        sent_per_source=ratio,
-        sent_per_source_error=error,
+        mean_block_size=float(sizes.mean()) if len(sizes) else None, size_range=(low, high),
+        reacted=not needs_more or reaction is not None, reaction_s=reaction, transient_blocks=int(transient.sum()),
+        transient_blocks_lost=int((transient & broken).sum()), steady_blocks=int(steady.sum()),
+        undecodable_blocks=int((steady & broken).sum()), late_packets=int(late[steady].sum()),
+        transient_late_packets=int(late[transient].sum()), port_status_s=times.port_status_s, diagnosis=diagnosis,
+        sent_per_source=ratio, sent_per_source_error=error,
         transient_packets=int(((run.sent.time_s >= times.start_s) & (run.sent.time_s < answered)).sum()),
         transient_late_parity=int(late_parity[transient].sum()),
-        settled_late_parity=int(late_parity[counted & ~spurious_losses].sum()),
-        reaction_uncertainty_s=apart_s,
-        undecided_packets=undecided_packets(run, times),
-        misled_blocks=int((counted & spurious_losses).sum()),
+        settled_late_parity=int(late_parity[counted & ~spurious_losses].sum()), reaction_uncertainty_s=apart_s,
+        undecided_packets=undecided_packets(run, times), misled_blocks=int((counted & spurious_losses).sum()),
         sent_per_source_misled=sent_per_source(plan, run, counted)[0],
-    )
+    )  # fmt: skip
 
 
 def undecided_packets(run: StreamMeasurements, times: FaultTimes) -> int:
@@ -297,3 +289,43 @@ def _diagnosis(run: StreamMeasurements, times: FaultTimes, loss: float) -> Fault
 def _reaction(run: StreamMeasurements, times: FaultTimes, needed: int) -> float | None:
     after = (run.sent.time_s >= times.start_s) & (run.sent.time_s < times.stop_s) & (run.sent.block_size >= needed)
     return float(run.sent.time_s[after].min() - times.start_s) if after.any() else None
+
+
+def diagnosis_accuracy(plan: StreamPlan, run: StreamMeasurements) -> DiagnosisAccuracy | None:
+    """From the sender's events and the run's packets; None where the sender does not diagnose, or its log is not
+    there."""
+    events = run.counters.get(DIAGNOSES, ())
+    if not is_diagnosing(plan) or not events:
+        return None
+    ends = [*(event["at_s"] for event in events[1:]), plan.duration_s]
+    spoke = sum(end - e["at_s"] for e, end in zip(events, ends, strict=True) if e["speaker"] == "diagnosis")
+    named = [event for event in events if event["names"]]
+    certain, mistaken = sum(event["certain"] for event in named), len(mistaken_beliefs(plan, run))
+    share, unsure = round(spoke / plan.duration_s, 4), len(named) - certain
+    return DiagnosisAccuracy(spoke=share, certain=certain, right=certain - mistaken, unsure=unsure)
+
+
+def mistaken_beliefs(plan: StreamPlan, run: StreamMeasurements) -> list[float]:
+    """When the sender began to be certain of what was not so: all that it named does not lose as many labels as it
+    said, or packets under those labels arrived, and it was still certain when reports had long told of them."""
+    events: Sequence[Json] = run.counters.get(DIAGNOSES, ()) if is_diagnosing(plan) else ()
+    beliefs = [
+        pair for pair in pairwise([*events, {"at_s": plan.duration_s}]) if pair[0]["names"] and pair[0]["certain"]
+    ]
+    tables, found = [candidate_table(split) for split in plan.splits if beliefs], list[float]()
+    for belief, after in beliefs:
+        at_s, known_s, lost = belief["at_s"], after["at_s"] - allowed_reaction_s(plan), belief["lost_fraction"] * LABELS
+        named = ((table, _lost_together(table, belief["names"])) for table in tables)
+        table, mask = next(((t, m) for t, m in named if t.labels_in(m) == round(lost)), (None, 0))
+        arrived = run.sent.label[(run.sent.time_s >= at_s) & (run.sent.time_s < known_s) & ~run.lost].tolist()
+        untold = table is None or any(table.bit_of(label) & mask for label in arrived)
+        states = epochs(plan, run.faults, run.changes) if untold and table else ()
+        if untold and not any(s.reports_cut and s.start_s < after["at_s"] and s.stop_s > at_s for s in states):
+            found.append(at_s)
+    return found
+
+
+def _lost_together(table: CandidateTable, names: Sequence[str]) -> int:
+    """The labels that the candidates lose, as a bit set; 0 where one is no candidate."""
+    masks = {one.name: mask for one, mask in zip(table.candidates, table.masks, strict=True)}
+    return reduce(operator.or_, (masks[name] for name in names), 0) if masks.keys() >= set(names) else 0

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fec.protocol.receiver_types import ReceiverParameters
 from fec.redundancy.labels import RandomLabels, label_table
+from testbed.model.verdict import below_nought
 from testbed.stream.measurements import (
     BlockOutcomes,
     LossReportLog,
@@ -21,6 +23,7 @@ from testbed.stream.measurements import (
     packet_deliveries,
 )
 from testbed.stream.plan import StreamPlan
+from testbed.stream.prediction.active_faults import DIAGNOSES, RETURN_LABELS, is_impaired
 
 
 class RowLog:
@@ -166,3 +169,58 @@ def mislabelled(plan: StreamPlan, run: StreamMeasurements) -> tuple[int, int]:
     order = RandomLabels(plan.seed)
     looked_at = np.unique(np.linspace(0, len(index) - 1, _MOST_LABELS).astype(np.int64))
     return sum(order.label(int(index[k])) != int(sent.label[k]) for k in looked_at), len(looked_at)
+
+
+def miscounted(plan: StreamPlan, run: StreamMeasurements) -> str | None:
+    """The first figures of the ends that cannot be so beside the logs, or None. Of a run without counters none."""
+    counts = {**vars(run.health), **run.counters}
+    said_s = [0.0, *(event["at_s"] for event in counts.get(DIAGNOSES, ())), plan.duration_s + plan.stream.playback_s]
+    if below := below_nought(counts):
+        return f"{below[0]} is below 0"
+    if said_s != sorted(said_s):
+        return "what the sender took to be broken does not stand in the order of time"
+    if "sent_source" not in counts:
+        return None
+    outcomes = vars(block_outcomes(run.sent, run.received, plan.stream.source_packets, plan.stream.playback_s))
+    if not all(np.array_equal(vars(run.blocks)[name], one, equal_nan=True) for name, one in outcomes.items()):
+        return "what became of the blocks is not what was logged"
+    for names, (least, most) in _sums(plan, run).items():
+        found = sum(counts.get(name.strip("-"), 0) * (-1 if name[0] == "-" else 1) for name in names.split())
+        if not least <= found <= most:
+            return f"the ends counted {found} ({names}), and what was logged makes {least:g} to {most:g}"
+    return None
+
+
+def _sums(plan: StreamPlan, run: StreamMeasurements) -> dict[str, tuple[float, float]]:
+    """Counters to be added, one behind a "-" to be taken off -> least and most.
+
+    Late parity is what was sent of a block beyond the N that it had when it was whole; a report helps each block once
+    that can still be played. A packet that came when its block was over, or was refused, counts for nothing more: each
+    such may leave a block otherwise, and so may a block that is open at the end, or that a receiver began again with.
+    """
+    counts, sent, blocks, place, stream = run.counters, run.sent, run.blocks, run.place_of_block, plan.stream
+    m, there, got, news = stream.source_packets, ~run.lost, len(run.received.time_s), run.news
+    source, last, whole = sent.symbol < m, sent.symbol == m - 1, np.zeros(len(blocks.block), dtype=np.int64)
+    whole[place[last]] = sent.block_size[last]
+    late = place[~source & (sent.symbol >= whole[place])]
+    opened, until_s = sent.block[there].max(initial=-1) + 1, plan.duration_s - stream.playback_s - 2 * stream.block_s
+    until_s -= run.deliveries.transit_s[there].max(initial=0.0)
+    refused = sum(n for name, n in counts.items() if name.startswith("rejected_"))
+    loose = 256 * (counts.get("late", 0) + refused + ((blocks.arrived < m) & (blocks.started_s > until_s)).sum())
+    loose = math.inf if {"restarts", "skipped_blocks"} & set(counts) else loose
+    exact = {"sent_source": source.sum(), "sent_parity": (~source).sum(), "sent_late_parity": len(late)}
+    usual = {
+        "accepted": there.sum(), "decoded_blocks": (blocks.arrived >= m).sum(),
+        "delivered unused_sources -recovered": (there & source).sum(), "delivered lost_sources": m * opened,
+        "recovered unused_parity": (there & ~source).sum(), "decoded_blocks undecodable_blocks": opened,
+    }  # fmt: skip
+    reports, told, misjudged = counts.get("reports", 0), counts["sent_reports"], np.isfinite(news.came_s).sum()
+    most = plan.duration_s / min(stream.report_interval_s, ReceiverParameters.urgent_s) + got / stream.report_packets
+    return {
+        **{name: (n, n) for name, n in exact.items()}, **{name: (n - loose, n + loose) for name, n in usual.items()},
+        "accepted duplicate late": (got - refused, got), "reordered": (0, got),
+        "sent_late_parity_blocks": (len(np.unique(late)), told * (stream.playback_s / stream.block_s + 2)),
+        "reports": (told, most + 1), "urgent_reports": (0, reports), "sent_reports": (len(news.told_s), reports),
+        "sent_repeated_reports": (0, math.inf if is_impaired(plan) else len(RETURN_LABELS) * reports - told),
+        "sent_misjudged": (misjudged, misjudged if len(news.told_s) else math.inf),
+    }  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 
 from fec.redundancy.label_layout import label_layout
-from testbed.model.json_values import json_ready
+from testbed.model.json_values import json_ready, located
 from testbed.model.label_split import LABELS
 from testbed.model.machine.load import as_figures
 from testbed.model.run_records import (
@@ -19,7 +19,7 @@ from testbed.model.run_records import (
     group_sessions,
     session_record,
 )
-from testbed.model.verdict import Verdict
+from testbed.model.verdict import IMPOSSIBLE, Verdict
 from testbed.model.workload import Judgement
 from testbed.report.wording import OUTCOMES, check_words
 from testbed.routing.label_split.spraying import interval_groups
@@ -171,6 +171,7 @@ class StreamsJudgement(Judgement):
         return group_sessions(self.records)
 
 
+@located("the stream's measurements cannot be those of its plan", kinds=IMPOSSIBLE)
 def judge_stream(plan: StreamPlan, run: StreamMeasurements) -> StreamJudgement:
     """What the measurements say of the plan's predictions."""
     analysis = analyse(plan, run)

@@ -20,7 +20,7 @@ from fec.redundancy.candidates import CandidateTable, FailureCandidate
 from fec.redundancy.labels import joined_intervals
 from testbed.faults.fault import ChangeTimes, Fault, FaultTimes, overlapping
 from testbed.model.label_split import LABELS, Interval, LabelSplit
-from testbed.stream.measurements import FloatArray, StreamMeasurements
+from testbed.stream.measurements import FloatArray
 from testbed.stream.plan import StreamPlan
 from topologies import LinkId, Network, reverse_of
 from topologies.impairments import Impairments
@@ -165,15 +165,9 @@ class _Ledger:
             if count > 0
         )
         return Epoch(
-            start_s=start_s,
-            stop_s=stop_s,
-            split=self._split,
-            broken=frozenset(broken),
-            loss=loss,
-            needed=needed,
-            reports_cut=cut,
-            faults=counted,
-        )
+            start_s=start_s, stop_s=stop_s, split=self._split, broken=frozenset(broken), loss=loss, needed=needed,
+            reports_cut=cut, faults=counted,
+        )  # fmt: skip
 
     def _describe(self, number: int, broken: Broken) -> tuple[float, int, bool]:
         split = self._plan.splits[number]
@@ -322,47 +316,3 @@ def exact_block_size(plan: StreamPlan) -> Callable[[tuple[Interval, ...]], int |
         return fec_block_size(m, labels / LABELS, stream.decoding_error_rate)
 
     return size_of
-
-
-_WITHIN_S = 0.5
-"""So long before the sender said it, what it said may have been so: reports take their time."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class DiagnosisAccuracy:
-    """``spoke``: the share of the time in which the diagnosis decided, not the estimator. Of the ``certain`` sets of
-    cables that it named, ``right`` lost just the labels that were lost within the last half second; ``unsure`` times it
-    named several."""
-
-    spoke: float
-    certain: int
-    right: int
-    unsure: int
-
-    def __str__(self) -> str:
-        certain = f"{self.right} of the {self.certain} failures that it was certain of were so"
-        return f"the diagnosis decided in {self.spoke:.0%} of the time, {certain}"
-
-
-def diagnosis_accuracy(plan: StreamPlan, run: StreamMeasurements, found: Sequence[Epoch]) -> DiagnosisAccuracy | None:
-    """From the sender's events and the run's epochs; None where the sender does not diagnose, or its log is not
-    there."""
-    events = run.counters.get(DIAGNOSES, ())
-    if not is_diagnosing(plan) or not events:
-        return None
-    ends = [*(event["at_s"] for event in events[1:]), plan.duration_s]
-    spoke = sum(end - e["at_s"] for e, end in zip(events, ends, strict=True) if e["speaker"] == "diagnosis")
-    named = [event for event in events if event["names"]]
-    certain = [event for event in named if event["certain"]]
-    right = sum(
-        any(
-            epoch.start_s <= event["at_s"]
-            and epoch.stop_s >= event["at_s"] - _WITHIN_S
-            and abs(epoch.loss - event["lost_fraction"]) < 1 / LABELS
-            for epoch in found
-        )
-        for event in certain
-    )
-    return DiagnosisAccuracy(
-        spoke=round(spoke / plan.duration_s, 4), certain=len(certain), right=right, unsure=len(named) - len(certain)
-    )

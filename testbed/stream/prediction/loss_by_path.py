@@ -55,6 +55,9 @@ class PathResult:
 
     @property
     def agrees(self) -> bool:
+        lost, came = self.reported_lost or 0, self.reported_came or 0
+        if min(lost, came, self.arrived - came, self.sent - came - lost) < 0:
+            return False
         if self.predicted_loss is None or self.measured_loss is None or self.tolerance is None:
             return True
         return abs(self.predicted_loss - self.measured_loss) <= self.tolerance

@@ -83,7 +83,8 @@ def fault_figures(facts: Facts, cut: Cut) -> dict[str, Any]:
         "measured_block_size": median(sizes) if sizes else None,
         "mean_block_size": fmean(sizes) if sizes else None,
         "size_range": (low, high),
-        "reacted": not needs_more or reaction is not None,
+        "reacted": (not needs_more or reaction is not None)
+        and not (facts.diagnosing and cut.share == 1 and any(cut.start_s <= s < cut.stop_s for s in mistaken(facts))),
         "reaction_s": reaction,
         "transient_blocks": len(lead),
         "transient_blocks_lost": sum(map(facts.undecodable, lead)),
@@ -129,6 +130,46 @@ def diagnosis(facts: Facts, cut: Cut) -> tuple[bool, bool, int | None] | None:
     right = named and (not said["certain"] or abs(said["lost_fraction"] - share) < 1 / LABELS)
     until = sum(cut.start_s <= p.at_s < said["at_s"] for p in facts.sent)
     return right, bool(said["certain"]), until if said["certain"] else None
+
+
+def mistaken(facts: Facts) -> list[float]:
+    """When the sender began to be certain of a loss that was not so: all that it named does not lose
+    that share, or a packet of those labels arrived so long before it changed its mind that a report had told of it."""
+    found = []
+    for held, after in zip(facts.beliefs, [*facts.beliefs[1:], {"at_s": facts.duration_s}], strict=False):
+        if not (facts.diagnosing and held["names"] and held["certain"]):
+            continue
+        named = [_links_of(facts, name) for name in held["names"]]
+        every = frozenset().union(*named)
+        fitting = all(named) and round(facts.share(every) * LABELS) == round(held["lost_fraction"] * LABELS)
+        if fitting:
+            last_s = after["at_s"] - facts.allowed_s
+            lost = facts.carried(every)
+            against = any(held["at_s"] <= p.at_s < last_s and not facts.lost(p)
+                          and any(a <= p.label < b for a, b in lost) for p in facts.sent)  # fmt: skip
+            if not against or _unheard(facts, held["at_s"], after["at_s"]):
+                continue
+        found.append(held["at_s"])
+    return found
+
+
+def _links_of(facts: Facts, name: str) -> frozenset[int]:
+    """Of a cable, one direction of it, or a node, that the stream crosses; none of anything else."""
+    used = {i for path in facts.paths for i in path[2]}
+    cable, _, way = name.removesuffix(")").partition(" (")
+    if cable.startswith("node "):
+        return frozenset(i for i in used if cable.removeprefix("node ") in facts.ends[i])
+    ends = {i: "-".join(sorted(facts.ends[i])) for i in used}
+    return frozenset(i for i in used if ends[i] == cable and way in ("", "->".join(facts.ends[i])))
+
+
+def _unheard(facts: Facts, since_s: float, until_s: float) -> bool:
+    """Whether at some time then every way back was cut."""
+    moments = [since_s, *(cut.start_s for cut in facts.cuts if since_s <= cut.start_s < until_s)]
+    whole = [cut for cut in facts.cuts if cut.share == 1]
+    return any(
+        all(any(c.start_s <= at < c.stop_s and c.links & way for c in whole) for way in facts.back) for at in moments
+    )
 
 
 Moment = Callable[[float], bool]

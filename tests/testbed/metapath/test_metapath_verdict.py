@@ -91,6 +91,13 @@ def _run(
     )
 
 
+def _told(run: MetapathRun, *events: SourceEvent) -> MetapathRun:
+    """The run of a source that says this, and sends over the first path that is in use."""
+    uses = [(0.0, 0), *((event.at_s, event.paths[0]) for event in events if event.paths)]
+    place = np.searchsorted([at_s for at_s, _ in uses], run.sent.time_s, side="right") - 1
+    return replace(run, events=events, sent=replace(run.sent, path=np.array([path for _, path in uses])[place]))
+
+
 def _verdict(plan: MetapathPlan, run: MetapathRun) -> Any:
     return judge_metapaths(plan, run).verdict
 
@@ -131,13 +138,18 @@ def _overlapping_run(second_lost: tuple[float, float] = (1.5, 1.51)) -> tuple[Me
         k for k, cables in enumerate(KNOWN.cables) if cables & BROKEN == {cable_number(NETWORK, OVERLAPPING[1].link)}
     )
     off = next(k for k, cables in enumerate(KNOWN.cables) if not cables & BROKEN)
-    events = (
-        SourceEvent(at_s=1.02, kind="configured", paths=(over,)),
-        SourceEvent(at_s=1.52, kind="configured", paths=(off,)),
-        SourceEvent(at_s=2.3, kind="configured", paths=(0,)),
-    )
+    second = cable_number(NETWORK, OVERLAPPING[1].link)
+    events = [
+        SourceEvent(at_s=at_s, kind=kind, cause="header", cable=cable)
+        for at_s, kind, cable in (
+            (1.02, "notified", CABLE), (1.02, "marked", CABLE), (1.52, "notified", second), (1.52, "marked", second),
+            (2.3, "cleared", CABLE),
+        )
+    ]  # fmt: skip
+    events += [SourceEvent(at_s=s, kind="configured", paths=(k,)) for s, k in ((1.02, over), (1.52, off), (2.3, 0))]
+    events.sort(key=lambda event: event.at_s)
     times = tuple(FaultTimes(fault=f, start_s=f.start_s, stop_s=f.stop_s, port_status_s=None) for f in OVERLAPPING)
-    return plan, replace(run, received=received, events=events, faults=times)
+    return plan, _told(replace(run, received=received, faults=times), *events)
 
 
 def test_faults_that_overlap_are_told_apart() -> None:
@@ -185,13 +197,11 @@ def test_a_cable_that_fails_twice_in_an_episode_is_returned_from_once() -> None:
 
 def test_silence_must_be_found_in_its_time() -> None:
     plan = _plan(kind="blackhole")
-    quick = replace(
-        _run(plan, lost=(1.0, 1.07)),
-        events=tuple(replace(e, at_s=e.at_s + 0.05 * (e.at_s < 2)) for e in _run(plan).events),
-    )
+    run = _run(plan, lost=(1.0, 1.07))
+    quick = _told(run, *(replace(e, at_s=e.at_s + 0.05 * (e.at_s < 2)) for e in run.events))
     assert _verdict(plan, quick).passed
-    slow = replace(quick, events=tuple(replace(e, at_s=e.at_s + 0.2 * (e.at_s < 2)) for e in quick.events))
-    assert not _verdict(plan, slow).passed
+    slow = _verdict(plan, _told(run, *(replace(e, at_s=e.at_s + 0.25 * (e.at_s < 2)) for e in run.events)))
+    assert slow.invalid is None and not slow.passed
 
 
 def test_a_run_that_lost_packets_by_itself_or_lagged_is_invalid() -> None:
@@ -206,15 +216,15 @@ def test_a_run_that_lost_packets_by_itself_or_lagged_is_invalid() -> None:
 def test_one_path_loses_all_and_a_recomputed_route_its_share() -> None:
     single = _plan("single")
     assert lost_share(single, LINK) == 1
-    assert _verdict(single, replace(_run(single, lost=(1.0, 2.0)), events=())).passed
-    assert not _verdict(single, replace(_run(single), events=())).passed
+    assert _verdict(single, _told(_run(single, lost=(1.0, 2.0)))).passed
+    assert not _verdict(single, _told(_run(single))).passed
     again = _plan("recomputed")
     assert lost_share(again, LINK) == pytest.approx(0.25, abs=0.001)
     rerouted = (
         Rerouting(notified_s=1.004, routed_s=1.04, done_s=1.12, rules=300),
         Rerouting(notified_s=2.004, routed_s=2.04, done_s=2.12, rules=300),
     )
-    run = replace(_run(again, lost=(1.0, 1.03)), events=(), rerouted=rerouted)
+    run = replace(_told(_run(again, lost=(1.0, 1.03))), rerouted=rerouted)
     (found,) = analyse_metapaths(again, run).faults
     assert (found.reconfigured_s, found.returned_s) == (pytest.approx(0.12), pytest.approx(0.12))
     assert _verdict(again, run).passed
@@ -428,3 +438,44 @@ def test_what_no_source_and_no_clock_can_have_done_does_not_pass(kind: str) -> N
         assert not verdict.passed and any(words in said for said in reasons), words
     untouched = _verdict(plan, _run(plan, lost=(0.0, 0.0), escaped=(0.0, 0.0)))
     assert untouched.exit_code == 5, "no packet met the failure"
+
+
+@pytest.mark.parametrize("kind", ["down", "blackhole"])
+def test_what_a_source_says_is_held_against_itself_and_the_packets(kind: str) -> None:
+    plan = _plan(kind=kind)
+    run = _run(plan)
+    run = replace(run, counters={"reports": 331}, zero_load_s=0.001)
+    assert _verdict(plan, run).passed
+    changes: dict[str, tuple[Any, ...]] = {"at_s": (1000, 0.5, -1), "cable": (2, -1), "paths": ((2,), (7,), ())}
+    for number, event in enumerate(run.events):
+        for name, factors in changes.items():
+            was = getattr(event, name)
+            for factor in factors if was not in (None, ()) else ():
+                said = replace(event, **{name: factor if name == "paths" else was * factor})
+                spoilt = replace(run, events=(*run.events[:number], said, *run.events[number + 1 :]))
+                assert was == (0,) or refused_or_judged(plan, spoilt), (number, name, factor)
+    for factor in (1000, 0.5, -1):
+        times = tuple(replace(t, port_status_s=factor * (t.port_status_s or 0.0)) for t in run.faults)
+        assert "a switch told of it at" in str(_verdict(plan, replace(run, faults=times)).invalid)
+        assert not _verdict(plan, replace(run, counters={"reports": 331 * factor})).passed
+        assert not _verdict(plan, replace(run, zero_load_s=0.001 * factor)).passed
+        assert not _verdict(plan, replace(run, health=replace(run.health, sender_lag_s=-0.001))).passed
+
+
+def refused_or_judged(plan: MetapathPlan, run: MetapathRun) -> bool:
+    """Whether such a run is refused in a line, or does not pass."""
+    try:
+        return not _verdict(plan, run).passed
+    except InputError as error:
+        return "\n" not in str(error)
+
+
+@pytest.mark.parametrize("name", ["message", "path", "copy"])
+def test_packets_beyond_the_plan_are_refused_in_a_line(name: str) -> None:
+    plan = _plan()
+    run = _run(plan)
+    for factor in (1000, 10**7):
+        column = getattr(run.sent, name) * factor
+        assert name == "copy" or refused_or_judged(plan, replace(run, sent=replace(run.sent, **{name: column})))
+    with pytest.raises(InputError, match="measurements cannot be those of its plan"):
+        _verdict(plan, replace(run, sent=replace(run.sent, message=run.sent.message + 3000)))

@@ -23,7 +23,7 @@ from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan
 from testbed.stream.planning import EachLink
 from testbed.stream.simulated import SimulatedStreamFabric
-from tests.helpers.stream_plans import planned
+from tests.helpers.stream_plans import planned, uncounted
 from topologies import load_network
 
 LINK = ("s0", "s1", 0)
@@ -48,7 +48,7 @@ def without_arrivals(run: StreamMeasurements, start_s: float, stop_s: float) -> 
     """As if nothing had come that was received in that time."""
     got = run.received
     kept = (got.time_s < start_s) | (got.time_s >= stop_s)
-    return replace(run, received=type(got)(**{name: values[kept] for name, values in vars(got).items()}))
+    return replace(uncounted(run), received=type(got)(**{name: values[kept] for name, values in vars(got).items()}))
 
 
 def test_of_two_faults_on_one_link_only_the_spoilt_one_fails(twice: tuple[StreamPlan, StreamMeasurements]) -> None:

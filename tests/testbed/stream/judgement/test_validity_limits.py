@@ -16,6 +16,7 @@ from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import LossReportLog, StreamClocks, StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.simulated import SimulatedStreamFabric
+from tests.helpers.stream_plans import uncounted
 from tests.testbed.stream.judgement.test_independent_judge import finished, impaired, kept, with_logs
 
 PLAYBACK_S, GUARD_S, LATE_S, CUT_SHORT = 0.4, 0.02, 0.005, 0.75
@@ -141,7 +142,7 @@ def test_packets_lost_in_no_fault_are_a_ten_thousandth_at_most(overlapping: bool
     def losing(count: int) -> str | None:
         kept = np.delete(np.arange(len(run.received.time_s)), calm[:count])
         received = replace(run.received, **{n: getattr(run.received, n)[kept] for n in ("time_s", "block", "symbol")})
-        return why_invalid(plan, replace(run, received=received))
+        return why_invalid(plan, replace(uncounted(run), received=received))
 
     assert losing(allowed) is None and f"{allowed + 1} of {len(run.sent.time_s)}" in str(losing(allowed + 1))
 
