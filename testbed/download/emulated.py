@@ -59,9 +59,7 @@ def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None 
         start = time.monotonic() + _LEAD_S
         for end in ends.values():
             end.begin(start)
-        schedule = FaultSchedule(net, plan.faults, start)
-        stack.callback(schedule.stop)
-        schedule.start()
+        schedule = stack.enter_context(FaultSchedule(net, plan.faults, start))
         while not ends["sender"].finished and time.monotonic() - start < plan.limit_s + 5:
             now = max(0.0, time.monotonic() - start)
             reading = CounterReading(at_s=now, faults=schedule.in_force())

@@ -162,13 +162,9 @@ class BulkRun(FromParts):
         """The run between its first and its last event."""
         self._start_s = time.monotonic()
         self._driver = CircuitDriver(self._coordinator, self._switchboard, self._endpoints.send, start_s=self._start_s)
-        faults = FaultSchedule(self._platform.network, self._plan.faults, self._start_s)
         readers = {process.fileno(): partial(self._read, process) for process in self._endpoints.processes}
-        faults.start()
-        try:
+        with FaultSchedule(self._platform.network, self._plan.faults, self._start_s) as faults:
             self._driver.run(readers, partial(self._on_round, faults), self._next_kill_s)
-        finally:
-            faults.stop()
         if self._driver.failure is None and not self._injected and self._to_inject:
             self._switchboard.flush_flow_cache()
             self._inject(ended=True)

@@ -96,9 +96,7 @@ def _stream(
         start = time.monotonic() + _LEAD_S * (1 + len(ends))
         for end in ends:
             end.begin(start)
-        schedule = FaultSchedule(net, plan.faults, start)
-        stack.callback(schedule.stop)
-        schedule.start()
+        schedule = stack.enter_context(FaultSchedule(net, plan.faults, start))
         with tcp_between(net, wiring, (plan.source, plan.sink), _background(plan, start)) as carried:
             watch_run(start, plan.duration_s, schedule, report_progress, partial(_check_ends, ends=ends))
         sent, received = source.result(_RESULT_S), sink.result(_RESULT_S)

@@ -217,9 +217,8 @@ class _Run:
         start = platform.start()
         self._ask(_BEGUN_S, ask_end, each=lambda end: ("begin", platform.start_on(end.machine)))
         with ExitStack() as stack:
-            self._schedule = schedule = FaultSchedule(platform.network, plan.faults, start, breaker)
-            stack.callback(schedule.stop)
-            schedule.start()
+            self._schedule = FaultSchedule(platform.network, plan.faults, start, breaker)
+            schedule = stack.enter_context(self._schedule)
             if movement is not None:
                 stack.callback(movement.stop)
                 movement.start(start)

@@ -169,9 +169,7 @@ class _Run:
         alone = isinstance(platform, Here)
         with machine_ends.prompt_threads(), ExitStack() as stack:
             start_s = time.monotonic() + (0.0 if alone else _START_AHEAD_S)
-            schedule = FaultSchedule(platform.network, faults, start_s)
-            schedule.start()
-            stack.callback(schedule.stop)
+            schedule = stack.enter_context(FaultSchedule(platform.network, faults, start_s))
             admission = stack.enter_context(self._admitting())
             gauge = None if alone else stack.enter_context(LoadMonitor())
             done = self._ask(machine_ends.operate_clients, direction, fault_s, deaths, start_s=start_s)

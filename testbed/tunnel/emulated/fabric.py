@@ -146,9 +146,7 @@ class _Trial:
             start_s = time.monotonic() + _LEAD_S
             if voice is not None:
                 voice.begin(start_s)
-            schedule = FaultSchedule(self._platform.network, plan.faults, start_s)
-            stack.callback(schedule.stop)
-            schedule.start()
+            schedule = stack.enter_context(FaultSchedule(self._platform.network, plan.faults, start_s))
             time.sleep(max(0.0, start_s - time.monotonic()))
             started = [
                 stack.enter_context(place.program(place.source, programs.sending(plan, place, name), name))
