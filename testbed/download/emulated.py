@@ -10,14 +10,13 @@ from contextlib import ExitStack
 from functools import partial
 
 from fec.adapters.raw_sockets import DatagramReceiver, socket_drops
-from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.download.plan import FRAME_OVERHEAD_BYTES, RETURN_LABELS, DownloadMeasurements, DownloadPlan
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.network.kernel.link_meter import LinkMeter
 from testbed.machines.adapters.platform import here, timely
 from testbed.model.progress import CounterReading, Progress, ReportProgress
 from testbed.model.wiring import wire
-from testbed.openflow.rules import stream_routes, stream_rules
+from testbed.openflow.rules import split_rules
 from testbed.stream.emulated.endpoints import EndpointProcess, endpoint
 from testbed.stream.emulated.frames import Frames
 from topologies import JsonObject
@@ -36,13 +35,9 @@ def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None 
         platform = stack.enter_context(here(wiring))
         stack.enter_context(timely(platform))
         net = platform.network
-        rules = [
-            r for split in (plan.forward, plan.backward) for r in stream_rules(wiring, split, udp_port=STREAM_UDP_PORT)
-        ]
+        rules, routes = split_rules(wiring, plan.forward, plan.backward)
         platform.install(rules, plan_id=1)
-        platform.route(
-            r for one in (plan.forward, plan.backward) for r in stream_routes(wiring, one, udp_port=STREAM_UDP_PORT)
-        )
+        platform.route(routes)
         source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
         ends = {
             name: stack.enter_context(endpoint(net, name, own, other, partial(prepare, plan, other.ip), split))

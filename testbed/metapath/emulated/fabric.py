@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 
-from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.controller_link import PortEvent, PortWatch
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.machine.load_monitor import busy_fraction, processor_times
@@ -57,7 +56,7 @@ def run_metapath_stream(plan: MetapathPlan, report_progress: ReportProgress | No
         elif plan.routing == "single":
             for plan_id, ends in enumerate(((plan.source, plan.sink), (plan.sink, plan.source)), start=1):
                 split = spray(route_by_name(plan.network, *ends, "single"))
-                controller.install(stream_rules(wiring, split, udp_port=STREAM_UDP_PORT), plan_id=plan_id)
+                controller.install(stream_rules(wiring, split), plan_id=plan_id)
         else:
             routes, warm = RecomputedRoutes(controller, wiring, plan), range(0, 65536, _WARM_EVERY)
         return _stream(platform, plan, paths, report_progress, routes=routes, warm=warm)

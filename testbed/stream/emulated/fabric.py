@@ -30,7 +30,7 @@ from testbed.machines.machines_report import MachinesReport, require_clock
 from testbed.machines.machines_request import MachinesRequest
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import Wiring, wire
-from testbed.openflow.rules import FlowRule, HostRoute, stream_routes, stream_rules
+from testbed.openflow.rules import split_rules
 from testbed.stream.emulated.background_traffic import tcp_between
 from testbed.stream.emulated.endpoints import (
     KEY_BYTES,
@@ -56,21 +56,6 @@ CLOCKS_WITHIN_S = 0.005
 """A run is invalid whose clocks are known less well: a fault's packets are distinguished with 20 ms of guard on each
 side."""
 _READY_S, _BEGUN_S, _RESULT_S = 60.0, 10.0, 40.0
-
-
-def plan_rules(plan: StreamPlan, wiring: Wiring) -> tuple[FlowRule, ...]:
-    """The rules of the stream there and of its loss reports back."""
-    return (
-        *stream_rules(wiring, plan.forward, udp_port=STREAM_UDP_PORT),
-        *stream_rules(wiring, plan.backward, udp_port=STREAM_UDP_PORT),
-    )
-
-
-def plan_routes(plan: StreamPlan, wiring: Wiring) -> tuple[HostRoute, ...]:
-    """What hosts do besides, where one has several cables or forwards."""
-    return tuple(
-        r for one in (plan.forward, plan.backward) for r in stream_routes(wiring, one, udp_port=STREAM_UDP_PORT)
-    )
 
 
 @dataclass(kw_only=True)
@@ -118,8 +103,9 @@ class EmulatedStreamFabric:
             movement = MobileRoutes(breaker, platform, plan) if plan.changes or plan.absent else None
             if movement is None:
                 for number, one in enumerate(plans):
-                    platform.install(plan_rules(one, platform.wiring), plan_id=number + 1)
-                    platform.route(plan_routes(one, platform.wiring))
+                    rules, routes = split_rules(platform.wiring, one.forward, one.backward)
+                    platform.install(rules, plan_id=number + 1)
+                    platform.route(routes)
             else:
                 movement.install_first()
             with self._compared(platform, plan) as carried:

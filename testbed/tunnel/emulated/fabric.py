@@ -12,17 +12,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
 
-from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.errors import CapabilityError
 from testbed.faults.fault import FaultTimes
 from testbed.machines.adapters.platform import Here, here, timely
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import wire
-from testbed.openflow.rules import stream_rules
+from testbed.openflow.rules import Rules, split_rules
 from testbed.stream.emulated.watching import watch_run
 from testbed.tunnel.emulated import programs
-from testbed.tunnel.emulated.tunnel import Rules, RunningTunnel, running_tunnel
+from testbed.tunnel.emulated.tunnel import RunningTunnel, running_tunnel
 from testbed.tunnel.emulated.voice import voice_process
 from testbed.tunnel.plan import Mode
 from testbed.tunnel.trial import ENDS_S, RivalRun, TrialMeasurements, TrialPlan
@@ -106,9 +105,8 @@ class _Trial:
 
     def _tunnel(self, stack: ExitStack, rival: str) -> RunningTunnel | None:
         if rival == "direct":
-            wiring, splits = self._platform.wiring, (self._plan.direct, self._plan.direct_back)
-            rules = (rule for way in splits for rule in stream_rules(wiring, way, udp_port=STREAM_UDP_PORT))
-            stack.enter_context(self._installed((tuple(rules), ())))
+            rules, _ = split_rules(self._platform.wiring, self._plan.direct, self._plan.direct_back)
+            stack.enter_context(self._installed((rules, ())))
             return None
         plan = replace(self._plan.tunnel, mode=cast(Mode, rival))
         number = next(self._numbers)

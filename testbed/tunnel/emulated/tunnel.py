@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.errors import InputError, InvalidRunError
-from testbed.openflow.rules import OTHER_PRIORITY, FlowRule, HostRoute, stream_routes, stream_rules
+from testbed.openflow.rules import OTHER_PRIORITY, Rules, split_rules
 from testbed.stream.emulated.endpoints import KEY_BYTES, EndpointProcess
 from testbed.tunnel.emulated.tun_device import open_device
 from testbed.tunnel.emulated.tunnel_end import GAUGES, TunnelEndSpec, tunnel_end
@@ -19,7 +19,6 @@ from testbed.tunnel.plan import EndLog, TunnelPlan
 MOST_TUNNELS = 255
 """Of one network, one after another or at once: each has a UDP port, a device name and addresses of its own."""
 _LEAD_S = 0.1
-Rules = tuple[tuple[FlowRule, ...], tuple[HostRoute, ...]]
 Installed = Callable[[Rules], AbstractContextManager[None]]
 """Has the rules in force meanwhile."""
 
@@ -60,10 +59,8 @@ class RunningTunnel:
 
 def tunnel_rules(net: EmulatedNetwork, plan: TunnelPlan, udp_port: int) -> Rules:
     """Of the tunnel's labels alone: everything else of the pair goes on as it did."""
-    splits = (plan.there.forward, plan.back.forward)
-    rules = [rule for split in splits for rule in stream_rules(net.wiring, split, udp_port=udp_port)]
-    routes = [route for split in splits for route in stream_routes(net.wiring, split, udp_port=udp_port)]
-    return tuple(rule for rule in rules if rule.priority != OTHER_PRIORITY), tuple(routes)
+    rules, routes = split_rules(net.wiring, plan.there.forward, plan.back.forward, udp_port=udp_port)
+    return tuple(rule for rule in rules if rule.priority != OTHER_PRIORITY), routes
 
 
 @contextmanager
