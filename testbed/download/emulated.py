@@ -21,7 +21,7 @@ from testbed.stream.emulated.endpoints import EndpointProcess, endpoint
 from testbed.stream.emulated.frames import Frames
 from topologies import JsonObject
 
-_LEAD_S, _TICK_S, _IDLE_S = 0.15, 0.003, 0.02
+_TICK_S, _IDLE_S = 0.003, 0.02
 _LINGER_S = 0.3
 """The sink goes on acknowledging for so long after the last block: its acknowledgements may be lost."""
 
@@ -51,7 +51,7 @@ def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None 
         look = partial(_look, net.link_meter(), ends["sender"], ends["receiver"])
         report_progress(Progress(done_s=0, total_s=plan.limit_s, doing="downloading", read_local=look))
         dropped = sum(platform.switch_drops())
-        start = time.monotonic() + _LEAD_S
+        start = platform.start()
         for end in ends.values():
             end.begin(start)
         schedule = stack.enter_context(FaultSchedule(net, plan.faults, start))
@@ -78,7 +78,6 @@ def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None 
 
 def _look(meter: LinkMeter, sender: EndpointProcess, receiver: EndpointProcess) -> CounterReading:
     """What the links' counters and the end points' gauges say now."""
-    assert sender.gauge is not None and receiver.gauge is not None
     received, sent = int(receiver.gauge[0]), int(sender.gauge[0])
     return CounterReading(received=received, sent=sent, link_bytes=meter.carried_bytes(), down=meter.without_carrier())
 

@@ -109,7 +109,7 @@ class SessionNetwork(FromParts):
                 number = next(self._numbers)
                 seconds += self._put(number, rules)
                 before = self._installed.get(pair)
-                self._installed[pair] = number, (rules, routes)
+                self._installed[pair] = number, rules
                 if before is not None and before[0] not in self._aside:
                     self._take(*before)
             count += len(rules[0])

@@ -37,7 +37,6 @@ from testbed.stream.emulated.endpoints import (
     RECEIVER,
     SENDER,
     ask_end,
-    check_end,
     network_facts,
     open_end,
     read_ends,
@@ -246,7 +245,7 @@ class _Run:
     def _check(self, now_s: float) -> None:
         """An end point or a machine that dies ends the run."""
         self._platform.check()
-        self._ask(_BEGUN_S, check_end, now_s)
+        self._ask(_BEGUN_S, ask_end, "check", now_s)
 
     def until_now(self) -> dict[str, object]:
         """What was measured until a machine died: faults that were over."""
