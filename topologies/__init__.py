@@ -2,7 +2,7 @@
 
 from topologies.catalog import CatalogueEntry, catalogue, load_network
 from topologies.errors import NoPathError, TopologyError, nearest
-from topologies.network import Link, LinkId, Network, Node, label_of, reverse_of
+from topologies.network import Link, LinkId, Network, Node, label_of, link_fields, reverse_of
 from topologies.text.json_types import Json, JsonObject
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "TopologyError",
     "catalogue",
     "label_of",
+    "link_fields",
     "load_network",
     "nearest",
     "reverse_of",

@@ -18,8 +18,7 @@ from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, R
 from testbed.report.drawing.charts import draw_bars
 from testbed.routing.demands.checker import Demand
 from testbed.routing.demands.matrix import DemandMatrix, RoutedDemands, checked
-from topologies import load_network
-from topologies.network import Network
+from topologies import Network, load_network
 
 NETWORKS = ("swiss-t1", "optical-cloud", "torus:4x4", "fat-tree:4,2", "manet:nodes=30,seed=3", "manet:nodes=30,seed=4")
 FLOWS = {

@@ -14,13 +14,10 @@ from testbed.commands.answer import Answer
 from testbed.commands.arguments import TableOptions, add_options
 from testbed.errors import InputError
 from testbed.model.naming.printable import printable
-from topologies import catalogue, load_network
+from topologies import JsonObject, Link, Network, Node, catalogue, load_network, nearest, reverse_of
 from topologies.catalog import COMMON
-from topologies.errors import nearest
 from topologies.impairments import to_text
-from topologies.network import Link, Network, Node, reverse_of
 from topologies.routing_relations import switch_neighbours
-from topologies.text.json_types import JsonObject
 
 if TYPE_CHECKING:
     from testbed.report.answers import Part
