@@ -252,10 +252,7 @@ def _stray(network: Network) -> str | None:
 
 
 def _changed(network: Network) -> str | None:
-    import tempfile
-    from pathlib import Path
-
-    with tempfile.TemporaryDirectory() as directory:
+    with TemporaryDirectory() as directory:
         file = Path(directory) / "network.json"
         file.write_text(write_document(network))
         again = load_network(str(file))
