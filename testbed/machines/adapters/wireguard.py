@@ -192,25 +192,19 @@ def open_wireguard(machine: MachineState, number: int, underlay: str, port: int,
 
 def add_peers(machine: MachineState, peers: tuple[Peer, ...]) -> None:
     """From now on these are heard, and nobody else."""
-    state = _wireguard_state(machine)
+    state = machine.held(_STORED, _WireguardState)
     _format([*state.inside, TOOL, "addconf", state.interface, "/dev/stdin"], configuration(peers))
 
 
 def unheard_peers(machine: MachineState, keys: tuple[str, ...], limit_s: float) -> frozenset[str]:
     """Of the peers with these keys, those with whom no key was agreed within the limit."""
-    state, until = _wireguard_state(machine), time.monotonic() + limit_s
+    state, until = machine.held(_STORED, _WireguardState), time.monotonic() + limit_s
     while True:
         heard = peers_with_handshake(_format([*state.inside, TOOL, "show", state.interface, "latest-handshakes"]))
         missing = frozenset(keys) - heard
         if not missing or time.monotonic() > until:
             return missing
         time.sleep(_POLL_S)
-
-
-def _wireguard_state(machine: MachineState) -> _WireguardState:
-    state = machine.objects[_STORED]
-    assert isinstance(state, _WireguardState)
-    return state
 
 
 def _user_space(machine: str, program: str, name: str) -> tuple[str, ...]:
