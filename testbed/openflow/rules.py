@@ -33,7 +33,7 @@ from testbed.errors import InputError
 from testbed.model.label_split import LABELS, Interval, LabelSplit
 from testbed.model.wiring import WiredHost, Wiring
 from testbed.openflow.shortest_paths import Step
-from topologies import LinkId
+from topologies import LinkId, lists_by_key
 
 STREAM_PRIORITY = 300
 STRAY_PRIORITY = 250
@@ -133,9 +133,7 @@ def pair_rules(
 
 def by_switch(rules: Iterable[FlowRule]) -> dict[int, tuple[FlowRule, ...]]:
     """Datapath id -> its rules, in their order."""
-    found: dict[int, list[FlowRule]] = {}
-    for rule in rules:
-        found.setdefault(rule.dpid, []).append(rule)
+    found = lists_by_key((rule.dpid, rule) for rule in rules)
     return {dpid: tuple(listed) for dpid, listed in sorted(found.items())}
 
 

@@ -29,6 +29,7 @@ from testbed.report.wording import (
     suspected_cables,
     verdict_reason,
 )
+from topologies import lists_by_key
 from topologies.text.json_types import Json
 
 FIGURES = {
@@ -283,9 +284,7 @@ def _link_table(part: SessionRun) -> Markup | None:
     links = sorted(part.session.links, key=lambda link: (-link.load, link.label))
     if not links:
         return None
-    numbers: dict[str, list[str]] = {}
-    for number, fault in enumerate(part.faults, start=1):
-        numbers.setdefault(fault.link, []).append(str(number))
+    numbers = lists_by_key((fault.link, str(number)) for number, fault in enumerate(part.faults, start=1))
     shaped = shaped_links(part.session.network)
     columns = (("Link", ""), *_numeric("Capacity", "Delay", "Load", "Layer", "Label intervals", "Faults"))
     rows = [

@@ -14,7 +14,7 @@ from testbed.commands.answer import Answer
 from testbed.commands.arguments import TableOptions, add_options
 from testbed.errors import InputError
 from testbed.model.naming.printable import printable
-from topologies import JsonObject, Link, Network, Node, catalogue, load_network, nearest, reverse_of
+from topologies import JsonObject, Link, Network, Node, catalogue, lists_by_key, load_network, nearest, reverse_of
 from topologies.catalog import COMMON
 from topologies.impairments import to_text
 from topologies.routing_relations import switch_neighbours
@@ -164,10 +164,7 @@ def summary(network: Network) -> list[tuple[str, str]]:
 
 def _impaired(network: Network) -> list[tuple[str, str]]:
     """Which links do something to packets besides, and what."""
-    found: dict[str, list[str]] = {}
-    for link in network.links:
-        if link.impairments:
-            found.setdefault(to_text(link.impaired_by), []).append(link.label)
+    found = lists_by_key((to_text(link.impaired_by), link.label) for link in network.links if link.impairments)
     return [("impaired", f"{words}{_examples(labels)}") for words, labels in found.items()]
 
 

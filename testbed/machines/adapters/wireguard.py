@@ -28,6 +28,7 @@ from testbed.emulation.network.kernel.tunnels import tunnel_guard
 from testbed.errors import CapabilityError, InputError
 from testbed.machines.rpc import MachineState
 from testbed.machines.tunnel_plan import Carrier
+from topologies import lists_by_key
 
 WIREGUARD_BYTES = 60
 """What WireGuard puts around a packet over IPv4: IPv4 20, UDP 8, header 16, authentication tag 16 (its paper,
@@ -123,10 +124,7 @@ def missing_handshake_reason(names: Sequence[str], unheard: Mapping[int, Iterabl
     >>> missing_handshake_reason(["a", "b", "c"], {0: [2], 1: [2], 2: [0, 1]})
     'c is not heard by a, b; a is not heard by c; b is not heard by c'
     """
-    by: dict[int, list[int]] = {}
-    for listener, silent in unheard.items():
-        for one in silent:
-            by.setdefault(one, []).append(listener)
+    by = lists_by_key((one, listener) for listener, silent in unheard.items() for one in silent)
     worst = sorted(by, key=lambda one: (-len(by[one]), one))
     reported = [f"{names[one]} is not heard by {', '.join(names[k] for k in sorted(by[one]))}" for one in worst]
     return "; ".join(reported) or None
