@@ -10,7 +10,7 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -60,17 +60,13 @@ def run_wavelengths(
     """
     show = report_progress or (lambda _: None)
     show(Progress(done_s=0, total_s=len(plan.rounds), doing="building the network"))
-    with lit_network(plan) as (net, controller, wiring):
-        ends = Clients(net, wiring, plan)
-        results = []
-        try:
-            for number in range(len(plan.rounds)):
-                show(Progress(done_s=number, total_s=len(plan.rounds), doing=f"round {number + 1}"))
-                probes = round_probes(plan, number, packets=packets, wrong=wrong, seed=seed)
-                results.append(run_round(controller, wiring, plan, number, probes, ends))
-            ends.refuse_overflow()
-        finally:
-            ends.close()
+    results = []
+    with lit_network(plan) as (net, controller, wiring), closing(Clients(net, wiring, plan)) as ends:
+        for number in range(len(plan.rounds)):
+            show(Progress(done_s=number, total_s=len(plan.rounds), doing=f"round {number + 1}"))
+            probes = round_probes(plan, number, packets=packets, wrong=wrong, seed=seed)
+            results.append(run_round(controller, wiring, plan, number, probes, ends))
+        ends.refuse_overflow()
     return tuple(results)
 
 

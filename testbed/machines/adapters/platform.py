@@ -162,7 +162,6 @@ class Here(AllMachines):
 
         InvalidRunError where the network between the machines lost packets or was slow.
         """
-        return None
 
 
 def network_up(
