@@ -29,7 +29,7 @@ _LINGER_S = 0.3
 def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None = None) -> DownloadMeasurements:
     """Build the network, install the rules, download, break links; inside the sandbox only."""
     report_progress = report_progress or (lambda _: None)
-    report_progress(Progress(done_s=0, total_s=plan.limit_s, doing="building the network"))
+    report_progress(Progress(doing="building the network"))
     wiring = wire(plan.network, [plan.source, plan.sink])
     with ExitStack() as stack:
         platform = stack.enter_context(here(wiring))

@@ -59,7 +59,7 @@ def run_wavelengths(
     CapabilityError where this machine cannot build the network, InvalidRunError where its receivers could not keep up.
     """
     show = report_progress or (lambda _: None)
-    show(Progress(done_s=0, total_s=len(plan.rounds), doing="building the network"))
+    show(Progress(doing="building the network"))
     results = []
     with lit_network(plan) as (net, controller, wiring), closing(Clients(net, wiring, plan)) as ends:
         for number in range(len(plan.rounds)):

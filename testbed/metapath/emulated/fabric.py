@@ -41,7 +41,7 @@ def run_metapath_stream(plan: MetapathPlan, report_progress: ReportProgress | No
     report_progress = report_progress or (lambda _: None)
     check_escapes(plan)
     paths = labelled_path_pair(plan.network, plan.source, plan.sink) if plan.routing == "ft-drb" else None
-    report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="building the network"))
+    report_progress(Progress(doing="building the network"))
     wiring = wire(plan.network, [plan.source, plan.sink])
     with here(wiring) as platform:
         controller, routes, warm = platform.controller, None, range(1)

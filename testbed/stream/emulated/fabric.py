@@ -93,11 +93,7 @@ class EmulatedStreamFabric:
         """
         check_concurrent(plans)
         plan, report_progress = plans[0], progress or (lambda _: None)
-
-        def reported(doing: str) -> None:
-            report_progress(Progress(done_s=0, total_s=plan.duration_s, doing=doing))
-
-        with self._network(plans, reported) as platform:
+        with self._network(plans, report_progress) as platform:
             breaker = FaultInjector(platform.network)
             movement = MobileRoutes(breaker, platform, plan) if plan.changes or plan.absent else None
             if movement is None:
@@ -111,15 +107,14 @@ class EmulatedStreamFabric:
                 found = streams_over(platform, plans, report_progress, breaker, movement, self.begun)
             return tuple(replace(one, counters={**one.counters, **carried}) for one in found)
 
-    def _network(
-        self, plans: Sequence[StreamPlan], reported: Callable[[str], None]
-    ) -> AbstractContextManager[Platform]:
+    def _network(self, plans: Sequence[StreamPlan], show: ReportProgress) -> AbstractContextManager[Platform]:
         if self.machines is None:
-            reported("building the network")
+            show(Progress(doing="building the network"))
             return here_for(*plans, mtu=self.mtu, priority=self.queues == "priority")
         from testbed.machines.adapters.distributed_network import over_machines
 
-        return over_machines(self.machines, reported=reported, **_required(plans, self.mtu, self.queues == "priority"))
+        required = _required(plans, self.mtu, self.queues == "priority")
+        return over_machines(self.machines, report_progress=show, **required)
 
     def _compared(self, platform: Platform, plan: StreamPlan) -> AbstractContextManager[JsonObject]:
         """Recordings begun, and TCP while the block lasts; afterwards what that carried."""
@@ -197,8 +192,7 @@ class _Run:
         keys = [secrets.token_bytes(KEY_BYTES) for _ in self._plans]
         self._ask(_READY_S, open_end, each=lambda end: (self._plans[end.number], keys[end.number]))
         self._ask(_READY_S, ask_end, "wait_until_ready")
-        progress = Progress(done_s=0, total_s=plan.duration_s, doing="streaming")
-        self._report_progress(platform.live(read_ends, progress))
+        self._report_progress(platform.live(read_ends, Progress(doing="streaming")))
         start = platform.start()
         self._ask(_BEGUN_S, ask_end, each=lambda end: ("begin", platform.start_on(end.machine)))
         with ExitStack() as stack:

@@ -41,7 +41,7 @@ def emulate_trial(plan: TrialPlan, report_progress: ReportProgress | None = None
     with TemporaryDirectory(prefix="testbed-tunnel-") as name, here(wiring) as platform, timely(platform):
         folder = Path(name)
         if "video" in plan.workloads:
-            report(Progress(done_s=0, total_s=1, doing="making the clip"))
+            report(Progress(doing="making the clip"))
             programs.make_clip(folder, plan.duration_s - ENDS_S)
         if "tcp" in plan.workloads:
             programs.make_file(folder, plan)
