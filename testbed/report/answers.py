@@ -15,8 +15,7 @@ from testbed.report.drawing.svg_figures import caption_in
 from testbed.report.markup import Markup, join, tag
 from testbed.report.sections import table
 from testbed.report.wording import counted
-from topologies import lists_by_key
-from topologies.text.json_types import Json
+from topologies import Json, lists_by_key
 
 MAX_ROWS = 500
 """Of a table on a page; its CSV file beside the page has them all."""

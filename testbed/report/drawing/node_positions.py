@@ -6,8 +6,7 @@ Positions that nodes have, rows for fat trees, a projected grid for tori, a circ
 import math
 from collections.abc import Mapping, Sequence
 
-from topologies import lists_by_key
-from topologies.network import Network
+from topologies import Network, lists_by_key
 
 Point = tuple[float, float]
 MAX_BY_PATH_LENGTHS = 250
