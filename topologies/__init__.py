@@ -2,7 +2,8 @@
 
 from topologies.catalog import CatalogueEntry, catalogue, load_network
 from topologies.errors import NoPathError, TopologyError, nearest
-from topologies.network import Link, LinkId, Network, Node, label_of, reverse_of
+from topologies.grouping import lists_by_key
+from topologies.network import Link, LinkId, Network, Node, label_of, link_fields, reverse_of
 from topologies.text.json_types import Json, JsonObject
 
 __all__ = [
@@ -17,6 +18,8 @@ __all__ = [
     "TopologyError",
     "catalogue",
     "label_of",
+    "link_fields",
+    "lists_by_key",
     "load_network",
     "nearest",
     "reverse_of",

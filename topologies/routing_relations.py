@@ -13,6 +13,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal
 
 from topologies.errors import NoPathError, TopologyError
+from topologies.grouping import lists_by_key
 from topologies.network import Link, LinkId, Network
 
 Detour = Literal["", "valiant", "ugal"]
@@ -65,10 +66,8 @@ class RoutingRelation:
     @cached_property
     def after(self) -> tuple[tuple[int, ...], ...]:
         """Channel -> the channels that may follow it."""
-        leaving: dict[str, list[int]] = {}
-        for c, (i, _) in enumerate(self.channels):
-            leaving.setdefault(self.network.links[i].source, []).append(c)
         links = self.network.links
+        leaving = lists_by_key((links[i].source, c) for c, (i, _) in enumerate(self.channels))
         return tuple(
             tuple(
                 d

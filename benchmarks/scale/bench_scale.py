@@ -82,7 +82,7 @@ def compare(size: int, machines: int, plan: Path, codes: dict[str, Path], args: 
 def planned(size: int, folder: Path) -> Path:
     """Network, ends and rules of the stream over it, in a file."""
     from testbed.model.wiring import wire
-    from testbed.stream.emulated.fabric import plan_rules
+    from testbed.openflow.rules import split_rules
     from testbed.stream.workload import stream_plan
     from topologies import load_network
 
@@ -91,7 +91,7 @@ def planned(size: int, folder: Path) -> Path:
         network = load_network(f"manet:seed=3,nodes={size}")
         ends, began = farthest(network), time.process_time()
         plan = stream_plan(network, *ends, rate_pps=200, faults=(), duration_s=4.0)
-        rules = plan_rules(plan, wire(network, ends))
+        rules, _ = split_rules(wire(network, ends), plan.forward, plan.backward)
         path.write_bytes(pickle.dumps((f"manet:seed=3,nodes={size}", ends, rules, time.process_time() - began)))
     return path
 

@@ -101,7 +101,7 @@ def measure(name: str) -> int:
     from testbed.emulation.control.controller_link import ControllerLink
     from testbed.emulation.network.emulated_network import EmulatedNetwork
     from testbed.model.wiring import wire
-    from testbed.stream.emulated.fabric import plan_rules
+    from testbed.openflow.rules import split_rules
     from testbed.stream.workload import stream_plan
     from topologies import load_network
 
@@ -120,7 +120,7 @@ def measure(name: str) -> int:
     say(set_up_cpu_s=switch_daemon_s())
     with step("connect"):
         controller.wait_for_switches([s.dpid for s in wiring.switches], timeout_s=300)
-    rules = plan_rules(plan, wiring)
+    rules, _ = split_rules(wiring, plan.forward, plan.backward)
     with step("stream_rules"):
         controller.install(rules, plan_id=1)
     say(stream_rules=len(rules), held_mb_stream=held_mb(), controller_cpu_s=processor_s(controller.pid))

@@ -8,8 +8,7 @@ from testbed.model.verdict import Claim, Verdict
 from testbed.report.drawing.charts import draw_bars, draw_lines
 from testbed.routing import capillary_route
 from testbed.routing.capillary.thesis_loop import hunt_layers
-from topologies import Network
-from topologies.network import Link, Node
+from topologies import Link, Network, Node
 
 FORMS = {
     "full": "basic, all full links fixed",

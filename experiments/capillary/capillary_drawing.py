@@ -10,9 +10,7 @@ from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, R
 from testbed.report.drawing.charts import INK, ORANGE, Axes, Figure, chart
 from testbed.routing import capillary_route
 from testbed.routing.capillary.certificate import check_certificate
-from topologies import load_network
-from topologies.errors import NoPathError
-from topologies.network import Link, Network, Node
+from topologies import Link, Network, Node, NoPathError, load_network
 
 KINDS = ("drawn", "counted")
 NODES, LINKS, LAYERS = 180, 1374, 10

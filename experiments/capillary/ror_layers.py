@@ -27,8 +27,7 @@ from testbed.model.verdict import Check, Claim, Measured, Verdict
 from testbed.report.drawing.charts import INK, Figure, panels
 from testbed.routing import capillary_route
 from testbed.routing.redundancy.route_ror import ror_by_tolerance
-from topologies import Network, load_network
-from topologies.errors import NoPathError
+from topologies import Network, NoPathError, load_network
 
 LAYERS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10)
 FULL = "full"

@@ -15,8 +15,7 @@ from dataclasses import replace
 
 from testbed.model.studies import Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid, where
 from testbed.report.drawing.charts import draw_bars
-from topologies import load_network
-from topologies.network import LinkId, Network
+from topologies import LinkId, Network, load_network
 
 QUICK = (
     "torus:4x4", "hypercube:4", "kautz:20,4", "dragonfly:2,1,1", "swiss-t1:allocation=2-2-2-2-0-0-0-0",

@@ -10,16 +10,17 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from scipy.sparse import csr_array
 
 from testbed.errors import InputError
 from testbed.model.code_description import describe_code
 from testbed.model.studies import Check, Claim, Figures, Points, Results, Row, Rows, Study, Verdict, grid
 from testbed.report.drawing.charts import draw_bars
-from testbed.routing.demands.checker import Demand
-from testbed.routing.demands.matrix import DemandMatrix, RoutedDemands, checked
-from topologies import load_network
-from topologies.network import Network
+from testbed.routing.demands import matrix as matrices
+from testbed.routing.demands.checker import Demand, FillingLevel, check_fair_rates
+from testbed.routing.demands.matrix import DemandMatrix, RoutedDemands, checked, fair_rates
+from topologies import Network, load_network
 
 NETWORKS = ("swiss-t1", "optical-cloud", "torus:4x4", "fat-tree:4,2", "manet:nodes=30,seed=3", "manet:nodes=30,seed=4")
 FLOWS = {
@@ -70,17 +71,15 @@ def measure(point: Row) -> Results:
 
 
 def _matrix(point: Row) -> DemandMatrix:
-    from testbed.routing.demands.matrix import gravity_matrix, uniform_matrix
-
     network = load_network(point["network"])
     nodes = network.hosts if point["network"].startswith("fat-tree") else network.switches
-    return (gravity_matrix if point["matrix"] == "gravity" else uniform_matrix)(network, [node.id for node in nodes])
+    build = matrices.gravity_matrix if point["matrix"] == "gravity" else matrices.uniform_matrix
+    return build(network, [node.id for node in nodes])
 
 
 def _rated(routed: RoutedDemands, best: float, forced: csr_array) -> Results:
     """MLU over the optimum's; rates, in units of what the optimum carries with no pair stopped; ROR (eq. 23); what the
     checker found."""
-    from testbed.routing.demands.matrix import fair_rates
     from testbed.routing.demands.redundancy import total_ror
     from testbed.routing.redundancy.coding import Coding
 
@@ -99,10 +98,6 @@ def _rated(routed: RoutedDemands, best: float, forced: csr_array) -> Results:
 
 def _filling(matrix: DemandMatrix) -> Results:
     """Whether the max-min-fair rates are proved, and whether those of the optimum's routing would be."""
-    import numpy as np
-
-    from testbed.routing.demands.checker import FillingLevel, check_fair_rates
-    from testbed.routing.demands.matrix import fair_rates
     from testbed.routing.demands.optimum import optimal_demands, water_filling
 
     found = water_filling(matrix)
@@ -187,14 +182,11 @@ def _solved(solver: Any, greatest: Any) -> float:
 
 def _one_flow(name: str) -> Results:
     """How far the programme for fair loads of one flow is from the exact capillary route, and ECMP from that."""
-    import numpy as np
-
-    from testbed.routing.demands.matrix import given_matrix
     from testbed.routing.demands.methods import route_demands
     from testbed.routing.methods import route_by_name
 
     network, (source, sink) = load_network(name), FLOWS[name]
-    matrix = given_matrix(network, "one flow", {(source, sink): 1e6})
+    matrix = matrices.given_matrix(network, "one flow", {(source, sink): 1e6})
     exact = {
         method: np.array([float(load) for load in route_by_name(network, source, sink, method).loads])
         for method in ("ecmp", "capillary")

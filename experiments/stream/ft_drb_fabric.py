@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from testbed.faults.fault import Fault, FaultKind
-from testbed.metapath.analysis import MessageDeliveries, latency_of
+from testbed.metapath.analysis import MessageDeliveries, fault_timeline, latency_of, path_shares
 from testbed.metapath.judgement import MAX_LOST_S
-from testbed.metapath.plan import SLACK_S, MetapathRun
+from testbed.metapath.options import MetapathOptions
+from testbed.metapath.plan import BACKGROUND_AFTER_S, SLACK_S, MetapathRun
 from testbed.model.studies import Figures, Points, Results, Row, Rows, Study, sum_of, verdict_of, where
 from testbed.model.verdict import Check, Claim, Verdict
 from testbed.model.workload import How, Judgement
@@ -77,7 +78,6 @@ def _measure_plain(point: Row) -> Results:
 
 def _judged(point: Row, *, options: Row, **settings: Any) -> tuple[MetapathRun, Judgement]:
     """A stream on switches, repeated where the machine could not keep up, and what is judged of it."""
-    from testbed.metapath.options import MetapathOptions
     from testbed.metapath.workload import METAPATH, metapath_plan
 
     settings |= {"rate_pps": RATE_PPS, "options": MetapathOptions(**options), "seed": point["seed"]}
@@ -86,9 +86,6 @@ def _judged(point: Row, *, options: Row, **settings: Any) -> tuple[MetapathRun, 
 
 
 def _measure_crowded(point: Row) -> Results:
-    from testbed.metapath.analysis import path_shares
-    from testbed.metapath.plan import BACKGROUND_AFTER_S
-
     wide = {"first_paths": 4, "threshold": 0.3, "tolerance": 0.9} if "four" in point["routing"] else {}
     lasts: Results = {"duration_s": BACKGROUND_AFTER_S + CROWDED_S, "background_bps": CROWD_BPS, "faults": "none"}
     routing = "single" if point["routing"] == "single" else "ft-drb"
@@ -129,8 +126,6 @@ def _coded_row(
     deliveries: MessageDeliveries, start_s: float, stop_s: float, datagrams_s: NDArray[np.float64]
 ) -> Results:
     """The figures of a plain stream's row, for messages that a code may have brought back."""
-    from testbed.metapath.analysis import fault_timeline
-
     latency_ms, ends_s = deliveries.latency_ms, stop_s + AFTER_S - 0.4
     meets = deliveries.sent_in(start_s - 0.05, stop_s + 0.05)
     lost, sent = int((deliveries.lost & meets).sum()), int(deliveries.sent_in(start_s, stop_s).sum())

@@ -246,8 +246,7 @@ class DataAccess:
 
     def _all(self, name: str, offset: int, memory: Memory) -> Status:
         with self.together(name):
-            moved = self._now(name, offset, memory)
-        return moved
+            return self._now(name, offset, memory)
 
     def _all_on(self, name: str, offset: int, memory: Memory) -> Status:
         return self._advanced(self._all(name, offset, memory))

@@ -249,8 +249,7 @@ class MpiFile(DataAccess, AbstractContextManager["MpiFile"]):
     def _agreed_size(self, what: str, size_bytes: int) -> int:
         with self.together(what, size_bytes):
             self._opening.require(writing=True)
-            size = whole_number(size_bytes, "size of the file (bytes)")
-        return size
+            return whole_number(size_bytes, "size of the file (bytes)")
 
     def sync(self, *, durable: bool = True) -> None:
         """Return when every process has come: what they wrote before is on the medium of every I/O node (MPI 4.0,

@@ -27,9 +27,7 @@ from testbed.report.answers import table_section
 from testbed.report.comparison import Comparison, compared
 from testbed.report.drawing.svg_figures import rendered
 from testbed.results.study_store import StudyRun
-from topologies import Network
-from topologies.network import link_fields
-from topologies.text.json_types import Json, JsonObject
+from topologies import Json, JsonObject, Network, link_fields
 from topologies.text.shown import Shown
 
 if TYPE_CHECKING:

@@ -29,9 +29,8 @@ from testbed.model.naming.names import NetworkLike
 from testbed.model.progress import ReportProgress
 from testbed.model.routes import SplitRoute
 from testbed.routing.label_split.spraying import disjoint_return_split, spray
+from topologies import Json, LinkId
 from topologies.errors import nearest, python_number
-from topologies.network import LinkId
-from topologies.text.json_types import Json
 from topologies.text.shown import Shown
 
 if TYPE_CHECKING:

@@ -23,11 +23,8 @@ from testbed.routing.demands.matrix import RoutedDemands, checked, given_matrix,
 from testbed.routing.demands.methods import DemandRouting
 from testbed.routing.demands.optimum import optimal_demands
 from testbed.routing.label_split.spraying import spray
-from topologies import Network, load_network
-from topologies.errors import NoPathError, TopologyError
-from topologies.network import LinkId
+from topologies import JsonObject, LinkId, Network, NoPathError, TopologyError, load_network
 from topologies.routing_tables import Builder, find_relation, static_routing
-from topologies.text.json_types import JsonObject
 
 OUT_OF_REACH = "a sink out of reach is a NoPathError"
 Routing = Callable[[Network, str, str], SplitRoute]

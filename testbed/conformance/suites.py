@@ -34,12 +34,11 @@ from testbed.routing.demands.methods import DEMAND_ROUTINGS
 from testbed.routing.methods import ROUTINGS
 from testbed.scheduling.methods import SCHEDULERS, schedule_by_name
 from testbed.scheduling.traffic.patterns import all_to_all
-from topologies import Network, load_network
+from topologies import Json, Network, load_network
 from topologies.catalog import FAMILIES, CatalogueEntry
 from topologies.files.node_link import write_document
 from topologies.registry import Registry
 from topologies.routing_tables import STATIC_ROUTINGS
-from topologies.text.json_types import Json
 
 
 def registries() -> dict[str, Registry[Any]]:
@@ -253,10 +252,7 @@ def _stray(network: Network) -> str | None:
 
 
 def _changed(network: Network) -> str | None:
-    import tempfile
-    from pathlib import Path
-
-    with tempfile.TemporaryDirectory() as directory:
+    with TemporaryDirectory() as directory:
         file = Path(directory) / "network.json"
         file.write_text(write_document(network))
         again = load_network(str(file))

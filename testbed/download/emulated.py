@@ -10,19 +10,18 @@ from contextlib import ExitStack
 from functools import partial
 
 from fec.adapters.raw_sockets import DatagramReceiver, socket_drops
-from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.download.plan import FRAME_OVERHEAD_BYTES, RETURN_LABELS, DownloadMeasurements, DownloadPlan
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.emulation.network.kernel.link_meter import LinkMeter
 from testbed.machines.adapters.platform import here, timely
 from testbed.model.progress import CounterReading, Progress, ReportProgress
 from testbed.model.wiring import wire
-from testbed.openflow.rules import stream_routes, stream_rules
+from testbed.openflow.rules import split_rules
 from testbed.stream.emulated.endpoints import EndpointProcess, endpoint
 from testbed.stream.emulated.frames import Frames
 from topologies import JsonObject
 
-_LEAD_S, _TICK_S, _IDLE_S = 0.15, 0.003, 0.02
+_TICK_S, _IDLE_S = 0.003, 0.02
 _LINGER_S = 0.3
 """The sink goes on acknowledging for so long after the last block: its acknowledgements may be lost."""
 
@@ -30,19 +29,15 @@ _LINGER_S = 0.3
 def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None = None) -> DownloadMeasurements:
     """Build the network, install the rules, download, break links; inside the sandbox only."""
     report_progress = report_progress or (lambda _: None)
-    report_progress(Progress(done_s=0, total_s=plan.limit_s, doing="building the network"))
+    report_progress(Progress(doing="building the network"))
     wiring = wire(plan.network, [plan.source, plan.sink])
     with ExitStack() as stack:
         platform = stack.enter_context(here(wiring))
         stack.enter_context(timely(platform))
         net = platform.network
-        rules = [
-            r for split in (plan.forward, plan.backward) for r in stream_rules(wiring, split, udp_port=STREAM_UDP_PORT)
-        ]
+        rules, routes = split_rules(wiring, plan.forward, plan.backward)
         platform.install(rules, plan_id=1)
-        platform.route(
-            r for one in (plan.forward, plan.backward) for r in stream_routes(wiring, one, udp_port=STREAM_UDP_PORT)
-        )
+        platform.route(routes)
         source, sink = wiring.host_at(plan.source), wiring.host_at(plan.sink)
         ends = {
             name: stack.enter_context(endpoint(net, name, own, other, partial(prepare, plan, other.ip), split))
@@ -56,12 +51,10 @@ def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None 
         look = partial(_look, net.link_meter(), ends["sender"], ends["receiver"])
         report_progress(Progress(done_s=0, total_s=plan.limit_s, doing="downloading", read_local=look))
         dropped = sum(platform.switch_drops())
-        start = time.monotonic() + _LEAD_S
+        start = platform.start()
         for end in ends.values():
             end.begin(start)
-        schedule = FaultSchedule(net, plan.faults, start)
-        stack.callback(schedule.stop)
-        schedule.start()
+        schedule = stack.enter_context(FaultSchedule(net, plan.faults, start))
         while not ends["sender"].finished and time.monotonic() - start < plan.limit_s + 5:
             now = max(0.0, time.monotonic() - start)
             reading = CounterReading(at_s=now, faults=schedule.in_force())
@@ -85,7 +78,6 @@ def emulate_download(plan: DownloadPlan, report_progress: ReportProgress | None 
 
 def _look(meter: LinkMeter, sender: EndpointProcess, receiver: EndpointProcess) -> CounterReading:
     """What the links' counters and the end points' gauges say now."""
-    assert sender.gauge is not None and receiver.gauge is not None
     received, sent = int(receiver.gauge[0]), int(sender.gauge[0])
     return CounterReading(received=received, sent=sent, link_bytes=meter.carried_bytes(), down=meter.without_carrier())
 

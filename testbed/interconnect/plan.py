@@ -6,18 +6,17 @@ from typing import TYPE_CHECKING
 from testbed.errors import InputError
 from testbed.interconnect.parameters import SimulationParameters
 from testbed.model.short_repr import ShortRepr
-from topologies import Json
+from topologies import Json, Network
 
 if TYPE_CHECKING:
     from testbed.faults.failure_traces import FailureTrace
-    from topologies import Network
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
     """What ``testbed simulate`` runs for every seed."""
 
-    network: "Network"
+    network: Network
     parameters: SimulationParameters
     pattern: str = "uniform"
     """Of the messages; the name of their file where there is one."""

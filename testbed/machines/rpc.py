@@ -9,11 +9,12 @@ import traceback
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from testbed import errors
 from testbed.errors import TestbedError
 
+T = TypeVar("T")
 MAIN = "main"
 """The lane of the machine's first thread: what is begun there may fork, and lives as long as the machine."""
 
@@ -43,6 +44,12 @@ class MachineState:
     name: str
     objects: dict[object, Any] = field(default_factory=dict)
     stack: ExitStack = field(default_factory=ExitStack)
+
+    def held(self, name: object, kind: type[T]) -> T:
+        """The object of that name, which is of that kind."""
+        found = self.objects[name]
+        assert isinstance(found, kind)
+        return found
 
     def perform(self, request: Request) -> Answer:
         """Carry a request out; whatever goes wrong is the answer."""

@@ -9,10 +9,8 @@ from typing import Any, TypeVar
 from testbed.errors import CapabilityError, TestbedError
 from testbed.model.schedule import Schedule
 from testbed.model.traffic import Traffic
-from topologies import Network
-from topologies.errors import TopologyError
+from topologies import Json, Network, TopologyError
 from topologies.registry import Registry, function_check
-from topologies.text.json_types import Json
 
 F = TypeVar("F")
 PACKAGES = {"xml": "collectives", "et": "chakra", "et.json": "chakra"}

@@ -21,10 +21,9 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints, overload
 
 from testbed.errors import InputError
-from topologies.errors import TopologyError
+from topologies import Json, JsonObject, TopologyError
 from topologies.files import node_link
 from topologies.text import text_file
-from topologies.text.json_types import Json, JsonObject
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -39,15 +39,15 @@ ReadCounters = Callable[[], CounterReading]
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """Where a run is: ``done_s`` of ``total_s`` seconds, and what happens now in a few words.
+    """Where a run is: ``done_s`` of ``total_s`` seconds (left out: nothing yet), and what happens now in a few words.
 
     ``reading``: what the reporter knows without looking; ``look``: how to read the rest (the same function in every
     report of a run); ``ask``: likewise, where only this process can, because it has to ask other machines.
     """
 
-    done_s: float
-    total_s: float
     doing: str
+    done_s: float = 0.0
+    total_s: float = 1.0
     reading: CounterReading | None = None
     read_local: ReadCounters | None = None
     read_remote: ReadCounters | None = None

@@ -13,8 +13,7 @@ from testbed.errors import InputError
 from testbed.model.json_values import from_json, json_ready
 from testbed.model.routes import SplitRoute
 from testbed.model.verdict import Check, Verdict
-from topologies.network import Network, label_of, link_fields
-from topologies.text.json_types import Json, JsonObject
+from topologies import Json, JsonObject, Network, label_of, link_fields
 
 FORMAT = 1
 """Version of the layout of a run's directory; a reader refuses another."""

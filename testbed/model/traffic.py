@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from testbed.errors import InputError, require_type
+from topologies import lists_by_key
 
 IntArray = npt.NDArray[np.int32]
 OffsetArray = npt.NDArray[np.int64]
@@ -162,8 +163,5 @@ class Traffic:
 
     def congestion_graph(self) -> list[tuple[int, int]]:
         """Pairs of transfers (i < j) that share a link. Quadratic in the loads; for traffics of thousands."""
-        users: dict[int, list[int]] = {}
-        for i, path in enumerate(self.paths()):
-            for link in path:
-                users.setdefault(link, []).append(i)
+        users = lists_by_key((link, i) for i, path in enumerate(self.paths()) for link in path)
         return sorted({(a, b) for own in users.values() for x, a in enumerate(own) for b in own[x + 1 :]})

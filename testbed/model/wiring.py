@@ -12,9 +12,7 @@ from functools import cached_property
 from itertools import filterfalse
 
 from testbed.model.naming.device_names import device_names, end_point_name, interface_name
-from topologies.errors import TopologyError
-from topologies.network import LinkId, Network, reverse_of
-from topologies.text.json_types import JsonObject
+from topologies import JsonObject, LinkId, Network, TopologyError, reverse_of
 
 MOST_PORT = 0xFEFF
 """Of an OpenFlow port: Open vSwitch lets nobody ask for a higher one (``ofport_request``)."""

@@ -28,11 +28,12 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, summarize_address_range
 from itertools import pairwise
 
+from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.errors import InputError
 from testbed.model.label_split import LABELS, Interval, LabelSplit
 from testbed.model.wiring import WiredHost, Wiring
 from testbed.openflow.shortest_paths import Step
-from topologies import LinkId
+from topologies import LinkId, lists_by_key
 
 STREAM_PRIORITY = 300
 STRAY_PRIORITY = 250
@@ -82,7 +83,7 @@ def stream_match(source: WiredHost, sink: WiredHost, udp_port: int) -> Match:
     return (("eth_type", ETH_IPV4), ("ip_proto", PROTOCOL_UDP), *ends)
 
 
-def stream_rules(wiring: Wiring, split: LabelSplit, *, udp_port: int) -> tuple[FlowRule, ...]:
+def stream_rules(wiring: Wiring, split: LabelSplit, *, udp_port: int = STREAM_UDP_PORT) -> tuple[FlowRule, ...]:
     """Rules that carry the pair's labelled stream (UDP to ``udp_port``) over the split, and everything else of the pair
     (ARP, TCP, ICMP, other UDP) over the path of label 0.
 
@@ -132,9 +133,7 @@ def pair_rules(
 
 def by_switch(rules: Iterable[FlowRule]) -> dict[int, tuple[FlowRule, ...]]:
     """Datapath id -> its rules, in their order."""
-    found: dict[int, list[FlowRule]] = {}
-    for rule in rules:
-        found.setdefault(rule.dpid, []).append(rule)
+    found = lists_by_key((rule.dpid, rule) for rule in rules)
     return {dpid: tuple(listed) for dpid, listed in sorted(found.items())}
 
 
@@ -216,7 +215,9 @@ class VersionedRules:
     entry: tuple[FlowRule, ...]
 
 
-def versioned_rules(wiring: Wiring, split: LabelSplit, *, number: int, udp_port: int) -> VersionedRules:
+def versioned_rules(
+    wiring: Wiring, split: LabelSplit, *, number: int, udp_port: int = STREAM_UDP_PORT
+) -> VersionedRules:
     """The pair's labelled stream over the split as version ``number`` (0, 1, ...; the mark is number modulo 63, plus
     1).
 
@@ -294,7 +295,7 @@ def path_routes(wiring: Wiring, source: str, sink: str, path: Sequence[LinkId]) 
     return tuple(_route(ends, host, step) for host, step in path_steps(wiring, *ends, path).items())
 
 
-def stream_routes(wiring: Wiring, split: LabelSplit, *, udp_port: int) -> tuple[HostRoute, ...]:
+def stream_routes(wiring: Wiring, split: LabelSplit, *, udp_port: int = STREAM_UDP_PORT) -> tuple[HostRoute, ...]:
     """The pair's labelled stream over the split, and everything else of the pair over the path of label 0; nothing
     where no host has a choice."""
     if not wiring.routed:
@@ -314,6 +315,17 @@ def stream_routes(wiring: Wiring, split: LabelSplit, *, udp_port: int) -> tuple[
         if interval != (0, LABELS)
     )
     return labelled + path_routes(wiring, split.source, split.sink, [links[i].id for i in split.path_of(0).links])
+
+
+Rules = tuple[tuple[FlowRule, ...], tuple[HostRoute, ...]]
+"""Of the switches, and what hosts do that have several cables or forward."""
+
+
+def split_rules(wiring: Wiring, *splits: LabelSplit, udp_port: int = STREAM_UDP_PORT) -> Rules:
+    """The rules and the routes of labelled streams over each of the splits."""
+    rules = (rule for split in splits for rule in stream_rules(wiring, split, udp_port=udp_port))
+    routes = (route for split in splits for route in stream_routes(wiring, split, udp_port=udp_port))
+    return tuple(rules), tuple(routes)
 
 
 def step_of(routes: Iterable[HostRoute], host: str, label: int) -> Step | None:

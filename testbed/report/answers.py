@@ -15,7 +15,7 @@ from testbed.report.drawing.svg_figures import caption_in
 from testbed.report.markup import Markup, join, tag
 from testbed.report.sections import table
 from testbed.report.wording import counted
-from topologies.text.json_types import Json
+from topologies import Json, lists_by_key
 
 MAX_ROWS = 500
 """Of a table on a page; its CSV file beside the page has them all."""
@@ -64,10 +64,8 @@ def table_of_rows(
 def csv_files(parts: Iterable[object]) -> dict[str, str]:
     """File -> CSV of the tables so called, numbers in full; where they are several, their titles are the first
     column. Those that sum up others come last."""
-    named: dict[str, list[Table]] = {}
-    for one in sorted((part for part in parts if isinstance(part, Table)), key=lambda each: each.summary):
-        named.setdefault(one.name, []).append(one)
-    return {f"{name}.csv": _csv(tables) for name, tables in named.items()}
+    tables = sorted((part for part in parts if isinstance(part, Table)), key=lambda each: each.summary)
+    return {f"{name}.csv": _csv(own) for name, own in lists_by_key((one.name, one) for one in tables).items()}
 
 
 def _csv(tables: Sequence[Table]) -> str:

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from testbed.errors import InputError
+from testbed.model.json_values import from_json, read_json
 from testbed.model.machine.capacity import (
     USUAL_RATE_BPS,
     MachineCapacity,
     busy_links,
-    parse_carried_load,
     rate_description,
     rate_for,
 )
@@ -30,12 +30,11 @@ def load_file() -> Path:
 def load_carried() -> MachineCapacity | None:
     """What was measured here; None where nothing was, or on other processors or another kernel."""
     try:
-        found = parse_carried_load(json.loads(load_file().read_text()))
-    except (OSError, ValueError, TypeError):
+        found = from_json(MachineCapacity, read_json(load_file()), "carried load")
+    except InputError:
         return None
-    if found is None or (found.processors, found.kernel) != this_machine():
-        return None
-    return found
+    holds = min(found.link_bps, found.rate_bps) > 0 and (found.processors, found.kernel) == this_machine()
+    return found if holds else None
 
 
 def chosen_rate(

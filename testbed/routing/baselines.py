@@ -11,7 +11,7 @@ from testbed.model.routes import SplitRoute
 from testbed.routing.flows.end_points import FlowProblem, drop_circulations, flow_problem
 from testbed.routing.flows.flow_steps import integer_residual, push_all
 from testbed.routing.flows.min_cost import fewest_links_flow
-from topologies import Network, NoPathError
+from topologies import Network, NoPathError, lists_by_key
 from topologies.errors import python_number
 from topologies.routing_tables import distances_to
 
@@ -125,8 +125,8 @@ def _shortest_paths(problem: FlowProblem) -> dict[int, list[int]]:
     left = distances_to(problem.network, nodes[problem.sink].id)
     if nodes[problem.source].id not in left:
         raise problem.no_path()
-    nearer: dict[int, list[int]] = {}
-    for link, (tail, head) in enumerate(zip(problem.tail, problem.head, strict=True)):
-        if nodes[head].id in left and left.get(nodes[tail].id) == left[nodes[head].id] + 1:
-            nearer.setdefault(tail, []).append(link)
-    return nearer
+    return lists_by_key(
+        (tail, link)
+        for link, (tail, head) in enumerate(zip(problem.tail, problem.head, strict=True))
+        if nodes[head].id in left and left.get(nodes[tail].id) == left[nodes[head].id] + 1
+    )

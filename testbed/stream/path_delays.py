@@ -7,6 +7,7 @@ from testbed.faults.fault import Fault
 from testbed.model.label_split import LabelSplit
 from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import cable_name, faulty_links
+from topologies import lists_by_key
 
 REACTION_S = 0.45
 """Allowed from a failure to redundancy that answers it, beside what propagation takes: a report interval, the way back,
@@ -48,15 +49,13 @@ def candidate_spread_s(plan: StreamPlan) -> float:
     """By how much packets of different paths may differ in the time that they take to anything that may break."""
     widest_s = 0.0
     for split in plan.splits:
-        reached: dict[Hashable, list[float]] = {}
+        reached: dict[tuple[Hashable, Hashable], list[float]] = {}
         for path, index, at_s in _hops(split):
             link = split.network.links[index]
             for one in (cable_name(link.id), (link.source,), (link.target,)):
                 if one not in ((split.source,), (split.sink,)):
                     reached.setdefault((one, path), []).append(at_s)
-        times: dict[Hashable, list[float]] = {}
-        for (one, _), found in reached.items():  # type: ignore[misc]
-            times.setdefault(one, []).append(min(found))
+        times = lists_by_key((one, min(found)) for (one, _), found in reached.items())
         spreads = ((1 + JITTER) * max(found) - (1 - JITTER) * min(found) for found in times.values())
         widest_s = max(widest_s, *spreads)
     return widest_s

@@ -14,7 +14,7 @@ from testbed.model.workload import Judgement
 from testbed.striping.measurements import TIMEOUT_S, OperationRecord, StripingMeasurements
 from testbed.striping.plan import StripingPlan
 from testbed.striping.prediction import Prediction, change_allowance_s, predict
-from topologies import JsonObject, label_of
+from topologies import JsonObject, label_of, lists_by_key
 
 MAX_LATE_FRACTION = 0.12
 """Of an operation, spent in waiting for threads of this machine beyond what every time frame is allowed."""
@@ -175,10 +175,8 @@ def _content(record: OperationRecord, plan: StripingPlan) -> Check:
 
 def typical_throughput(run: StripingMeasurements) -> dict[str, float]:
     """Direction -> median throughput of its operations that came to their end, without faults."""
-    found: dict[str, list[float]] = {}
-    for record in run.operations:
-        if not record.faulty and not record.errors:
-            found.setdefault(record.direction, []).append(record.throughput_bps)
+    clean = (record for record in run.operations if not record.faulty and not record.errors)
+    found = lists_by_key((record.direction, record.throughput_bps) for record in clean)
     return {direction: statistics.median(values) for direction, values in found.items()}
 
 

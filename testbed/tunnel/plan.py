@@ -3,7 +3,10 @@
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypedDict, get_args
+from typing import Literal, TypedDict, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fec.protocol.events.event_sender import FRAMING, PATIENCE
 from fec.protocol.wire import HEADER_BYTES
@@ -15,10 +18,6 @@ from testbed.stream.plan import StreamPlan
 from testbed.stream.prediction.active_faults import cable_name
 from testbed.stream.prediction.block_size_policy import MAX_SYMBOLS, link_block_size
 from topologies import JsonObject
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 Mode = Literal["adaptive", "static", "none"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -38,8 +37,8 @@ class EndLog(TypedDict):
     (``testbed.tunnel.emulated.tunnel_end.PACKETS``)."""
 
     counters: Mapping[str, float]
-    offered: "NDArray[np.void]"
-    delivered: "NDArray[np.void]"
+    offered: NDArray[np.void]
+    delivered: NDArray[np.void]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from testbed.scheduling.fast.packing import pack, solve_packing
 from testbed.wavelengths.checker import check_wavelength_plan
 from testbed.wavelengths.greedy import GREEDY, greedy_rounds
 from testbed.wavelengths.plan import MAX_WAVELENGTHS, SWITCHINGS, Lightpath, LitPath, Switching, WavelengthPlan
-from topologies import LinkId, Network, nearest
+from topologies import LinkId, Network, lists_by_key, nearest
 from topologies.routing_tables import static_routing
 
 METHODS = ("liquid", *GREEDY)
@@ -215,7 +215,6 @@ def _fewest_changes(choices: Sequence[set[int]]) -> tuple[int, ...]:
 
 def _gathered(colours: Sequence[tuple[int, tuple[int, ...]]]) -> Rounds:
     """(round, wavelengths) of every path -> rounds without gaps, their paths by wavelength and index."""
-    rounds: dict[int, list[LitPath]] = {}
-    for i, (number, own) in enumerate(colours):
-        rounds.setdefault(number, []).append(LitPath(lightpath=i, wavelengths=own))
+    lit = (LitPath(lightpath=i, wavelengths=own) for i, (_, own) in enumerate(colours))
+    rounds = lists_by_key((number, path) for (number, _), path in zip(colours, lit, strict=True))
     return tuple(tuple(sorted(rounds[n], key=lambda lit: (lit.wavelengths[0], lit.lightpath))) for n in sorted(rounds))

@@ -10,7 +10,7 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -59,18 +59,14 @@ def run_wavelengths(
     CapabilityError where this machine cannot build the network, InvalidRunError where its receivers could not keep up.
     """
     show = report_progress or (lambda _: None)
-    show(Progress(done_s=0, total_s=len(plan.rounds), doing="building the network"))
-    with lit_network(plan) as (net, controller, wiring):
-        ends = Clients(net, wiring, plan)
-        results = []
-        try:
-            for number in range(len(plan.rounds)):
-                show(Progress(done_s=number, total_s=len(plan.rounds), doing=f"round {number + 1}"))
-                probes = round_probes(plan, number, packets=packets, wrong=wrong, seed=seed)
-                results.append(run_round(controller, wiring, plan, number, probes, ends))
-            ends.refuse_overflow()
-        finally:
-            ends.close()
+    show(Progress(doing="building the network"))
+    results = []
+    with lit_network(plan) as (net, controller, wiring), closing(Clients(net, wiring, plan)) as ends:
+        for number in range(len(plan.rounds)):
+            show(Progress(done_s=number, total_s=len(plan.rounds), doing=f"round {number + 1}"))
+            probes = round_probes(plan, number, packets=packets, wrong=wrong, seed=seed)
+            results.append(run_round(controller, wiring, plan, number, probes, ends))
+        ends.refuse_overflow()
     return tuple(results)
 
 

@@ -13,7 +13,8 @@ from testbed.emulation.control.fault_injection import FaultInjector
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.model.label_split import LabelSplit
 from testbed.model.progress import Progress
-from testbed.stream.emulated.fabric import here_for, plan_routes, plan_rules, streams_over
+from testbed.openflow.rules import split_rules
+from testbed.stream.emulated.fabric import here_for, streams_over
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.stream.planning import check_concurrent
@@ -48,8 +49,9 @@ def streams_with_link_counts(
     samples: list[LinkCounts] = []
     with here_for(*plans) as platform:
         for number, plan in enumerate(carried_out):
-            platform.install(plan_rules(plan, platform.wiring), plan_id=number + 1)
-            platform.route(plan_routes(plan, platform.wiring))
+            rules, routes = split_rules(platform.wiring, plan.forward, plan.backward)
+            platform.install(rules, plan_id=number + 1)
+            platform.route(routes)
 
         def sample(progress: Progress) -> None:
             if progress.done_s > 0 and (not samples or progress.done_s - samples[-1].at_s >= SAMPLE_S - 0.05):

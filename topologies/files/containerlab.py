@@ -13,6 +13,7 @@ from typing import Any
 
 from topologies.errors import TopologyError
 from topologies.files.foreign import some
+from topologies.grouping import lists_by_key
 from topologies.mininet.parameters import hand_over_addresses, read_parameters
 from topologies.text.json_types import Json, JsonObject
 from topologies.text.units import is_bare, rate_bps, seconds
@@ -153,10 +154,11 @@ def containerlab_document(text: str, notes: list[str]) -> JsonObject:
 
 
 def _note_vendors(nodes: list[JsonObject], notes: list[str]) -> None:
-    kinds: dict[str, list[str]] = {}
-    for node in nodes:
-        if node["kind"] == "switch" and node.get("type_name") not in (None, *BRIDGES):
-            kinds.setdefault(node["type_name"], []).append(node["id"])
+    kinds: dict[str, list[str]] = lists_by_key(
+        (node["type_name"], node["id"])
+        for node in nodes
+        if node["kind"] == "switch" and node.get("type_name") not in (None, *BRIDGES)
+    )
     if kinds:
         listed = "; ".join(f"{kind} ({some(names, 3)})" for kind, names in kinds.items())
         notes.append(f"Open vSwitch switches, without the images and configurations of their kinds: {listed}")

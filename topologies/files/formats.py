@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 from topologies.errors import TopologyError, located
 from topologies.files.node_link import parse_document, parse_json, write_document
+from topologies.grouping import lists_by_key
 from topologies.network import Network
 from topologies.text.json_types import JsonObject
 from topologies.text.text_file import read_text, reason, replace_file
@@ -154,10 +155,8 @@ def near_topohub_keys(word: str) -> list[str]:
     except ModuleNotFoundError:
         return []
     by_lower = {k.lower(): k for k in keys}
-    by_tail: dict[str, list[str]] = {}
-    for lower, original in by_lower.items():
-        if not lower.rsplit("/", 1)[-1].isdecimal():  # numbers are no names
-            by_tail.setdefault(lower.rsplit("/", 1)[-1], []).append(original)
+    tails = ((lower.rsplit("/", 1)[-1], original) for lower, original in by_lower.items())
+    by_tail = lists_by_key((name, original) for name, original in tails if not name.isdecimal())  # numbers are no names
     tail = word.lower().rsplit("/", 1)[-1]
     same = sorted(by_tail.get(tail, []), reverse=True)
     near = [by_lower[k] for k in difflib.get_close_matches(word.lower(), by_lower, n=3)]

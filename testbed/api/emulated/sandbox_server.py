@@ -68,7 +68,7 @@ def _work() -> dict[str, Handler]:
 def _session_network(task: JsonObject, stack: ExitStack, report_progress: ReportProgress) -> dict[str, Handler]:
     from testbed.api.emulated.session_network import SessionNetwork
 
-    report_progress(Progress(done_s=0, total_s=1, doing="building the network"))
+    report_progress(Progress(doing="building the network"))
     network = stack.enter_context(SessionNetwork(task["network"], task["ends"], mtu=task["mtu"], shape=task["shape"]))
     return network.handlers(progress_to)
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
-from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.bulk.emulated.fabric import run_on
 from testbed.bulk.emulated.run import RunOptions
 from testbed.bulk.measurements import BulkMeasurements
@@ -22,8 +21,8 @@ from testbed.machines.adapters.platform import FromParts, here, occupied_here
 from testbed.model.label_split import LabelSplit
 from testbed.model.progress import ReportProgress
 from testbed.model.wiring import wire
-from testbed.openflow.rules import FlowRule, HostRoute, stream_routes, stream_rules
-from testbed.stream.emulated.fabric import plan_routes, plan_rules, streams_over
+from testbed.openflow.rules import Rules, split_rules
+from testbed.stream.emulated.fabric import streams_over
 from testbed.stream.measurements import StreamMeasurements
 from testbed.stream.plan import StreamPlan
 from testbed.tunnel.emulated.tunnel import RunningTunnel, running_tunnel
@@ -33,8 +32,6 @@ from topologies.network import Network, label_of
 Pair = tuple[str, str]
 ProgressTo = Callable[[socket.socket], ReportProgress]
 P = TypeVar("P", StreamPlan, BulkPlan)
-_Rules = tuple[tuple[FlowRule, ...], tuple[HostRoute, ...]]
-"""Of the switches, and what hosts do that have several cables or forward."""
 
 
 class SessionNetwork(FromParts):
@@ -47,7 +44,7 @@ class SessionNetwork(FromParts):
         self._installing = threading.Lock()
         self._numbers = itertools.count(1)
         self._tunnels = itertools.count(1)
-        self._installed: dict[Pair, tuple[int, _Rules]] = {}
+        self._installed: dict[Pair, tuple[int, Rules]] = {}
         self._chosen: set[Pair] = set()  # of those, routes that were asked for; the others are ways back
         self._aside: set[int] = set()  # of those, what a stream between the same ends has taken out while it runs
 
@@ -107,17 +104,15 @@ class SessionNetwork(FromParts):
         for split in splits:
             if split is not splits[0] and (split.source, split.sink) in self._chosen:
                 continue
-            rules = stream_rules(self._wiring, split, udp_port=STREAM_UDP_PORT)
-            routes = stream_routes(self._wiring, split, udp_port=STREAM_UDP_PORT)
-            pair = split.source, split.sink
+            rules, pair = split_rules(self._wiring, split), (split.source, split.sink)
             with self._installing:
                 number = next(self._numbers)
-                seconds += self._put(number, (rules, routes))
+                seconds += self._put(number, rules)
                 before = self._installed.get(pair)
-                self._installed[pair] = number, (rules, routes)
+                self._installed[pair] = number, rules
                 if before is not None and before[0] not in self._aside:
                     self._take(*before)
-            count += len(rules)
+            count += len(rules[0])
         return count, seconds
 
     @contextmanager
@@ -127,7 +122,7 @@ class SessionNetwork(FromParts):
             self._own(one, StreamPlan)
 
         @contextmanager
-        def installed(rules: _Rules) -> Iterator[None]:
+        def installed(rules: Rules) -> Iterator[None]:
             with self._installing:
                 number = next(self._numbers)
                 self._put(number, rules)
@@ -146,7 +141,7 @@ class SessionNetwork(FromParts):
         with self._measuring:
             number = next(self._numbers)
             pairs = [(split.source, split.sink) for split in (plan.forward, plan.backward)]
-            own = plan_rules(plan, self._wiring), plan_routes(plan, self._wiring)
+            own = split_rules(self._wiring, plan.forward, plan.backward)
             try:
                 with self._installing:
                     self._aside = {self._installed[pair][0] for pair in pairs if pair in self._installed}
@@ -178,13 +173,13 @@ class SessionNetwork(FromParts):
                 for number, rules in self._installed.values():
                     self._put(number, rules)
 
-    def _put(self, number: int, rules: _Rules) -> float:
+    def _put(self, number: int, rules: Rules) -> float:
         """Install a plan; the seconds until every switch had confirmed."""
         if rules[1]:
             self._platform.route(rules[1])
         return self._controller.install(rules[0], plan_id=number)
 
-    def _take(self, number: int, rules: _Rules) -> None:
+    def _take(self, number: int, rules: Rules) -> None:
         self._controller.remove(number)
         if rules[1]:
             self._platform.route(rules[1], add=False)

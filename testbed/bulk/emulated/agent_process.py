@@ -8,8 +8,6 @@ import contextlib
 import gc
 import multiprocessing
 import os
-import resource
-import signal
 import socket
 import struct
 from collections.abc import Callable, Sequence
@@ -17,7 +15,8 @@ from multiprocessing.connection import Connection
 from typing import cast
 
 from testbed.bulk.messages import AgentFailed, Order, Report
-from testbed.emulation.sandbox.process_lifetime import die_with_parent
+from testbed.emulation.network.kernel.host_namespaces import raise_open_file_limit
+from testbed.emulation.sandbox.process_lifetime import begin_child
 from testbed.errors import CapabilityError
 
 _RESET = struct.pack("ii", 1, 0)
@@ -107,12 +106,8 @@ def process_groups(nodes: Sequence[str], killed: Sequence[str]) -> list[tuple[st
 
 def _child(pipe: Connection, other: Connection, run: Callable[[Connection], None]) -> None:
     other.close()
-    die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with contextlib.suppress(PermissionError):  # an ordinary user's processes wait their turn
-        os.setpriority(os.PRIO_PROCESS, 0, -5)
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    begin_child(-5)
+    raise_open_file_limit()
     gc.freeze()
     gc.disable()
     try:

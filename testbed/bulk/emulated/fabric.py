@@ -26,7 +26,7 @@ def run_on(
 ) -> BulkMeasurements:
     """Run the plan on a network that is up and has its links and rates; no other rule may forward its hosts' packets.
     Errors as of ``EmulatedBulkFabric.run``."""
-    last = Progress(done_s=0, total_s=1, doing="connecting")
+    last = Progress(doing="connecting")
 
     def reported(progress: Progress) -> None:
         nonlocal last
@@ -145,11 +145,7 @@ class EmulatedBulkFabric(ExitStack):
     def _network_for(self, plan: BulkPlan, report_progress: ReportProgress) -> Platform:
         if self._network is None or self._network.wiring.network.links != plan.network.links:
             self._leave()
-
-            def reported(words: str) -> None:
-                report_progress(Progress(done_s=0, total_s=1, doing=words))
-
-            wiring = wire(plan.network)
-            opened = network_up(self._requested, wiring, reported, mtu=_mtu(plan.link_rate_bps), controlled=False)
+            wiring, mtu = wire(plan.network), _mtu(plan.link_rate_bps)
+            opened = network_up(self._requested, wiring, report_progress, mtu=mtu, controlled=False)
             self._network = self.enter_context(opened)
         return self._network

@@ -16,6 +16,7 @@ from testbed.machines.adapters.rpc_network import network_of
 from testbed.machines.rpc import MachineState
 from testbed.model.wiring import WiredHost
 from testbed.openflow.rules import path_steps
+from topologies import lists_by_key
 
 FORGOTTEN_S = 1.5
 """How long a switch may go by a rule that is gone, on a busy machine."""
@@ -27,11 +28,11 @@ class InjectionChoice:
     """Finds the pair to inject packets for; no I/O, times in seconds after the start of the run."""
 
     def __init__(self, plan: BulkPlan) -> None:
-        self._transfers: dict[Pair, list[int]] = {}
-        for number, transfer in enumerate(plan.transfers):
-            if not over_switches(plan.network, transfer.path):
-                continue  # nobody would drop the packet
-            self._transfers.setdefault((transfer.source, transfer.sink), []).append(number)
+        self._transfers: dict[Pair, list[int]] = lists_by_key(
+            ((transfer.source, transfer.sink), number)
+            for number, transfer in enumerate(plan.transfers)
+            if over_switches(plan.network, transfer.path)  # elsewhere nobody would drop the packet
+        )
         self._arrived: set[int] = set()
         self._gone_s: dict[Pair, float] = {}
 

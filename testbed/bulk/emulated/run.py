@@ -84,7 +84,7 @@ class BulkRun(FromParts):
         self._switchboard.change_rules(rules, "add")
         self._switchboard.flush_flow_cache()  # drops of the run before are not for this one's first packets
         parts.callback(self._switchboard.change_rules, rules, "remove")
-        self._report_progress(Progress(done_s=0, total_s=1, doing="connecting"))
+        self._report_progress(Progress(doing="connecting"))
         self._endpoints = BulkEndpoints(self._platform, plan, self._messages)
         parts.callback(self._endpoints.close)
         if self._circuits:
@@ -100,7 +100,7 @@ class BulkRun(FromParts):
         """Goodput before the run. Raises InvalidRunError where the machine cannot carry a time frame."""
         if not self._options.calibrate:
             return uncalibrated(self._plan)
-        self._report_progress(Progress(done_s=0, total_s=1, doing="calibrating"))
+        self._report_progress(Progress(doing="calibrating"))
         return calibrate(self._plan, self._measure)
 
     def calibrate_again(self, first: Goodput) -> Goodput:
@@ -136,8 +136,7 @@ class BulkRun(FromParts):
         """The run itself, until the coordinator ends it; what the network's own counters say of it is not in yet."""
         retransmitted, changes = self._endpoints.retransmitted(), self._switchboard.changes
         self._switchboard.slowest_change_s = self._switchboard.changing_s = 0.0
-        now = Progress(done_s=0, total_s=1, doing="sending")
-        self._report_progress(self._platform.live(read_links, now))
+        self._report_progress(self._platform.live(read_links, Progress(doing="sending")))
         with LoadMonitor() as gauge:
             self._drive()
         driver, records = self._driver, self._coordinator.records()
@@ -162,13 +161,9 @@ class BulkRun(FromParts):
         """The run between its first and its last event."""
         self._start_s = time.monotonic()
         self._driver = CircuitDriver(self._coordinator, self._switchboard, self._endpoints.send, start_s=self._start_s)
-        faults = FaultSchedule(self._platform.network, self._plan.faults, self._start_s)
         readers = {process.fileno(): partial(self._read, process) for process in self._endpoints.processes}
-        faults.start()
-        try:
+        with FaultSchedule(self._platform.network, self._plan.faults, self._start_s) as faults:
             self._driver.run(readers, partial(self._on_round, faults), self._next_kill_s)
-        finally:
-            faults.stop()
         if self._driver.failure is None and not self._injected and self._to_inject:
             self._switchboard.flush_flow_cache()
             self._inject(ended=True)

@@ -35,7 +35,7 @@ from testbed.emulation.control.openflow_messages import (
 from testbed.errors import CapabilityError
 from testbed.machines.adapters.platform import Platform
 from testbed.openflow.rules import FlowRule, HostRoute
-from topologies import LinkId
+from topologies import LinkId, lists_by_key
 
 _ANSWER_S = 20.0
 _COOKIE = 0xC1BC0000
@@ -99,22 +99,15 @@ class CircuitSwitchboard:
 
     def start_change(self, set_up: Iterable[Circuit], tear_down: Iterable[Circuit]) -> None:
         """Send a batch: what goes first, then what comes. ``receive`` reports when every switch has confirmed it."""
-        batches: dict[int, list[bytes]] = {}
         if self._wiring.routed:
             set_up = tuple(set_up)
             self.set_paths({self._pairs[circuit.transfer]: circuit.path for circuit in set_up})
-        for circuits, up in ((tear_down, False), (set_up, True)):
-            for circuit in circuits:
-                for dpid, data in self._messages(circuit, up).items():
-                    batches.setdefault(dpid, []).append(data)
-        self._send(batches)
+        changes = ((circuit, up) for circuits, up in ((tear_down, False), (set_up, True)) for circuit in circuits)
+        self._send(lists_by_key(item for change in changes for item in self._messages(*change).items()))
 
     def change_rules(self, rules: Iterable[FlowRule], action: Literal["add", "remove"]) -> None:
         """Add or remove standing rules; returns when every switch has confirmed."""
-        batches: dict[int, list[bytes]] = {}
-        for rule in rules:
-            batches.setdefault(rule.dpid, []).append(self._message(rule, action))
-        self._send(batches)
+        self._send(lists_by_key((rule.dpid, self._message(rule, action)) for rule in rules))
         self.wait()
 
     def wait(self) -> None:

@@ -5,8 +5,7 @@ from contextlib import suppress
 
 from testbed.errors import InputError
 from testbed.model.naming.names import read_node
-from topologies.network import Network, Node
-from topologies.text.json_types import Json
+from topologies import Json, Network, Node
 
 DESCRIPTION = (
     "Run a program in a host of a network that testbed up, testbed run or a Python session holds up. "

@@ -14,13 +14,10 @@ from testbed.commands.answer import Answer
 from testbed.commands.arguments import TableOptions, add_options
 from testbed.errors import InputError
 from testbed.model.naming.printable import printable
-from topologies import catalogue, load_network
+from topologies import JsonObject, Link, Network, Node, catalogue, lists_by_key, load_network, nearest, reverse_of
 from topologies.catalog import COMMON
-from topologies.errors import nearest
 from topologies.impairments import to_text
-from topologies.network import Link, Network, Node, reverse_of
 from topologies.routing_relations import switch_neighbours
-from topologies.text.json_types import JsonObject
 
 if TYPE_CHECKING:
     from testbed.report.answers import Part
@@ -167,10 +164,7 @@ def summary(network: Network) -> list[tuple[str, str]]:
 
 def _impaired(network: Network) -> list[tuple[str, str]]:
     """Which links do something to packets besides, and what."""
-    found: dict[str, list[str]] = {}
-    for link in network.links:
-        if link.impairments:
-            found.setdefault(to_text(link.impaired_by), []).append(link.label)
+    found = lists_by_key((to_text(link.impaired_by), link.label) for link in network.links if link.impairments)
     return [("impaired", f"{words}{_examples(labels)}") for words, labels in found.items()]
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from testbed.machines.adapters.distributed_network import DistributedNetwork
     from testbed.machines.machines_request import MachinesRequest
     from testbed.model.wiring import Wiring
-    from testbed.openflow.rules import FlowRule, HostRoute
+    from testbed.openflow.rules import Rules
     from topologies.network import LinkId, Network
 
 
@@ -197,17 +197,15 @@ def _serve(
         return give_prompt(name, words_at)
 
 
-def _route_rules(
-    args: argparse.Namespace, network: Network, wiring: Wiring
-) -> tuple[tuple[FlowRule, ...], tuple[HostRoute, ...]]:
+def _route_rules(args: argparse.Namespace, network: Network, wiring: Wiring) -> Rules:
     """The rules, and what hosts do, of the label split there and of the paths back, or nothing without --routing."""
     if args.route is None:
         return (), ()
-    from testbed.stream.emulated.fabric import plan_routes, plan_rules
+    from testbed.openflow.rules import split_rules
     from testbed.stream.workload import stream_plan
 
     plan = stream_plan(network, args.source, args.sink, method=args.route, faults=(), duration_s=1.0)
-    return plan_rules(plan, wiring), plan_routes(plan, wiring)
+    return split_rules(wiring, plan.forward, plan.backward)
 
 
 def _introduction(net: EmulatedNetwork, seconds: float, name: str) -> str:

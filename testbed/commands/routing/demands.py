@@ -23,10 +23,8 @@ from testbed.report.comparison import Comparison, compare_methods, draw_comparis
 from testbed.report.drawing.session_figures import loaded_figure
 from testbed.report.progress_bar import spinner
 from testbed.routing.redundancy.coding import Coding, RatedCoding
-from topologies import load_network
+from topologies import JsonObject, Network, label_of, link_fields, load_network
 from topologies.files.formats import read_topohub_demands
-from topologies.network import Network, label_of, link_fields
-from topologies.text.json_types import JsonObject
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

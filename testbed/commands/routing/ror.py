@@ -26,9 +26,7 @@ from testbed.report.comparison import Comparison, compare_methods, draw_comparis
 from testbed.routing import route_by_name, routing_method
 from testbed.routing.label_split.spraying import spray
 from testbed.routing.redundancy.coding import Coding, RatedCoding
-from topologies import load_network
-from topologies.network import Network, label_of, link_fields
-from topologies.text.json_types import Json, JsonObject
+from topologies import Json, JsonObject, Network, label_of, link_fields, load_network
 
 if TYPE_CHECKING:
     from fec.redundancy.ror import LoadOverhead, RorBreakdown

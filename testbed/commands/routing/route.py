@@ -17,9 +17,7 @@ from testbed.report.answers import Part, Table
 from testbed.report.drawing.session_figures import loaded_figure
 from testbed.report.wording import counted
 from testbed.routing import capillary_route, routing_method
-from topologies import load_network
-from topologies.network import Network, label_of, link_fields
-from topologies.text.json_types import Json, JsonObject
+from topologies import Json, JsonObject, Network, label_of, link_fields, load_network
 
 L = TypeVar("L", bound=SupportsFloat)
 DESCRIPTION = (

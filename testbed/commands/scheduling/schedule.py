@@ -22,9 +22,8 @@ from testbed.report.progress_bar import spinner
 from testbed.scheduling.methods import schedule_by_name
 from testbed.scheduling.options import SearchOptions
 from testbed.scheduling.wormhole import WormholeRun, run_wormhole
-from topologies import load_network
+from topologies import Json, JsonObject, load_network
 from topologies.files.formats import write_atomically
-from topologies.text.json_types import Json, JsonObject
 
 MAX_CARRIED = 200_000
 MAX_DRAWN = 20_000

@@ -6,8 +6,7 @@ from testbed.errors import InputError
 from testbed.model.schemas import refuse_unknown
 from testbed.model.traffic import Traffic
 from testbed.scheduling.fast.unequal import Chunks, split_messages
-from topologies import load_network
-from topologies.text.json_types import JsonObject
+from topologies import JsonObject, load_network
 
 
 def split_traffic(document: object, where: str, traffic: Traffic, network: str | None) -> tuple[Traffic, Chunks]:

@@ -12,6 +12,7 @@ from testbed.report.register import Row, read_register
 from testbed.results.compressed_files import pack_run, read_packed
 from testbed.results.run_folder import make_directory, write_below
 from testbed.results.study_store import stored_runs
+from topologies import lists_by_key
 
 PAGES = Path("docs/replication")
 """The pages of the documentation on the chapters, where there is such a folder."""
@@ -29,9 +30,7 @@ def write_book(root: Path) -> Path:
 
 def book_chapters(root: Path) -> list[Chapter]:
     """All studies by chapter, each with the stored run that speaks for it; stored runs of others under chapter 0."""
-    runs: dict[str, list[StoredRun]] = {}
-    for run in stored_runs(root):
-        runs.setdefault(run.name, []).append(run)
+    runs = lists_by_key((run.name, run) for run in stored_runs(root))
     known, of, places = find_experiments(), chapters(), pages_of_studies()
     listed: dict[int, list[Entry]] = {}
     for name in [*known, *sorted(set(runs) - set(known))]:

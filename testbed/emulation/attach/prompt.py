@@ -31,9 +31,7 @@ from testbed.errors import InputError, SessionClosedError, TestbedError
 from testbed.faults.link_settings import parse_settings
 from testbed.model.naming.printable import printable
 from testbed.report.streams import output_of_programs
-from topologies.errors import TopologyError
-from topologies.network import label_of
-from topologies.text.json_types import Json
+from topologies import Json, TopologyError, label_of
 
 _LONGEST = 4000
 """Bytes of a typed line that a terminal passes on whole (N_TTY of Linux: 4095)."""

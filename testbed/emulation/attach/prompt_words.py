@@ -10,8 +10,7 @@ from testbed.errors import InputError
 from testbed.faults.grammar import standing_fault
 from testbed.faults.link_settings import parse_settings
 from testbed.model.naming.names import Found, link_text, links_at, lists_of, one_list_of, one_of
-from topologies.network import Link, LinkId, Network, Node, label_of
-from topologies.text.json_types import Json
+from topologies import Json, Link, LinkId, Network, Node, label_of
 
 _WORD = re.compile(r"""(?:[^\s"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+""")
 _NUMBER = re.compile(r"\d+(\.\d+)?")

@@ -9,9 +9,8 @@ from typing import NamedTuple
 from testbed import errors
 from testbed.emulation.attach.exec_proxy import LENGTHS, exactly, send_message
 from testbed.errors import MachineDiedError, SessionClosedError, TestbedError
+from topologies import Json, JsonObject, TopologyError
 from topologies import errors as topology_errors
-from topologies.errors import TopologyError
-from topologies.text.json_types import Json, JsonObject
 
 _MAX_HEADER, _MAX_DESCRIPTORS = 1 << 24, 8
 _ERRORS = {

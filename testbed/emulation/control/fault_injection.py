@@ -7,7 +7,7 @@ all).
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 from testbed.errors import TestbedError
 from testbed.faults.fault import Direction, Fault, FaultTimes, cables_of, describe
@@ -139,7 +139,7 @@ def fault_steps(faults: Sequence[Fault]) -> tuple[FaultStep, ...]:
 
 
 class FaultSchedule:
-    """Carries out faults at their times after ``start_s`` (monotonic clock), in a thread of its own.
+    """Carries out faults at their times after ``start_s`` (monotonic clock), in a thread of its own; a context manager.
 
     ``breaker``: where others break and repair the network's cables too, the one that they share.
     """
@@ -158,9 +158,12 @@ class FaultSchedule:
         self._ended: dict[int, float] = {}
         self._error: TestbedError | None = None
 
-    def start(self) -> None:
-        """Begin to keep the schedule."""
+    def __enter__(self) -> Self:
         self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def stop(self) -> None:
         """Carry out nothing more, except that what is broken is repaired. May be called twice, or without a start."""

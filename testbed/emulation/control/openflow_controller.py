@@ -32,6 +32,7 @@ from testbed.emulation.control.controller_link import PortEvent
 from testbed.emulation.control.openflow_messages import add_group, add_rule, barrier, is_down, remove_cookie
 from testbed.errors import CapabilityError, InputError, TestbedError
 from testbed.openflow.rules import FailoverGroup, FlowRule, by_switch
+from topologies import lists_by_key
 
 Batches = dict[int, list[tuple[MsgBase, str]]]
 """Datapath id -> messages, and what each is about."""
@@ -128,10 +129,7 @@ class TestbedController(OSKenApp):  # type: ignore[misc]
         )
 
     def _do_groups(self, groups: Sequence[FailoverGroup]) -> None:
-        batches: Batches = {}
-        for group in groups:
-            batches.setdefault(group.dpid, []).append((add_group(group), f"{group}"))
-        self._carry_out(batches)
+        self._carry_out(lists_by_key((group.dpid, (add_group(group), f"{group}")) for group in groups))
 
     def _do_remove(self, plan: int) -> None:
         """Nothing where it is not there."""

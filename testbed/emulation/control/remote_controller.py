@@ -6,6 +6,7 @@ import re
 import selectors
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 from testbed.emulation.control.controller_link import DEFAULT_PORT
@@ -42,7 +43,7 @@ class RemoteController:
         self._way_out = WayOut(host, port)
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=_WAITING)
         self.port: int = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, name="remote controller", daemon=True).start()
+        accept_each(self._listener, self._serve)
 
     def problem(self) -> str | None:
         """Why nobody answers at the address now, None where somebody does."""
@@ -52,22 +53,29 @@ class RemoteController:
             return str(error.strerror or error)
         return None
 
-    def _accept(self) -> None:
-        while True:
-            sock, _ = self._listener.accept()
-            threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
-
     def _serve(self, switch: socket.socket) -> None:
         """One switch's connection; closed at once where nobody answers, so that the switch tries again."""
         with switch, suppress(OSError), self._way_out.connect() as controller:
-            for one in (switch, controller):
-                one.settimeout(None)
-                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            controller.settimeout(None)
+            controller.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             copy_both_directions(switch, controller.fileno(), controller.fileno())
 
 
+def accept_each(listening: socket.socket, serve: Callable[[socket.socket], None]) -> None:
+    """Serve every connection in a thread of its own, from now on until the socket is closed."""
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=serve, args=(listening.accept()[0],), name="relay", daemon=True).start()
+
+    threading.Thread(target=accept, name="relays", daemon=True).start()
+
+
 def copy_both_directions(sock: socket.socket, reading: int, writing: int) -> None:
-    """Pass bytes on both ways until either side ends."""
+    """Pass bytes on both ways, at once and without a time limit of the TCP socket's, until either side ends."""
+    sock.settimeout(None)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     with selectors.DefaultSelector() as selector, suppress(OSError):
         selector.register(sock, selectors.EVENT_READ)
         selector.register(reading, selectors.EVENT_READ)

@@ -50,9 +50,7 @@ from testbed.emulation.sandbox.sandbox import require_sandbox
 from testbed.errors import CapabilityError, InputError
 from testbed.model.naming.device_names import interface_name
 from testbed.model.wiring import Tunnel, WiredHost, Wiring, WiringPart, wiring_document
-from topologies.errors import nearest
-from topologies.network import LinkId, label_of
-from topologies.text.json_types import JsonObject
+from topologies import JsonObject, LinkId, label_of, nearest
 
 if TYPE_CHECKING:
     from testbed.emulation.network.mininet_network.requests import MakeInterfaces

@@ -13,6 +13,7 @@ from functools import cached_property
 from testbed.errors import InputError
 from testbed.interconnect.model_checking.small_networks import SmallNetwork
 from testbed.interconnect.static_paths import NONE
+from topologies import lists_by_key
 
 LAGGING = ("throttle", "priority", "identification", "signal")
 """What ``Rules.late`` lets lag: a host that is to be throttled still sends; an input goes before an avoidance buffer
@@ -118,10 +119,7 @@ class NacTransitionSystem:
     @cached_property
     def cycles_of(self) -> dict[tuple[int, int], list[int]]:
         """(input, output) -> numbers of the cycles that both are on."""
-        found: dict[tuple[int, int], list[int]] = {}
-        for number, path in enumerate(self.cycles):
-            found.setdefault((path[0], path[-1]), []).append(number)
-        return found
+        return lists_by_key(((path[0], path[-1]), number) for number, path in enumerate(self.cycles))
 
     def _may_want(self) -> list[set[int]]:
         """Of each link the links that a packet which has come over it may ask for, whatever has failed on its way."""

@@ -157,7 +157,7 @@ def live_watch(
         return
     feed.open(view())
     with LiveReport(feed, None) as report:
-        report(Progress(done_s=0.0, total_s=1.0, doing=doing, read_local=look, read_remote=ask))
+        report(Progress(doing=doing, read_local=look, read_remote=ask))
         yield
 
 

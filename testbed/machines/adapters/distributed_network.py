@@ -26,7 +26,7 @@ from testbed.machines.machines_report import ClockReport, Counts, MachinesReport
 from testbed.machines.machines_request import MachinesRequest
 from testbed.machines.partition import Placement, parse_placement, partition
 from testbed.machines.tunnel_plan import plan_parts, require_room, tunnel_port
-from testbed.model.progress import CounterReading, Progress
+from testbed.model.progress import CounterReading, Progress, ReportProgress
 from testbed.model.wiring import Wiring
 from testbed.openflow.rules import FlowRule
 from topologies import LinkId, label_of, reverse_of
@@ -290,7 +290,7 @@ def placement_of(machines: Machines, wiring: Wiring, requested: MachinesRequest)
 def over_machines(
     requested: MachinesRequest,
     wiring: Wiring,
-    reported: Callable[[str], None],
+    report_progress: ReportProgress,
     *,
     mtu: int = 1500,
     at_most: bool = False,
@@ -300,14 +300,13 @@ def over_machines(
     ``distributed_network``. ``at_most``: a smaller ``mtu`` will do, where packets of that size do not fit through the
     machines' tunnels.
 
-    ``told``: is told what is being done. Bad input is refused before anything is started; CapabilityError names
-    machines that did not come up.
+    Bad input is refused before anything is started; CapabilityError names machines that did not come up.
     """
     if requested.place is not None:
         parse_placement(requested.place, wiring.network, "--machine-placement", machines=requested.count or None)
-    reported("starting the machines")
+    report_progress(Progress(doing="starting the machines"))
     with machines_up(requested) as machines:
-        reported("building the network")
+        report_progress(Progress(doing="building the network"))
         mtu = min(mtu, machines.widest_mtu) if at_most else mtu
         with distributed_network(
             machines, wiring, placement_of(machines, wiring, requested), mtu=mtu, **options

@@ -26,7 +26,7 @@ from testbed.machines.adapters.rpc_network import FIRST, AllMachines, PartitionS
 from testbed.machines.machines_request import MachinesRequest
 from testbed.machines.rpc import MAIN, MachineState
 from testbed.model.machine.load import overload_message
-from testbed.model.progress import CounterReading, Progress
+from testbed.model.progress import CounterReading, Progress, ReportProgress
 from testbed.model.wiring import Wiring
 from testbed.openflow.rules import FlowRule
 
@@ -162,20 +162,19 @@ class Here(AllMachines):
 
         InvalidRunError where the network between the machines lost packets or was slow.
         """
-        return None
 
 
 def network_up(
-    machines: MachinesRequest | None, wiring: Wiring, reported: Callable[[str], None], **options: Any
+    machines: MachinesRequest | None, wiring: Wiring, report_progress: ReportProgress, **options: Any
 ) -> AbstractContextManager[Platform]:
     """The wiring's network, up on this machine as of ``here``, or over those that are requested as of
-    ``over_machines``, where a smaller ``mtu`` will do. ``reported``: is told what is being done."""
+    ``over_machines``, where a smaller ``mtu`` will do."""
     if machines is None:
-        reported("building the network")
+        report_progress(Progress(doing="building the network"))
         return here(wiring, **options)
     from testbed.machines.adapters.distributed_network import over_machines
 
-    return over_machines(machines, wiring, reported, at_most=True, **options)
+    return over_machines(machines, wiring, report_progress, at_most=True, **options)
 
 
 @contextmanager

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from testbed.emulation.control.controller_link import ControllerLink, PortEvent
-from testbed.emulation.machine.load_monitor import ProcessorTimes, busy_fraction, processor_times
+from testbed.emulation.machine.load_monitor import busy_fraction, processor_times
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.emulation.network.kernel.link_meter import LinkMeter, read_counters
+from testbed.emulation.network.kernel.link_meter import read_counters
 from testbed.emulation.network.open_vswitch.switches import flush_flow_cache
 from testbed.errors import CapabilityError
 from testbed.faults.fault import Direction
@@ -140,16 +140,12 @@ def remove_network(machine: MachineState) -> None:
 
 def network_of(machine: MachineState) -> EmulatedNetwork:
     """The part that is up here."""
-    net = machine.objects["net"]
-    assert isinstance(net, EmulatedNetwork)
-    return net
+    return machine.held("net", EmulatedNetwork)
 
 
 def controller_of(machine: MachineState) -> ControllerLink:
     """The controller of the part that is up here."""
-    controller = machine.objects["controller"]
-    assert isinstance(controller, ControllerLink)
-    return controller
+    return machine.held("controller", ControllerLink)
 
 
 def install(machine: MachineState, rules: Sequence[FlowRule], plan_id: int) -> float:
@@ -211,9 +207,7 @@ def read_links(machine: MachineState) -> CounterReading:
     """Bytes and carriers of the links that are sent onto here."""
     if "meter" not in machine.objects:
         machine.objects["meter"] = network_of(machine).link_meter()
-    meter = machine.objects["meter"]
-    assert isinstance(meter, LinkMeter)
-    return read_counters(meter)
+    return read_counters(machine.objects["meter"])
 
 
 def forget_lateness(machine: MachineState) -> None:
@@ -234,9 +228,7 @@ def switch_drops(machine: MachineState) -> int:
 
 def processors_busy(machine: MachineState) -> float:
     """Share since the network was up."""
-    before = machine.objects["processors"]
-    assert isinstance(before, ProcessorTimes)
-    return busy_fraction(before, processor_times())
+    return busy_fraction(machine.objects["processors"], processor_times())
 
 
 class AskAll(Protocol):

@@ -7,11 +7,10 @@ import contextlib
 import os
 import secrets
 import socket
-import threading
 from collections.abc import Callable
 from functools import partial
 
-from testbed.emulation.control.remote_controller import copy_both_directions
+from testbed.emulation.control.remote_controller import accept_each, copy_both_directions
 from testbed.emulation.network.open_vswitch.switches import connect_bridge
 from testbed.errors import CapabilityError
 from testbed.machines.rpc import MachineState
@@ -63,17 +62,6 @@ def _end(listening: socket.socket) -> None:
     listening.close()
 
 
-def accept_each(listening: socket.socket, serve: Callable[[socket.socket], None]) -> None:
-    """Serve every connection in a thread of its own, from now on until the socket is closed."""
-
-    def accept() -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                threading.Thread(target=serve, args=(listening.accept()[0],), name="relay", daemon=True).start()
-
-    threading.Thread(target=accept, name="relays", daemon=True).start()
-
-
 def _serve(machine: MachineState, key: bytes, sock: socket.socket) -> None:
     with sock:
         sock.settimeout(_CONNECT_S)
@@ -87,8 +75,6 @@ def _serve(machine: MachineState, key: bytes, sock: socket.socket) -> None:
             open_stream = partial(_open_bridge, name.removeprefix(BRIDGE))
         if not secrets.compare_digest(head[:KEY_BYTES], key) or open_stream is None:
             return
-        sock.settimeout(None)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         reading, writing = open_stream()
         try:
             copy_both_directions(sock, reading, writing)

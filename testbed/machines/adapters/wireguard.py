@@ -28,6 +28,7 @@ from testbed.emulation.network.kernel.tunnels import tunnel_guard
 from testbed.errors import CapabilityError, InputError
 from testbed.machines.rpc import MachineState
 from testbed.machines.tunnel_plan import Carrier
+from topologies import lists_by_key
 
 WIREGUARD_BYTES = 60
 """What WireGuard puts around a packet over IPv4: IPv4 20, UDP 8, header 16, authentication tag 16 (its paper,
@@ -123,10 +124,7 @@ def missing_handshake_reason(names: Sequence[str], unheard: Mapping[int, Iterabl
     >>> missing_handshake_reason(["a", "b", "c"], {0: [2], 1: [2], 2: [0, 1]})
     'c is not heard by a, b; a is not heard by c; b is not heard by c'
     """
-    by: dict[int, list[int]] = {}
-    for listener, silent in unheard.items():
-        for one in silent:
-            by.setdefault(one, []).append(listener)
+    by = lists_by_key((one, listener) for listener, silent in unheard.items() for one in silent)
     worst = sorted(by, key=lambda one: (-len(by[one]), one))
     reported = [f"{names[one]} is not heard by {', '.join(names[k] for k in sorted(by[one]))}" for one in worst]
     return "; ".join(reported) or None
@@ -192,25 +190,19 @@ def open_wireguard(machine: MachineState, number: int, underlay: str, port: int,
 
 def add_peers(machine: MachineState, peers: tuple[Peer, ...]) -> None:
     """From now on these are heard, and nobody else."""
-    state = _wireguard_state(machine)
+    state = machine.held(_STORED, _WireguardState)
     _format([*state.inside, TOOL, "addconf", state.interface, "/dev/stdin"], configuration(peers))
 
 
 def unheard_peers(machine: MachineState, keys: tuple[str, ...], limit_s: float) -> frozenset[str]:
     """Of the peers with these keys, those with whom no key was agreed within the limit."""
-    state, until = _wireguard_state(machine), time.monotonic() + limit_s
+    state, until = machine.held(_STORED, _WireguardState), time.monotonic() + limit_s
     while True:
         heard = peers_with_handshake(_format([*state.inside, TOOL, "show", state.interface, "latest-handshakes"]))
         missing = frozenset(keys) - heard
         if not missing or time.monotonic() > until:
             return missing
         time.sleep(_POLL_S)
-
-
-def _wireguard_state(machine: MachineState) -> _WireguardState:
-    state = machine.objects[_STORED]
-    assert isinstance(state, _WireguardState)
-    return state
 
 
 def _user_space(machine: str, program: str, name: str) -> tuple[str, ...]:

@@ -6,13 +6,10 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 
-from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.controller_link import PortEvent, PortWatch
 from testbed.emulation.control.fault_injection import FaultSchedule
-from testbed.emulation.machine.load_monitor import busy_fraction, processor_times
 from testbed.emulation.network.kernel.link_meter import read_counters
-from testbed.errors import InvalidRunError
-from testbed.machines.adapters.platform import Here, going_first, here, timely
+from testbed.machines.adapters.platform import Here, here, timely
 from testbed.metapath.cable_states import CableStates
 from testbed.metapath.emulated.endpoints import SinkResult, SourceResult, sink_process, source_process
 from testbed.metapath.emulated.recomputed_routes import RecomputedRoutes
@@ -33,8 +30,6 @@ from testbed.stream.endpoints import strangers
 from testbed.stream.measurements import RunHealth
 from topologies import JsonObject
 
-_LEAD_S = 0.05
-"""Between ready and time zero: this for each end, and for the faults."""
 _READY_S, _RESULT_S = 90.0, 60.0
 """How long an end may take to be ready, and to hand its log over."""
 _WARM_EVERY = 1024
@@ -46,7 +41,7 @@ def run_metapath_stream(plan: MetapathPlan, report_progress: ReportProgress | No
     report_progress = report_progress or (lambda _: None)
     check_escapes(plan)
     paths = labelled_path_pair(plan.network, plan.source, plan.sink) if plan.routing == "ft-drb" else None
-    report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="building the network"))
+    report_progress(Progress(doing="building the network"))
     wiring = wire(plan.network, [plan.source, plan.sink])
     with here(wiring) as platform:
         controller, routes, warm = platform.controller, None, range(1)
@@ -57,7 +52,7 @@ def run_metapath_stream(plan: MetapathPlan, report_progress: ReportProgress | No
         elif plan.routing == "single":
             for plan_id, ends in enumerate(((plan.source, plan.sink), (plan.sink, plan.source)), start=1):
                 split = spray(route_by_name(plan.network, *ends, "single"))
-                controller.install(stream_rules(wiring, split, udp_port=STREAM_UDP_PORT), plan_id=plan_id)
+                controller.install(stream_rules(wiring, split), plan_id=plan_id)
         else:
             routes, warm = RecomputedRoutes(controller, wiring, plan), range(0, 65536, _WARM_EVERY)
         return _stream(platform, plan, paths, report_progress, routes=routes, warm=warm)
@@ -78,10 +73,9 @@ def _stream(
     without such paths sends before the start, so that switches have looked flows up.
     """
     net, controller, wiring = platform.network, platform.controller, platform.wiring
-    before = processor_times()
     with ExitStack() as stack:
         stack.enter_context(timely(platform))
-        stack.enter_context(going_first(controller.pid))
+        stack.enter_context(platform.running(dict))
         sink = stack.enter_context(sink_process(net, wiring, plan, paths))
         labels = warm if paths is None else [path_label(k) for k in range(len(paths.forward.paths))]
         source, tell = stack.enter_context(source_process(net, wiring, plan, paths, labels))
@@ -93,14 +87,12 @@ def _stream(
         watch.start()
         look = partial(read_counters, net.link_meter())
         report_progress(Progress(done_s=0, total_s=plan.duration_s, doing="streaming", read_local=look))
-        start = time.monotonic() + _LEAD_S * (1 + len(ends))
+        start = platform.start()
         for end in ends:
             end.begin(start)
-        schedule = FaultSchedule(net, plan.faults, start)
-        stack.callback(schedule.stop)
-        schedule.start()
+        schedule = stack.enter_context(FaultSchedule(net, plan.faults, start))
         with tcp_between(net, wiring, (plan.source, plan.sink), _background(plan, start)) as carried:
-            watch_run(start, plan.duration_s, schedule, report_progress, partial(_check_ends, ends=ends))
+            watch_run(start, plan.duration_s, schedule, report_progress, partial(_check_ends, ends))
         sent, received = source.result(_RESULT_S), sink.result(_RESULT_S)
         if any(fault.stop_s > plan.duration_s for fault in plan.faults):
             watch.stop()
@@ -108,7 +100,7 @@ def _stream(
         schedule.join()
         watch.stop()
         watch.check()
-    events, busy = controller.port_events(), busy_fraction(before, processor_times())
+    events, busy = controller.port_events(), platform.busy()
     return MetapathRun(
         sent=sent.log,
         received=received.log,
@@ -153,11 +145,9 @@ def _background(plan: MetapathPlan, start: float) -> float:
     return plan.background_bps
 
 
-def _check_ends(now_s: float, ends: Sequence[EndpointProcess]) -> None:
-    """InvalidRunError where an end is over before the streams are."""
+def _check_ends(ends: Sequence[EndpointProcess], now_s: float) -> None:
     for end in ends:
-        if not end.alive and not end.finished:
-            raise InvalidRunError(f"the {end.role} ended early, {now_s:.1f} s into the stream: {end.error()}")
+        end.check(now_s)
 
 
 def health_of(sent: SourceResult, received: SinkResult, busy: float) -> RunHealth:

@@ -3,7 +3,6 @@
 import time
 from dataclasses import replace
 
-from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.controller_link import ControllerLink
 from testbed.emulation.network.open_vswitch.switches import flush_flow_cache
 from testbed.metapath.plan import MetapathPlan, Rerouting
@@ -51,7 +50,7 @@ class RecomputedRoutes:
         left = whole.without(*self._down)
         _, forward, _ = splits_of(left, self._plan.source, self._plan.sink)
         routed_s = time.monotonic()
-        rules = versioned_rules(self._wiring, on_network(forward, whole), number=self._number, udp_port=STREAM_UDP_PORT)
+        rules = versioned_rules(self._wiring, on_network(forward, whole), number=self._number)
         self._controller.install(rules.inner, plan_id=2 * self._number + 2)
         self._controller.install(rules.entry, plan_id=2 * self._number + 3)
         return routed_s, len(rules.inner) + len(rules.entry)

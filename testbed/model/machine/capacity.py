@@ -8,7 +8,7 @@ carries. A run gets the usual rate where its own sum is well below that, and a l
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from topologies.text.json_types import JsonObject
@@ -36,17 +36,8 @@ class MachineCapacity:
     limit_reached: bool
 
     def to_json(self) -> JsonObject:
-        """JSON-ready; ``parse_carried_load`` reads it back."""
+        """JSON-ready; ``json_values.from_json`` reads it back."""
         return dict(vars(self))
-
-
-def parse_carried_load(document: object) -> MachineCapacity | None:
-    """None for what is no carried load."""
-    if not isinstance(document, Mapping) or document.keys() != MachineCapacity.__annotations__.keys():
-        return None
-    found = MachineCapacity(**document)
-    numbers = (found.link_bps, found.rate_bps)
-    return found if all(isinstance(n, (int, float)) and 0 < n < math.inf for n in numbers) else None
 
 
 def busy_links(lengths: Sequence[int], frames: int) -> float:

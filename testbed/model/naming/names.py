@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from testbed.errors import InputError, require_type
-from topologies import load_network
-from topologies.errors import TopologyError
+from topologies import TopologyError, load_network
 from topologies.network import LinkId, Network, quoted
 
 T = TypeVar("T")

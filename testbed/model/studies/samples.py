@@ -7,7 +7,7 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import Any
 
-from topologies.text.json_types import Json
+from topologies import Json, lists_by_key
 
 Row = Json
 """A point of a study with what was measured there, as JSON has it."""
@@ -26,11 +26,8 @@ def grouped(rows: Iterable[Row], label: Reader, value: Reader | None = None) -> 
     >>> grouped([{"load": 0.1, "us": 4}, {"load": 0.2, "us": 5}, {"load": 0.1, "us": 6}], "load", "us")
     {0.1: [4, 6], 0.2: [5]}
     """
-    found: dict[Any, list[Any]] = {}
     label, value = reader(label), (lambda row: row) if value is None else reader(value)
-    for row in rows:
-        found.setdefault(label(row), []).append(value(row))
-    return found
+    return lists_by_key((label(row), value(row)) for row in rows)
 
 
 def sum_of(rows: Iterable[Row], field: str) -> float:

@@ -14,9 +14,8 @@ from testbed.report.drawing.charts import LIGHT, bare
 from testbed.report.drawing.node_positions import Point, close_distance, place_network
 from testbed.report.drawing.svg_figures import mark, saved_figure
 from testbed.report.wording import counted
+from topologies import JsonObject, Link, LinkId, Network, Node, label_of, reverse_of
 from topologies.files.formats import write_atomically
-from topologies.network import Link, LinkId, Network, Node, label_of, reverse_of
-from topologies.text.json_types import JsonObject
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,7 @@ Positions that nodes have, rows for fat trees, a projected grid for tori, a circ
 import math
 from collections.abc import Mapping, Sequence
 
-from topologies.network import Network
+from topologies import Network, lists_by_key
 
 Point = tuple[float, float]
 MAX_BY_PATH_LENGTHS = 250
@@ -46,10 +46,9 @@ def _turned(places: dict[str, Point], network: Network, ends: tuple[str, str] | 
 
 def _in_rows(network: Network) -> dict[str, Point]:
     """Fat trees: hosts below, one row a level, each row as wide as the hosts', indices from left to right."""
-    rows: dict[int, list[str]] = {}
-    for node in network.nodes:
-        level = node.attributes["level"] if node.kind == "switch" else -1
-        rows.setdefault(int(level), []).append(node.id)
+    rows = lists_by_key(
+        (int(node.attributes["level"]) if node.kind == "switch" else -1, node.id) for node in network.nodes
+    )
     width = max(len(row) for row in rows.values())
     height = max(1.0, width / 2.0 / max(1, len(rows) - 1))
     return {

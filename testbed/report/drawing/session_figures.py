@@ -12,9 +12,8 @@ from testbed.report.drawing.charts import LAYER_STEPS, LIGHT, Axes, Figure, bare
 from testbed.report.drawing.network_drawing import Failure, Load, Marks, network_figure
 from testbed.report.drawing.svg_figures import mark
 from testbed.report.wording import counted, fault_title, link_title, link_words, shaped_links
+from topologies import Json, JsonObject, LinkId, Network
 from topologies.files.node_link import parse_document
-from topologies.network import LinkId, Network
-from topologies.text.json_types import Json, JsonObject
 
 PX = 1 / 72
 """An inch of a figure is 72 pixels of a page."""

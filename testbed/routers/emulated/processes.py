@@ -40,7 +40,7 @@ def run_routers(plan: RouterPlan) -> RouterRun:
         for number, gauge in enumerate(gauges):
             with namespaces.inside(f"r{number}"):
                 prepare = partial(_Loop, plan, number, sockets[number], (gauge, over))
-                processes.append(stack.enter_context(closing(EndpointProcess(f"router {number}", prepare))))
+                processes.append(stack.enter_context(closing(EndpointProcess(f"router {number}", prepare, gauge))))
         for process in processes:
             process.wait_until_ready(_ANSWER_S)
         start_s = time.monotonic() + _LEAD_S

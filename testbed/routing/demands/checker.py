@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from testbed.arrays import FloatArray
-from topologies import Network
+from topologies import Network, lists_by_key
 
 Demand = tuple[str, str, float]
 """Source, sink, bits a second."""
@@ -81,9 +81,7 @@ def price_bound(network: Network, demands: Sequence[Demand], prices: Sequence[fl
     worth = math.fsum(link.capacity_bps * price for link, price in zip(network.links, sound, strict=True))
     if worth == 0:
         return 0.0
-    by_source: dict[str, list[tuple[str, float]]] = {}
-    for source, sink, rate in demands:
-        by_source.setdefault(source, []).append((sink, rate))
+    by_source = lists_by_key((source, (sink, rate)) for source, sink, rate in demands)
     paid = []
     for source, required in by_source.items():
         distance = price_distances(network, source, sound)

@@ -33,6 +33,7 @@ from testbed.routing.demands.matrix import DemandMatrix, RoutedDemands, sparse_s
 from testbed.routing.flows.end_points import drop_circulations
 from testbed.routing.flows.linear_programs import UnsolvedError, balance_matrix, emptiest, solve_lp, solving
 from testbed.routing.flows.link_graph import LinkGraph
+from topologies import lists_by_key
 
 NOTHING = 1e-6
 """Of a source's demand: a flow below it is the solver's rounding."""
@@ -150,9 +151,7 @@ class DemandProgramme:
     def _commodities(self) -> list[Commodity]:
         self.graph.hops(self.matrix.pairs)
         index = self.matrix.network.node_index
-        by_source: dict[int, list[int]] = {}
-        for pair, ends in enumerate(self.matrix.pairs):
-            by_source.setdefault(index[ends[0]], []).append(pair)
+        by_source = lists_by_key((index[ends[0]], pair) for pair, ends in enumerate(self.matrix.pairs))
         found: list[Commodity] = []
         first = 0
         for source, pairs in by_source.items():

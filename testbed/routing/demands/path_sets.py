@@ -32,7 +32,7 @@ from testbed.routing.demands.matrix import DemandMatrix, RoutedDemands, given_ma
 from testbed.routing.flows.end_points import exact_route, flow_problem
 from testbed.routing.flows.linear_programs import emptiest, solving
 from testbed.routing.flows.link_graph import LinkGraph, ShortestPaths
-from topologies import Network, NoPathError, reverse_of
+from topologies import Network, NoPathError, lists_by_key, reverse_of
 
 Path = tuple[int, ...]
 """Indices of links, from source to sink."""
@@ -259,9 +259,8 @@ class _TreePaths:
             return _Cluster(members[0], members, ())
         near = self._metric[np.ix_(members, self._hubs)] <= radius
         first = np.where(near.any(axis=1), near.argmax(axis=1), -1)
-        parts: dict[int, list[int]] = {}
-        for member, at in zip(members, first.tolist(), strict=True):
-            parts.setdefault(self._hubs[at] if at >= 0 else member, []).append(member)
+        hubs = [self._hubs[at] if at >= 0 else member for member, at in zip(members, first.tolist(), strict=True)]
+        parts = lists_by_key(zip(hubs, members, strict=True))
         return _Cluster(centre, members, tuple(self._cut(hub, tuple(part), radius / 2) for hub, part in parts.items()))
 
     def _climb(self, cluster: _Cluster, above: tuple[_Cluster, ...]) -> None:

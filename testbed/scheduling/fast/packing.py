@@ -13,6 +13,7 @@ import numpy as np
 
 from testbed.jit import compiled_entry
 from testbed.scheduling.fast.class_ejection import ClassNeeds, schedule_units
+from topologies import lists_by_key
 
 MAX_VARIABLES = 60_000
 SCHEDULE_UNITS = compiled_entry(schedule_units)
@@ -31,9 +32,7 @@ def pack(
     >>> sorted(pack([(0, 1), (2, 3), (1, 2)], 2, 1))
     [0, 1, 1]
     """
-    members: dict[tuple[int, ...], list[int]] = {}
-    for i, path in enumerate(paths):
-        members.setdefault(tuple(path), []).append(i)
+    members = lists_by_key((tuple(path), i) for i, path in enumerate(paths))
     resources = np.array([link for path in members for link in path], dtype=np.int64)
     needs = ClassNeeds(
         own=np.cumsum([0, *map(len, members)], dtype=np.int64),
@@ -68,10 +67,7 @@ def solve_packing(
     >>> solve_packing([(0, 1), (1, 2), (2, 0)], 2, 1, time_limit_s=10).state
     'impossible'
     """
-    users: dict[int, list[int]] = {}
-    for path, links in enumerate(paths):
-        for link in links:
-            users.setdefault(link, []).append(path)
+    users = lists_by_key((link, path) for path, links in enumerate(paths) for link in links)
     crowded = max(users.values(), key=len, default=[])
     if bins < 1 or len(crowded) > bins * capacity:
         return PackingAnswer(state="impossible" if paths else "found")

@@ -3,19 +3,15 @@
 Source: Gabrielyan 2007, 3.8.1, Figures 40 and 41.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from testbed.errors import InputError
 from topologies.swiss_t1 import NODES_PER_SWITCH, SWITCHES, bottleneck_loads
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 Counts = tuple[int, ...]
 NOTHING: Counts = (0,) * SWITCHES
@@ -60,8 +56,6 @@ def choose_allocations(nodes: int, *, count: int = 5, occupied: Counts = NOTHING
     the ones with more nodes on the lower switches. All allocations that fit are rated, at most 38,165 of the 390,624.
     Raises InputError where so many nodes are not free.
     """
-    import numpy as np
-
     if len(occupied) != SWITCHES or not all(0 <= taken <= NODES_PER_SWITCH for taken in occupied):
         raise InputError(
             f"occupied {'-'.join(map(str, occupied))}: give {SWITCHES} counts from 0 to {NODES_PER_SWITCH}, "
@@ -92,8 +86,6 @@ def distinct_allocations() -> tuple[RatedAllocation, ...]:
     """One allocation for each pair of (nodes, bottleneck load): the 362 traffic patterns, by nodes and then by rising
     liquid throughput (Gabrielyan 2007, Figure 41). Of those with the same pair the first in lexicographic order stands
     for all."""
-    import numpy as np
-
     table = _all_allocations()[1:]
     loads = bottleneck_loads(table)
     keys = table.sum(axis=1) * 10_000 - loads  # loads are at most 256
@@ -107,7 +99,5 @@ def _rated(counts: NDArray[np.int64], load: np.int64) -> RatedAllocation:
 
 @cache
 def _all_allocations() -> NDArray[np.int64]:
-    import numpy as np
-
     shape = (NODES_PER_SWITCH + 1,) * SWITCHES
     return np.stack(np.unravel_index(np.arange((NODES_PER_SWITCH + 1) ** SWITCHES), shape), axis=1).astype(np.int64)

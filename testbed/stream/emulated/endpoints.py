@@ -3,11 +3,9 @@ end; and what a run asks a machine to do with them."""
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import multiprocessing
 import os
-import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -20,7 +18,7 @@ from fec.protocol.loss_report import MAX_REPORT_BYTES
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.machine.shared_counters import shared_numbers
 from testbed.emulation.network.emulated_network import EmulatedNetwork
-from testbed.emulation.sandbox.process_lifetime import die_with_parent
+from testbed.emulation.sandbox.process_lifetime import begin_child
 from testbed.errors import InvalidRunError
 from testbed.machines.adapters.rpc_network import network_of, read_links
 from testbed.machines.rpc import MachineState
@@ -45,7 +43,7 @@ class EndpointProcess:
     ``gauge``: numbers that it writes while it runs, for whoever watches; packets counted come first.
     """
 
-    def __init__(self, role: str, prepare: Callable[[], Run], gauge: memoryview[float] | None = None) -> None:
+    def __init__(self, role: str, prepare: Callable[[], Run], gauge: memoryview[float]) -> None:
         context = multiprocessing.get_context("fork")
         self.role = role
         self.gauge = gauge
@@ -74,6 +72,11 @@ class EndpointProcess:
     @property
     def finished(self) -> bool:
         return self._answer is not None or self._pipe.poll()
+
+    def check(self, now_s: float) -> None:
+        """InvalidRunError where the process has ended without a result, ``now_s`` into the stream."""
+        if not self.alive and not self.finished:
+            raise InvalidRunError(f"the {self.role} ended early, {now_s:.1f} s into the stream: {self.error()}")
 
     def error(self) -> str:
         return f"exit code {self._process.exitcode}"
@@ -104,10 +107,7 @@ class EndpointProcess:
 
 def _child(pipe: Connection, prepare: Callable[[], Run]) -> None:
     """Die with the parent, wait for the start, answer with the result or the error's text."""
-    die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with contextlib.suppress(PermissionError):  # an ordinary user's processes wait their turn
-        os.setpriority(os.PRIO_PROCESS, 0, -10)
+    begin_child(-10)
     try:
         run = prepare()
         gc.collect()
@@ -201,22 +201,14 @@ def open_end(machine: MachineState, role: str, number: int, plan: StreamPlan, ke
 
 def ask_end(machine: MachineState, role: str, number: int, request: str, *args: object) -> object:
     """What a method of ``EndpointProcess`` answers: ``wait_until_ready``, ``begin`` (at time zero of the stream, on
-    this machine's clock), ``result`` (when the stream is over; its times are seconds after its start)."""
-    return getattr(_end(machine, role, number), request)(*args)
-
-
-def check_end(machine: MachineState, role: str, number: int, now_s: float) -> None:
-    """InvalidRunError where the end's process has ended without a result, ``now_s`` into the stream."""
-    process = _end(machine, role, number)
-    if not process.alive and not process.finished:
-        raise InvalidRunError(f"the {role} ended early, {now_s:.1f} s into the stream: {process.error()}")
+    this machine's clock), ``check`` (while it runs), ``result`` (when the stream is over; its times are seconds after
+    its start)."""
+    return getattr(machine.objects["ends"][role, number], request)(*args)
 
 
 def read_ends(machine: MachineState) -> CounterReading:
     """What the links here and the ends here tell: packets of all streams, N of the first one."""
-    gauges = {
-        end: process.gauge for end, process in machine.objects.get("ends", {}).items() if process.gauge is not None
-    }
+    gauges = {end: process.gauge for end, process in machine.objects.get("ends", {}).items()}
     first = gauges.get((SENDER, 0))
     sent, received = (
         sum(int(gauge[0]) for (role, _), gauge in gauges.items() if role == which) for which in (SENDER, RECEIVER)
@@ -231,9 +223,3 @@ def network_facts(machine: MachineState) -> JsonObject:
     net = network_of(machine)
     impaired = {name: asdict(report) for name, report in net.impairment_reports().items()}
     return {"datapath": net.datapath, "built_by": net.built_by(), **({RELAYED: impaired} if impaired else {})}
-
-
-def _end(machine: MachineState, role: str, number: int) -> EndpointProcess:
-    process = machine.objects["ends"][role, number]
-    assert isinstance(process, EndpointProcess)
-    return process

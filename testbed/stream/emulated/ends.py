@@ -14,9 +14,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from fec import EngineUnavailable, ReedSolomonCode
 from fec.adapters.raw_sockets import DatagramReceiver, Messages, RowReceiver, socket_drops, waiting_datagrams
-from fec.code.reed_solomon import ReedSolomonCode
-from fec.errors import EngineUnavailable
 from fec.protocol.batches import BatchReceiver, BatchSender
 from fec.protocol.compiled.receiver import CompiledReceiver
 from fec.protocol.compiled.sender import CompiledSender

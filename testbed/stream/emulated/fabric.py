@@ -30,14 +30,13 @@ from testbed.machines.machines_report import MachinesReport, require_clock
 from testbed.machines.machines_request import MachinesRequest
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import Wiring, wire
-from testbed.openflow.rules import FlowRule, HostRoute, stream_routes, stream_rules
+from testbed.openflow.rules import split_rules
 from testbed.stream.emulated.background_traffic import tcp_between
 from testbed.stream.emulated.endpoints import (
     KEY_BYTES,
     RECEIVER,
     SENDER,
     ask_end,
-    check_end,
     network_facts,
     open_end,
     read_ends,
@@ -56,21 +55,6 @@ CLOCKS_WITHIN_S = 0.005
 """A run is invalid whose clocks are known less well: a fault's packets are distinguished with 20 ms of guard on each
 side."""
 _READY_S, _BEGUN_S, _RESULT_S = 60.0, 10.0, 40.0
-
-
-def plan_rules(plan: StreamPlan, wiring: Wiring) -> tuple[FlowRule, ...]:
-    """The rules of the stream there and of its loss reports back."""
-    return (
-        *stream_rules(wiring, plan.forward, udp_port=STREAM_UDP_PORT),
-        *stream_rules(wiring, plan.backward, udp_port=STREAM_UDP_PORT),
-    )
-
-
-def plan_routes(plan: StreamPlan, wiring: Wiring) -> tuple[HostRoute, ...]:
-    """What hosts do besides, where one has several cables or forwards."""
-    return tuple(
-        r for one in (plan.forward, plan.backward) for r in stream_routes(wiring, one, udp_port=STREAM_UDP_PORT)
-    )
 
 
 @dataclass(kw_only=True)
@@ -109,32 +93,28 @@ class EmulatedStreamFabric:
         """
         check_concurrent(plans)
         plan, report_progress = plans[0], progress or (lambda _: None)
-
-        def reported(doing: str) -> None:
-            report_progress(Progress(done_s=0, total_s=plan.duration_s, doing=doing))
-
-        with self._network(plans, reported) as platform:
+        with self._network(plans, report_progress) as platform:
             breaker = FaultInjector(platform.network)
             movement = MobileRoutes(breaker, platform, plan) if plan.changes or plan.absent else None
             if movement is None:
                 for number, one in enumerate(plans):
-                    platform.install(plan_rules(one, platform.wiring), plan_id=number + 1)
-                    platform.route(plan_routes(one, platform.wiring))
+                    rules, routes = split_rules(platform.wiring, one.forward, one.backward)
+                    platform.install(rules, plan_id=number + 1)
+                    platform.route(routes)
             else:
                 movement.install_first()
             with self._compared(platform, plan) as carried:
                 found = streams_over(platform, plans, report_progress, breaker, movement, self.begun)
             return tuple(replace(one, counters={**one.counters, **carried}) for one in found)
 
-    def _network(
-        self, plans: Sequence[StreamPlan], reported: Callable[[str], None]
-    ) -> AbstractContextManager[Platform]:
+    def _network(self, plans: Sequence[StreamPlan], show: ReportProgress) -> AbstractContextManager[Platform]:
         if self.machines is None:
-            reported("building the network")
+            show(Progress(doing="building the network"))
             return here_for(*plans, mtu=self.mtu, priority=self.queues == "priority")
         from testbed.machines.adapters.distributed_network import over_machines
 
-        return over_machines(self.machines, reported=reported, **_required(plans, self.mtu, self.queues == "priority"))
+        required = _required(plans, self.mtu, self.queues == "priority")
+        return over_machines(self.machines, report_progress=show, **required)
 
     def _compared(self, platform: Platform, plan: StreamPlan) -> AbstractContextManager[JsonObject]:
         """Recordings begun, and TCP while the block lasts; afterwards what that carried."""
@@ -212,14 +192,12 @@ class _Run:
         keys = [secrets.token_bytes(KEY_BYTES) for _ in self._plans]
         self._ask(_READY_S, open_end, each=lambda end: (self._plans[end.number], keys[end.number]))
         self._ask(_READY_S, ask_end, "wait_until_ready")
-        progress = Progress(done_s=0, total_s=plan.duration_s, doing="streaming")
-        self._report_progress(platform.live(read_ends, progress))
+        self._report_progress(platform.live(read_ends, Progress(doing="streaming")))
         start = platform.start()
         self._ask(_BEGUN_S, ask_end, each=lambda end: ("begin", platform.start_on(end.machine)))
         with ExitStack() as stack:
-            self._schedule = schedule = FaultSchedule(platform.network, plan.faults, start, breaker)
-            stack.callback(schedule.stop)
-            schedule.start()
+            self._schedule = FaultSchedule(platform.network, plan.faults, start, breaker)
+            schedule = stack.enter_context(self._schedule)
             if movement is not None:
                 stack.callback(movement.stop)
                 movement.start(start)
@@ -261,7 +239,7 @@ class _Run:
     def _check(self, now_s: float) -> None:
         """An end point or a machine that dies ends the run."""
         self._platform.check()
-        self._ask(_BEGUN_S, check_end, now_s)
+        self._ask(_BEGUN_S, ask_end, "check", now_s)
 
     def until_now(self) -> dict[str, object]:
         """What was measured until a machine died: faults that were over."""

@@ -5,7 +5,6 @@ import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.fault_injection import FaultInjector
 from testbed.errors import InvalidRunError
 from testbed.faults.fault import ChangeTimes
@@ -98,7 +97,7 @@ class MobileRoutes:
         )
 
     def _rules(self, number: int, splits: Splits) -> tuple[VersionedRules, ...]:
-        return tuple(versioned_rules(self._platform.wiring, s, number=number, udp_port=STREAM_UDP_PORT) for s in splits)
+        return tuple(versioned_rules(self._platform.wiring, split, number=number) for split in splits)
 
     def _inner_and_entry(self, number: int, rules: tuple[VersionedRules, ...]) -> tuple[float, float]:
         """When the first switch began to send by the new split, and when none sent by the old one any more, its memory

@@ -21,20 +21,21 @@ MAX_SYMBOLS = 255
 """In one Reed-Solomon block over GF(2^8)."""
 _SEPARATE = 2
 """Packets that a few separate intervals need over one of their width (docs/workloads/stream.md)."""
+_ANY_SLACK, _LINK_SLACK = 0.02, 0.015
+"""Two losses nearer than this are not distinguished by a short measurement, so the larger N of both is taken: losses of
+any failures, and of single links."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockSizePolicy:
     """``base`` is FEC_t, the block size at rest; calling the policy with a loss fraction gives N in [M, largest].
 
-    ``largest``: the cap. ``slack``: two losses nearer than this are not distinguished by a short measurement, so the
-    larger N of both is taken. ``name`` is "equation 25" or "worst window".
+    ``largest``: the cap. ``name`` is "equation 25" or "worst window".
     """
 
     name: str
     base: int
     largest: int
-    slack: float
     size_for: Callable[[float], int]
 
     def __call__(self, loss: float) -> int:
@@ -74,16 +75,14 @@ def block_size_policy(plan: StreamPlan) -> BlockSizePolicy:
         return _any_window_policy(plan) if is_campaign(plan) else _worst_window_policy(plan)
     m, der, largest = plan.stream.source_packets, plan.stream.decoding_error_rate, largest_block(plan)
     size_for = partial(_size_by_equation_25, m, der, largest)
-    return BlockSizePolicy(
-        name="equation 25", base=size_for(plan.stream.tolerance), largest=largest, slack=0.0, size_for=size_for
-    )
+    return BlockSizePolicy(name="equation 25", base=size_for(plan.stream.tolerance), largest=largest, size_for=size_for)
 
 
 def _size_by_equation_25(m: int, der: float, largest: int, loss: float) -> int:
     return min(largest, fec_block_size(m, round(min(loss, 0.9), 4), der))
 
 
-def _any_window_policy(plan: StreamPlan, slack: float = 0.02) -> BlockSizePolicy:
+def _any_window_policy(plan: StreamPlan) -> BlockSizePolicy:
     """For failures that overlap and routes that change: no list of links tells which intervals a loss comes from.
 
     One interval of the loss's width and two packets: what two to four separate ones ask for more; late parity makes up
@@ -91,19 +90,14 @@ def _any_window_policy(plan: StreamPlan, slack: float = 0.02) -> BlockSizePolicy
     """
     largest, m = largest_block(plan), plan.stream.source_packets
     base = min(largest, stratified_tolerance_block_size(plan.stream.tolerance, m, _any_multiplier(plan)))
-    return BlockSizePolicy(
-        name="worst window of any failures",
-        base=base,
-        largest=largest,
-        slack=slack,
-        size_for=partial(_any_window_size, plan, base, largest, slack),
-    )
+    size_for = partial(_any_window_size, plan, base, largest)
+    return BlockSizePolicy(name="worst window of any failures", base=base, largest=largest, size_for=size_for)
 
 
-def _any_window_size(plan: StreamPlan, base: int, largest: int, slack: float, loss: float) -> int:
+def _any_window_size(plan: StreamPlan, base: int, largest: int, loss: float) -> int:
     if loss <= plan.stream.tolerance:
         return base
-    m, worst = plan.stream.source_packets, round(min(0.95, loss + slack), 2)
+    m, worst = plan.stream.source_packets, round(min(0.95, loss + _ANY_SLACK), 2)
     return min(largest, stratified_tolerance_block_size(worst, m, _any_multiplier(plan)) + _SEPARATE)
 
 
@@ -121,7 +115,7 @@ def _any_multiplier(plan: StreamPlan) -> int:
     return WEYL_MULTIPLIER if plan.stream.label_slots else plan.stream.label_multiplier
 
 
-def _worst_window_policy(plan: StreamPlan, slack: float = 0.015) -> BlockSizePolicy:
+def _worst_window_policy(plan: StreamPlan) -> BlockSizePolicy:
     m, largest, multiplier = plan.stream.source_packets, largest_block(plan), _any_multiplier(plan)
     stairs = sorted(
         (float(plan.forward.load(link)), size)
@@ -134,16 +128,14 @@ def _worst_window_policy(plan: StreamPlan, slack: float = 0.015) -> BlockSizePol
     # What no single link of the route can cause (failures that overlap): one interval of that width, in steps of 5
     # points.
     single = [stratified_tolerance_block_size(step / 20, m, multiplier) for step in range(19)]
-    size_for = partial(_worst_window_size, shares, most, single, slack, largest)
+    size_for = partial(_worst_window_size, shares, most, single, largest)
     weak = [n for share, n in stairs if share <= plan.stream.tolerance]
     base = max([rest_block_size(plan.stream.tolerance, m, plan.stream.label_rule), *weak])
-    return BlockSizePolicy(
-        name="worst window", base=min(largest, base), largest=largest, slack=slack, size_for=size_for
-    )
+    return BlockSizePolicy(name="worst window", base=min(largest, base), largest=largest, size_for=size_for)
 
 
 def _worst_window_size(
-    shares: Sequence[float], most: Sequence[int], single: Sequence[int], slack: float, largest: int, loss: float
+    shares: Sequence[float], most: Sequence[int], single: Sequence[int], largest: int, loss: float
 ) -> int:
-    known = bisect.bisect_right(shares, loss + slack)
+    known = bisect.bisect_right(shares, loss + _LINK_SLACK)
     return min(largest, max(most[known], single[min(18, int(loss * 20 + 1e-9))]))

@@ -14,13 +14,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from sfio_emu import Session, Settings, SfioError, StripedFile
 from sfio_emu.adapters.process_group import SocketGroup
 from sfio_emu.adapters.sockets import TcpConnections
-from sfio_emu.client.session import Session
-from sfio_emu.errors import SfioError
 from sfio_emu.ports import Turns
-from sfio_emu.settings import Settings
-from sfio_emu.striped_file import StripedFile
 from testbed.striping.access import Blocks
 from testbed.striping.measurements import ClientError, Direction, OperationRecord
 from testbed.striping.oracle import Bytes, data_of

@@ -63,7 +63,7 @@ def emulate_striping(
         doing[0] = progress.doing
         report(progress)
 
-    with _network(plan, lambda words: report(Progress(done_s=0, total_s=1, doing=words)), machines) as platform:
+    with _network(plan, report, machines) as platform:
         with timely(platform), platform.running(lambda: _until_now(doing[0], operations)):
             own_root = root if machines is None else None
             with closing(_Run(platform, plan, own_root)) as run:
@@ -79,7 +79,7 @@ def emulate_striping(
 
 
 def _network(
-    plan: StripingPlan, reported: Callable[[str], None], machines: MachinesRequest | None
+    plan: StripingPlan, report_progress: ReportProgress, machines: MachinesRequest | None
 ) -> AbstractContextManager[Platform]:
     impaired = any(fault.kind == "impaired" for fault in plan.faults)
     if machines is not None and (plan.coordinated or plan.killed or impaired):
@@ -88,7 +88,7 @@ def _network(
         raise InputError(
             f"{what}: striped files over several machines know it not; leave it out, or run on one machine"
         )
-    return network_up(machines, wire(plan.network), reported, mtu=MTU_BYTES, controlled=False)
+    return network_up(machines, wire(plan.network), report_progress, mtu=MTU_BYTES, controlled=False)
 
 
 def _until_now(doing: str, operations: Sequence[OperationRecord]) -> dict[str, object]:
@@ -169,9 +169,7 @@ class _Run:
         alone = isinstance(platform, Here)
         with machine_ends.prompt_threads(), ExitStack() as stack:
             start_s = time.monotonic() + (0.0 if alone else _START_AHEAD_S)
-            schedule = FaultSchedule(platform.network, faults, start_s)
-            schedule.start()
-            stack.callback(schedule.stop)
+            schedule = stack.enter_context(FaultSchedule(platform.network, faults, start_s))
             admission = stack.enter_context(self._admitting())
             gauge = None if alone else stack.enter_context(LoadMonitor())
             done = self._ask(machine_ends.operate_clients, direction, fault_s, deaths, start_s=start_s)

@@ -20,7 +20,7 @@ from testbed.model.machine.load import overload_message
 from testbed.striping.emulated.program_run import ProgramNetwork
 from testbed.striping.judgement import UNCOORDINATED_LIMITS
 from testbed.striping.oracle import Bytes, file_content, verified_subfiles, write_subfiles
-from topologies import JsonObject
+from topologies import JsonObject, load_network
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,6 @@ def run_fragmented(network_name: str, nodes: int, link_rate_bps: float, access: 
     from testbed.bulk.planning import at_rate
     from testbed.striping.emulated.scratch_folders import scratch_folder
     from testbed.striping.placement import place
-    from topologies import load_network
 
     placement = place(at_rate(load_network(network_name), link_rate_bps), nodes, nodes)
     content = file_content(access.bytes_each * nodes, access.seed)

@@ -288,6 +288,4 @@ class _MachineObjects:
 
 def occupied_of(machine: MachineState) -> _MachineObjects:
     """What the machine holds of the run."""
-    objects = machine.objects["striping"]
-    assert isinstance(objects, _MachineObjects)
-    return objects
+    return machine.held("striping", _MachineObjects)

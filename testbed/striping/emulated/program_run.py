@@ -22,7 +22,7 @@ from sfio_emu.adapters.peers.group_server import GroupServer
 from testbed.bulk.circuit_rules import packet_switching_rules, pair_routes, return_rules
 from testbed.bulk.emulated.switchboard import CircuitSwitchboard
 from testbed.emulation.attach.program_group import ChildProgram, ProgramGroup
-from testbed.emulation.control.remote_controller import copy_both_directions
+from testbed.emulation.control.remote_controller import accept_each, copy_both_directions
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.emulation.sandbox.process_lifetime import confined
 from testbed.emulation.sandbox.sandbox import require_sandbox
@@ -30,7 +30,7 @@ from testbed.errors import InputError
 from testbed.machines.adapters.platform import FromParts, Here, Platform, network_up
 from testbed.machines.adapters.rpc_network import network_of
 from testbed.machines.adapters.rpc_programs import add_all_neighbours
-from testbed.machines.adapters.stream_forwarding import accept_each, listen_address
+from testbed.machines.adapters.stream_forwarding import listen_address
 from testbed.machines.machines_request import MachinesRequest
 from testbed.machines.rpc import MachineState
 from testbed.model.wiring import Wiring, wire
@@ -113,8 +113,6 @@ def make_directories(root: Path, placement: Placement) -> None:
 def _join(towards: tuple[str, int], member: socket.socket) -> None:
     """A connection to the door as one to the coordinator."""
     with member, suppress(OSError), socket.create_connection(towards, _JOIN_S) as sock:
-        sock.settimeout(None)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         copy_both_directions(sock, member.fileno(), member.fileno())
 
 

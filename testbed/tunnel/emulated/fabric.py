@@ -12,17 +12,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
 
-from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.control.fault_injection import FaultSchedule
 from testbed.errors import CapabilityError
 from testbed.faults.fault import FaultTimes
 from testbed.machines.adapters.platform import Here, here, timely
 from testbed.model.progress import Progress, ReportProgress
 from testbed.model.wiring import wire
-from testbed.openflow.rules import stream_rules
+from testbed.openflow.rules import Rules, split_rules
 from testbed.stream.emulated.watching import watch_run
 from testbed.tunnel.emulated import programs
-from testbed.tunnel.emulated.tunnel import Rules, RunningTunnel, running_tunnel
+from testbed.tunnel.emulated.tunnel import RunningTunnel, running_tunnel
 from testbed.tunnel.emulated.voice import voice_process
 from testbed.tunnel.plan import Mode
 from testbed.tunnel.trial import ENDS_S, RivalRun, TrialMeasurements, TrialPlan
@@ -42,7 +41,7 @@ def emulate_trial(plan: TrialPlan, report_progress: ReportProgress | None = None
     with TemporaryDirectory(prefix="testbed-tunnel-") as name, here(wiring) as platform, timely(platform):
         folder = Path(name)
         if "video" in plan.workloads:
-            report(Progress(done_s=0, total_s=1, doing="making the clip"))
+            report(Progress(doing="making the clip"))
             programs.make_clip(folder, plan.duration_s - ENDS_S)
         if "tcp" in plan.workloads:
             programs.make_file(folder, plan)
@@ -106,9 +105,8 @@ class _Trial:
 
     def _tunnel(self, stack: ExitStack, rival: str) -> RunningTunnel | None:
         if rival == "direct":
-            wiring, splits = self._platform.wiring, (self._plan.direct, self._plan.direct_back)
-            rules = (rule for way in splits for rule in stream_rules(wiring, way, udp_port=STREAM_UDP_PORT))
-            stack.enter_context(self._installed((tuple(rules), ())))
+            rules, _ = split_rules(self._platform.wiring, self._plan.direct, self._plan.direct_back)
+            stack.enter_context(self._installed((rules, ())))
             return None
         plan = replace(self._plan.tunnel, mode=cast(Mode, rival))
         number = next(self._numbers)
@@ -146,9 +144,7 @@ class _Trial:
             start_s = time.monotonic() + _LEAD_S
             if voice is not None:
                 voice.begin(start_s)
-            schedule = FaultSchedule(self._platform.network, plan.faults, start_s)
-            stack.callback(schedule.stop)
-            schedule.start()
+            schedule = stack.enter_context(FaultSchedule(self._platform.network, plan.faults, start_s))
             time.sleep(max(0.0, start_s - time.monotonic()))
             started = [
                 stack.enter_context(place.program(place.source, programs.sending(plan, place, name), name))

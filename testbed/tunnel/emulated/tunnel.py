@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fec.protocol.wire import STREAM_UDP_PORT
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.errors import InputError, InvalidRunError
-from testbed.openflow.rules import OTHER_PRIORITY, FlowRule, HostRoute, stream_routes, stream_rules
+from testbed.openflow.rules import OTHER_PRIORITY, Rules, split_rules
 from testbed.stream.emulated.endpoints import KEY_BYTES, EndpointProcess
 from testbed.tunnel.emulated.tun_device import open_device
 from testbed.tunnel.emulated.tunnel_end import GAUGES, TunnelEndSpec, tunnel_end
@@ -19,7 +19,6 @@ from testbed.tunnel.plan import EndLog, TunnelPlan
 MOST_TUNNELS = 255
 """Of one network, one after another or at once: each has a UDP port, a device name and addresses of its own."""
 _LEAD_S = 0.1
-Rules = tuple[tuple[FlowRule, ...], tuple[HostRoute, ...]]
 Installed = Callable[[Rules], AbstractContextManager[None]]
 """Has the rules in force meanwhile."""
 
@@ -42,14 +41,12 @@ class RunningTunnel:
         return {
             node: dict(zip(GAUGES[1:], (int(number) for number in end.gauge[1:]), strict=True))
             for node, end in self.ends.items()
-            if end.gauge is not None
         }
 
     def results(self, zero_s: float | None = None) -> dict[str, EndLog]:
         """End the tunnel; node -> counters and logs of packets, whose times are since ``zero_s`` of the monotonic clock
         (None: since the tunnel began)."""
         for end in self.ends.values():
-            assert end.gauge is not None
             end.gauge[0] = 1
         found = {node: end.result() for node, end in self.ends.items()}
         for log in (log for end in found.values() for log in (end["offered"], end["delivered"])):
@@ -60,10 +57,8 @@ class RunningTunnel:
 
 def tunnel_rules(net: EmulatedNetwork, plan: TunnelPlan, udp_port: int) -> Rules:
     """Of the tunnel's labels alone: everything else of the pair goes on as it did."""
-    splits = (plan.there.forward, plan.back.forward)
-    rules = [rule for split in splits for rule in stream_rules(net.wiring, split, udp_port=udp_port)]
-    routes = [route for split in splits for route in stream_routes(net.wiring, split, udp_port=udp_port)]
-    return tuple(rule for rule in rules if rule.priority != OTHER_PRIORITY), tuple(routes)
+    rules, routes = split_rules(net.wiring, plan.there.forward, plan.back.forward, udp_port=udp_port)
+    return tuple(rule for rule in rules if rule.priority != OTHER_PRIORITY), routes
 
 
 @contextmanager

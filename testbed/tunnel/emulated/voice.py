@@ -11,6 +11,7 @@ import time
 from contextlib import ExitStack, suppress
 from functools import partial
 
+from testbed.emulation.machine.shared_counters import shared_numbers
 from testbed.emulation.network.emulated_network import EmulatedNetwork
 from testbed.model.wiring import WiredHost
 from testbed.stream.emulated.endpoints import EndpointProcess
@@ -37,7 +38,7 @@ def voice_process(
     taking.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
     taking.bind(("0.0.0.0", _PORT))
     taking.setblocking(False)
-    return EndpointProcess("voip", lambda: partial(_run, sending, taking, address, duration_s))
+    return EndpointProcess("voip", lambda: partial(_run, sending, taking, address, duration_s), shared_numbers(1))
 
 
 def _run(sending: socket.socket, taking: socket.socket, address: str, duration_s: float, start_s: float) -> JsonObject:

@@ -166,12 +166,12 @@ def test_what_another_program_calls_so_is_kept_and_not_read() -> None:
 def test_a_stream_begins_at_the_port_that_its_host_has() -> None:
     from fec.protocol.wire import STREAM_UDP_PORT
     from testbed.openflow.flow_table import RuleWalker
-    from testbed.stream.emulated.fabric import plan_rules
+    from testbed.openflow.rules import split_rules
 
     links = [("a", "s", {"ports": [3, 9]}), ("s", "b", {"ports": [200, 5]})]
     network = testbed.network({"hosts": ["a", "b"], "switches": ["s"], "links": links})
     plan = planned(network, "a", "b")
-    walker = RuleWalker(wire(network), plan_rules(plan, wire(network)))
+    walker = RuleWalker(wire(network), split_rules(wire(network), plan.forward, plan.backward)[0])
     walk = walker.walk("a", walker.stream_packet("a", "b", STREAM_UDP_PORT) | {"udp_src": 0})
     assert (walk.links, walk.host) == ((("a", "s", 0), ("s", "b", 0)), "b")
 

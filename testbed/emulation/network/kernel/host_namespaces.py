@@ -22,6 +22,7 @@ from pathlib import Path
 
 from testbed.emulation.network.kernel.rtnetlink import Message, Netlink, attributes_of
 from testbed.errors import CapabilityError
+from topologies import lists_by_key
 
 _FIRST = 1024
 """What select cannot wait for may as well lie here."""
@@ -110,10 +111,7 @@ class HostNamespaces:
 
     def apply(self, messages: Iterable[tuple[str | None, Message]]) -> None:
         """Carry out (namespace, None for the caller's own; message), in one batch a namespace."""
-        batches: dict[str | None, list[Message]] = {}
-        for name, message in messages:
-            batches.setdefault(name, []).append(message)
-        for name, batch in batches.items():
+        for name, batch in lists_by_key(messages).items():
             self.netlink_of(name).apply(batch)
 
     def set_sysctls(self, name: str, values: Mapping[str, object]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from testbed.emulation.network.kernel import rtnetlink as rtnl
 from testbed.errors import CapabilityError
 from testbed.model.wiring import Tunnel, WiringPart
+from topologies import lists_by_key
 
 MOST_TUNNELS = 1900
 """Of one machine: each is two steps of the guard's program, and the kernel takes 4,096."""
@@ -81,10 +82,7 @@ def guard_steps(port: int, known: Iterable[tuple[int, str]], *, framed: bool = T
         raise CapabilityError(
             f"{len(pairs)} crossing cables on one machine, at most {MOST_TUNNELS}; place nodes so that fewer cross"
         )
-    by_peer: dict[str, list[int]] = {}
-    for vni, peer in pairs:
-        by_peer.setdefault(peer, []).append(vni)
-    for peer, identifiers in by_peer.items():
+    for peer, identifiers in lists_by_key((peer, vni) for vni, peer in pairs).items():
         steps += [(load_word, 0, 0, ip + 12), (equal, 1, 0, int.from_bytes(socket.inet_aton(peer)))]
         steps += [(jump, 0, 0, 1 + 2 * len(identifiers)), (load_stored, 0, 0, 0)]
         for vni in identifiers:

@@ -23,9 +23,8 @@ from mininet.log import lg
 from mininet.topo import Topo
 
 from testbed.emulation.network.mininet_network import recording
-from topologies.errors import TopologyError, nearest
+from topologies import JsonObject, TopologyError, nearest
 from topologies.mininet.topo import link_entry, parameters, ported_document
-from topologies.text.json_types import JsonObject
 
 _MODULE = "topology_file"
 _PYTHON_2 = re.compile(r"^\s*print\s+[^(=\s]|^\s*except [\w., ()]+, \w+:|\bxrange\(|^\s*raise \w+, ", re.MULTILINE)

@@ -13,8 +13,7 @@ from testbed.emulation.network.mininet_network.nodes import LateNode
 from testbed.emulation.network.mininet_network.requests import MakeInterfaces, Requests
 from testbed.model.naming.device_names import interface_name
 from testbed.model.wiring import Wiring
-from topologies.network import LinkId
-from topologies.text.json_types import Json
+from topologies import Json, LinkId
 
 SetCables = Callable[[str, str, bool], object]
 """(node, node, up): cut the cables between the two, or bring them back."""

@@ -45,9 +45,8 @@ def test_every_kind_of_fault_is_begun_and_ended_in_order() -> None:
         Fault(link=BC, kind="blackhole", start_s=0.03, stop_s=0.04, direction="forward"),
         Fault(link=BC, kind="loss", start_s=0.05, stop_s=0.07, loss_fraction=0.25),
     ]
-    schedule = FaultSchedule(network, faults, time.monotonic())
-    schedule.start()
-    schedule.join()
+    with FaultSchedule(network, faults, time.monotonic()) as schedule:
+        schedule.join()
     assert network.done == [
         ("link", AB, False, "both"),
         ("loss", BC, 1.0, "forward"),
@@ -65,11 +64,9 @@ def test_every_kind_of_fault_is_begun_and_ended_in_order() -> None:
 def test_stop_mends_what_is_broken_and_begins_nothing_more() -> None:
     network = FakeNetwork()
     faults = [Fault(link=AB, start_s=0.0, stop_s=60.0), Fault(link=BC, start_s=30.0, stop_s=60.0)]
-    schedule = FaultSchedule(network, faults, time.monotonic())
-    schedule.start()
-    while not network.done:
-        time.sleep(0.001)
-    schedule.stop()
+    with FaultSchedule(network, faults, time.monotonic()) as schedule:
+        while not network.done:
+            time.sleep(0.001)
     assert network.done == [("link", AB, False, "both"), ("link", AB, True, "both")]
     assert [t.fault for t in schedule.times()] == [faults[0]]
     schedule.stop()
@@ -78,11 +75,10 @@ def test_stop_mends_what_is_broken_and_begins_nothing_more() -> None:
 def test_a_fault_for_good_outlasts_those_that_end_and_goes_when_the_run_is_over() -> None:
     network = FakeNetwork()
     faults = [Fault(link=AB, start_s=0.0), Fault(link=BC, kind="blackhole", start_s=0.01, stop_s=0.02)]
-    schedule = FaultSchedule(network, faults, time.monotonic())
-    schedule.start()
-    time.sleep(0.2)
-    assert network.done[-1] == ("loss", BC, 0.0, "both") and len(schedule.in_force()) == 1
-    schedule.join()
+    with FaultSchedule(network, faults, time.monotonic()) as schedule:
+        time.sleep(0.2)
+        assert network.done[-1] == ("loss", BC, 0.0, "both") and len(schedule.in_force()) == 1
+        schedule.join()
     assert network.done[-1] == ("link", AB, True, "both")
     assert schedule.times()[0].stop_s >= 0.2
 
@@ -94,9 +90,11 @@ def test_stop_without_a_start_does_nothing() -> None:
 
 
 def test_refused_fault_is_raised_where_the_schedule_is_awaited() -> None:
-    schedule = FaultSchedule(FakeNetwork(refuse="loss"), [Fault(link=AB, kind="loss", start_s=0, stop_s=0.01)], 0.0)
-    schedule.start()
-    with pytest.raises(CapabilityError, match="cannot"):
+    faults = [Fault(link=AB, kind="loss", start_s=0, stop_s=0.01)]
+    with (
+        FaultSchedule(FakeNetwork(refuse="loss"), faults, 0.0) as schedule,
+        pytest.raises(CapabilityError, match="cannot"),
+    ):
         schedule.join()
 
 
