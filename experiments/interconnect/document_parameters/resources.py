@@ -219,4 +219,5 @@ STUDY = Study.of_module(
         "A router fails with all its cables, from the start; nodes attached to it take no part.",
     ),
     answers="Zarza 2011, 3.5 (free of starvation) and 3.5.3 (required resources); 2.2 leaves failures of routers out",
+    signed=("ack_links",),  # links crossed less those of whole ways, of messages too that a failed router took
 )

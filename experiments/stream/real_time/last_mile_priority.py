@@ -121,7 +121,7 @@ def judge(rows: Rows) -> Verdict:
     """With a queue of its own the stream is as if alone, and TCP has the rest; in one queue with TCP it is too late."""
     plan = last_mile_plan(rows[0])
     checks = [*_queue_checks(rows, plan), *_rest_checks(rows, plan)]
-    return verdict_of(rows, checks, signed=("delays",))  # a sender that is late stamps packets when it is done
+    return verdict_of(rows, checks)
 
 
 def _queue_checks(rows: Rows, plan: StreamPlan) -> list[Check]:
@@ -192,4 +192,5 @@ STUDY = Study.of_module(
         "The queues are the kernel's (htb), on every link; only the last kilometre is ever full.",
     ),
     emulation=True,
+    signed=("delays",),  # a sender that is late stamps packets when it is done
 )

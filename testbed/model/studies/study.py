@@ -5,7 +5,7 @@ It is a value: a command (``testbed experiment run``) measures, stores, judges a
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Self
 
@@ -56,14 +56,9 @@ def grid(**fields: object) -> Points:
     return [dict(zip(fields, values, strict=True)) for values in product(*collections)]
 
 
-def verdict_of(rows: Rows, checks: Iterable[Check], signed: Collection[str] = ()) -> Verdict:
-    """That of a study whose rows say under ``invalid`` why a run says nothing, or None; nothing either where a figure
-    is below 0 that is not ``signed``."""
-    reasons = [row["invalid"] for row in rows if row.get("invalid")]
-    figures = ((key, one if isinstance(one, list | tuple) else (one,)) for row in rows for key, one in row.items())
-    below = (key for key, some in figures for one in some if isinstance(one, int | float) and one < 0)
-    reasons += [f"{key} is below 0" for key in dict.fromkeys(below) if key not in signed]
-    return Verdict(checks=tuple(checks), invalid="; ".join(reasons) or None)
+def verdict_of(rows: Rows, checks: Iterable[Check]) -> Verdict:
+    """That of a study whose rows say under ``invalid`` why a run says nothing, or None."""
+    return Verdict(checks=tuple(checks), invalid="; ".join(filter(None, (row.get("invalid") for row in rows))) or None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +94,8 @@ class Study(Subject):
     ``emulation``: points are measured on real switches, one after another, inside a sandbox; ``timed``: one after
     another, for the clock is what is measured; else ``--workers`` processes may share them (then ``measure`` must be a
     function of a module). ``options``: a class of options of its own (``testbed.model.options``), a value of which is
-    then the third argument of ``points``, by default ``options()``. Rows keep the order of ``points``.
+    then the third argument of ``points``, by default ``options()``. ``signed``: fields of rows that may be below 0; a
+    run says nothing where another is. Rows keep the order of ``points``.
     """
 
     points: Callable[..., Rows]
@@ -109,6 +105,7 @@ class Study(Subject):
     emulation: bool = False
     timed: bool = False
     options: type | None = None
+    signed: Collection[str] = ()
 
     @classmethod
     def of_module(cls, module: str, **values: object) -> Self:
@@ -135,9 +132,13 @@ class Study(Subject):
         if not rows:
             return Verdict(checks=(), notes=("no point was measured",))
         try:
-            return self.judge(rows).keyed()
+            verdict = self.judge(rows).keyed()
         except InputError:
             raise
         except (ArithmeticError, LookupError, ValueError) as error:
             why = f"the points lack what the checks compare ({type(error).__name__}: {error})"
             return Verdict(checks=(), notes=(why,))
+        figures = ((key, one if isinstance(one, list | tuple) else (one,)) for row in rows for key, one in row.items())
+        below = (key for key, some in figures for one in some if isinstance(one, int | float) and one < 0)
+        reasons = [f"{key} is below 0" for key in dict.fromkeys(below) if key not in self.signed]
+        return replace(verdict, invalid="; ".join(filter(None, (verdict.invalid, *reasons))) or None)

@@ -175,10 +175,10 @@ def test_impossible_figures_make_ft_drb_on_switches_invalid(key: str, factor: in
             return {}
         return {key: [factor * one for one in found] if key in LATENCIES else factor * found}
 
-    assert ft_drb_fabric.judge(FABRIC).invalid is None
+    assert ft_drb_fabric.STUDY.judged(FABRIC).invalid is None
     changed = [k for k, row in enumerate(FABRIC) if key not in LATENCIES or max(row.get(key) or (0,)) > 1.1]
     changed = [k for k in changed if times(FABRIC[k])][::7]
-    assert changed and all(ft_drb_fabric.judge(spoilt(FABRIC, k, times)).invalid for k in changed)
+    assert changed and all(ft_drb_fabric.STUDY.judged(spoilt(FABRIC, k, times)).invalid for k in changed)
 
 
 def test_another_cable_or_none_marked_fails_ft_drb_on_switches() -> None:

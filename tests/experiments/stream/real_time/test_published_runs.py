@@ -128,7 +128,7 @@ def test_figures_are_drawn(name: str) -> None:
 ])  # fmt: skip
 def test_figures_below_nought_say_nothing(name: str, key: str) -> None:
     rows, _ = published(name)
-    assert study(name).judge(rows).invalid is None
+    assert study(name).judged(rows).invalid is None
     spoilt = [{**row, key: -row[key]} if number == len(rows) // 2 else row for number, row in enumerate(rows)]
     spoilt = spoilt if spoilt != rows else [{**row, key: -1.0} for row in rows]
-    assert f"{key} is below 0" in str(study(name).judge(spoilt).invalid)
+    assert f"{key} is below 0" in str(study(name).judged(spoilt).invalid)
