@@ -118,9 +118,7 @@ def _row(plan: BulkPlan, run: BulkMeasurements) -> JsonObject:
         "frame_times_s": [list(times) for times in run.frame_times_s],
         "bottlenecks": [label_of(link) for link in busy],
         "bottleneck_busy": [[round(x, 4) for x in shares] for shares in busy.values()],
-        "link_loads": [
-            [label_of(k), load, run.links[k].bytes if k in run.links else 0] for k, load in plan.loads.items()
-        ],
+        "link_loads": [[label_of(k), n, run.links[k].bytes if k in run.links else 0] for k, n in plan.loads.items()],
         "several_machines": None if run.machines is None else _of_machines(plan, run, run.machines),
         "repeated": [plan.transfers[r.transfer].name for r in run.transfers if r.attempts > 1],
     }
@@ -210,15 +208,13 @@ def judge(plan: BulkPlan, run: BulkMeasurements, row: Json) -> Verdict:
     wrong = misplaced(plan, run, whole and plan.switching == "circuit") if run.failure is None else 0
     seen = {link for lost in run.lost_links for link in (lost, reverse_of(lost))}
     missed = [f for f in plan.faults if f.kind == "down" and f.link not in seen] or (plan.killed and not run.failure)
+    verified = row["messages_verified"] * plan.message_bytes
     ended = Check(name="the run came to its end", key="ended", passed=run.failure is None, detail=run.failure or "")
     checks = [
         ended.of(run.delivered) if ended.passed else ended,
         Claim("messages delivered exactly once and verified", "verified")
         .equal(count, row["messages_verified"] - wrong)
-        .noting(
-            f"{row['messages_verified'] * plan.message_bytes} of {plan.total_bytes} bytes"
-            + f"; {wrong} not where and when it was to go" * bool(wrong)
-        ),
+        .noting(f"{verified} of {plan.total_bytes} bytes" + f"; {wrong} not where and when it was to go" * bool(wrong)),
     ]
     came = injection_check(injection_times(plan.faults, plan.killed), run.seconds)
     checks += [check.of(not missed, "nothing saw it break") for check in came]

@@ -236,9 +236,7 @@ def _document(
         "verified": bool(ended) and all(r.verified for r in ended),
         "liquid_links": plan.liquid_links if plan.transfers else None,
         "liquid_throughput_bps": None if prediction is None else prediction.liquid_throughput_bps,
-        "predicted": None
-        if prediction is None
-        else {"throughput_bps": prediction.throughput_bps, "seconds": prediction.seconds},
+        "predicted": prediction and {"throughput_bps": prediction.throughput_bps, "seconds": prediction.seconds},
         "frames": len(plan.frames),
         "killed": [[killed.node, killed.at_s] for killed in plan.killed],
         "cut": [[label_of(fault.link), fault.start_s, fault.ends_s] for fault in plan.faults if fault.kind == "down"],
