@@ -33,15 +33,21 @@ def of_failures(rows: Rows, label: Reader, field: str = "latency_s") -> dict[Any
 
 
 def delivery_check(rows: Rows) -> Check:
-    """Sent = received in every run, none deadlocked."""
+    """Sent = received in every run, none deadlocked; parts of what was sent are no more than that."""
     sent, received = sum_of(rows, "sent"), sum_of(rows, "received")
     stuck = sum(bool(row["deadlocked"]) for row in rows)
-    lost = [row for row in rows if row["sent"] != row["received"]]
+    lost = [row for row in rows if row["sent"] != row["received"] or _more_than_all(row)]
     check = Claim("sent = received in every run").count(float(sent), float(received), COUNTED)
     circled = sum(row.get("livelocked", 0) for row in rows)
     said = f"{len(rows)} runs, {stuck} deadlocked; {circled} packets crossed more than sixteen diameters of links"
     check = replace(check, passed=not lost and not stuck, detail=said)
     return check.of(sent + len(lost) + stuck, "nothing was sent")
+
+
+def _more_than_all(row: Row) -> bool:
+    shares = [value for key, value in row.items() if key.endswith("_share") and value is not None]
+    parts = [row.get(name, 0) / max(1, row["sent"]) for name in ("livelocked", "alternative")]
+    return max((*shares, *parts)) > 1 or row.get("shrunk", 0) > row.get("grown", math.inf)
 
 
 def at_least(name: str, claimed: float, values: Sequence[float], detail: str = "") -> Check:

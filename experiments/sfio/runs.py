@@ -27,6 +27,9 @@ OF_EXCHANGES = (
     "throughput_bps", "seconds", "liquid_links", "verified", "queue_drops", "cpu_fraction", "frames", "deadlocks",
 )  # fmt: skip
 """Kept of an exchange of plain messages."""
+AT_MOST = {"slowest_bps": "throughput_bps", "throughput_bps": "peak_bps", "mean_bps": "peak_bps"}
+AT_MOST |= {"predicted_bps": "liquid_bps"}
+"""Figures of a run -> those that are no smaller."""
 
 
 def accessed(
@@ -57,10 +60,9 @@ def accessed(
     found = judged.document
     first = found["operations"][0]
     prediction = found["predicted"]
+    errors = [f"{e['node']}: {e['text']}" for o in found["operations"] for e in o["errors"]]
     if not found["typical_throughput_bps"]:
-        reason = next(
-            (f"{e['node']}: {e['text']}" for o in found["operations"] for e in o["errors"]), "no reason given"
-        )
+        reason = next(iter(errors), "no reason given")
         raise InvalidRunError(f"{network}: no access of the striped file came to its end ({reason})")
     (typical,) = found["typical_throughput_bps"].values()
     every = [operation["throughput_bps"] for operation in found["operations"]]
@@ -74,7 +76,7 @@ def accessed(
         "liquid_bps": plan.liquid_links * plan.goodput_bps(9000),
         "liquid_links": plan.liquid_links,
         "verified": all(o["verified"] and not o["errors"] for o in found["operations"]),
-        "errors": [f"{e['node']}: {e['text']}" for o in found["operations"] for e in o["errors"]][:4],
+        "errors": errors[:4],
         "invalid": invalid,
         "frames": found["frames"],
         **{name: first[name] for name in OF_OPERATIONS},
@@ -91,16 +93,10 @@ def transferred(
     from testbed.bulk.workload import bulk_plan
 
     plan = bulk_plan(
-        network,
-        switching="packet" if free else "circuit",
-        scheduling="round-robin" if free else "liquid",
-        barrier=not free,
-        pattern=tuple(pairs) or "all-to-all",
-        inject_packets=0,
-        message_bytes=message_bytes,
-        link_rate_bps=link_rate_bps,
-        seed=seed,
-    )
+        network, switching="packet" if free else "circuit", scheduling="round-robin" if free else "liquid",
+        barrier=not free, pattern=tuple(pairs) or "all-to-all", inject_packets=0, message_bytes=message_bytes,
+        link_rate_bps=link_rate_bps, seed=seed,
+    )  # fmt: skip
 
     def once() -> Judgement:
         with EmulatedBulkFabric(calibrate=False) as fabric:
@@ -119,9 +115,17 @@ def content_check(rows: Rows) -> Check:
     return check.of(len(rows), "no run")
 
 
+def impossible(row: Row) -> str | None:
+    """Which figure of a run is larger than another lets it be, or None."""
+    limits = {name: row.get(most) for name, most in AT_MOST.items()} | {"cpu_fraction": 1.0}
+    limits |= {"deadlocks": 0 if row.get("frames") else None}
+    wrong = (key for key, most in limits.items() if None not in (most, row.get(key)) and row[key] > 1.05 * most)
+    return next((f"{key} is {row[key]:g}, more than there can be" for key in wrong), None)
+
+
 def judged(rows: Rows, checks: Sequence[Check], notes: Sequence[str] = ()) -> Verdict:
     """The verdict of a study: invalid where the machine did not keep up with some of its points, however often they
-    were tried."""
-    reasons = [row["invalid"] for row in rows if row.get("invalid")]
+    were tried, or where one has figures that no run has."""
+    reasons = [reason for row in rows if (reason := row.get("invalid") or impossible(row))]
     invalid = f"{len(reasons)} of {len(rows)} points: {reasons[0]}" if reasons else None
     return Verdict(checks=(content_check(rows), *checks), notes=tuple(notes), invalid=invalid)

@@ -1,6 +1,7 @@
 """What each compute process accesses of a striped file: blocks that are disjoint and together cover it, and their
 shares of subfiles."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import get_args
 
@@ -86,14 +87,16 @@ def bytes_per_subfile(blocks: Blocks, stripe_unit: int, subfiles: int) -> Intege
     >>> bytes_per_subfile(access_blocks("contiguous", 35, 1)[0], 5, 2).tolist()
     [20, 15]
     """
-    ends = blocks.offsets + blocks.sizes
-    return np.array(
-        [
-            int((_below(ends, j, stripe_unit, subfiles) - _below(blocks.offsets, j, stripe_unit, subfiles)).sum())
-            for j in range(subfiles)
-        ],
-        dtype=np.int64,
-    )  # fmt: skip
+    spans = subfile_spans(blocks, stripe_unit, subfiles)
+    return np.array([int((end - start).sum()) for start, end in spans], dtype=np.int64)
+
+
+def subfile_spans(blocks: Blocks, stripe_unit: int, subfiles: int) -> Iterator[tuple[Integers, Integers]]:
+    """Of each subfile where the blocks begin and end in it, which may be the same."""
+    edges = blocks.offsets, blocks.offsets + blocks.sizes
+    for subfile in range(subfiles):
+        start, end = (_below(edge, subfile, stripe_unit, subfiles) for edge in edges)
+        yield start, end
 
 
 def _below(offsets: Integers, subfile: int, stripe_unit: int, subfiles: int) -> Integers:

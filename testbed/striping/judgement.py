@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import ceil
 
+import numpy as np
+
 from testbed.faults.fault import describe, fault_not_in_force, injection_check, injection_times
 from testbed.machines.machines_report import MachinesReport
 from testbed.model.machine.load import MachineLoadLimits, overload_message, overload_reason
 from testbed.model.verdict import Check, Verdict
 from testbed.model.workload import Judgement
-from testbed.striping.measurements import TIMEOUT_S, OperationRecord, StripingMeasurements
+from testbed.striping.access import subfile_spans
+from testbed.striping.measurements import MTU_BYTES, TIMEOUT_S, OperationRecord, StripingMeasurements
 from testbed.striping.plan import StripingPlan
 from testbed.striping.prediction import Prediction, change_allowance_s, predict
 from topologies import JsonObject, label_of, lists_by_key
@@ -65,6 +68,8 @@ def _late_fraction(plan: StripingPlan, record: OperationRecord) -> float:
 
 
 ERROR_SLACK_S = 0.5
+OF_OPTIONS = "compute_nodes", "io_nodes", "stripe_unit", "operation", "access", "optimise"
+"""What the document has of them, by their names."""
 
 
 def judge_striping(plan: StripingPlan, run: StripingMeasurements) -> Judgement:
@@ -108,10 +113,25 @@ def judge(plan: StripingPlan, run: StripingMeasurements, prediction: Prediction 
     drops = sum(record.queue_drops for record in run.operations)
     if drops:
         notes.append(f"{drops} packets found a full queue and were sent again")
-    invalid = None
-    if prediction is not None and tells:
+    invalid = _impossible(plan, run)
+    if invalid is None and prediction is not None and tells:
         invalid = invalid_reason(plan, run, _borne_s(prediction))
     return Verdict(checks=tuple(checks), notes=tuple(notes), invalid=invalid)
+
+
+def _impossible(plan: StripingPlan, run: StripingMeasurements) -> str | None:
+    """Which count no run of this plan has, or None: where no transfer waits to be admitted none is late for it, and
+    what waits for a time frame closes no circle."""
+    if run.mtu_bytes != MTU_BYTES:
+        return f"packets of {run.mtu_bytes} bytes, where the network's have {MTU_BYTES}"
+    count = len(plan.transfers) if plan.coordinated and run.fabric == "emulation" else 0
+    free, circuits = (count * (plan.schedule == "none"), 2 * (count + 1) * bool(count and plan.switching == "circuit"))
+    for one in run.operations:
+        most = {"late_s": count * one.seconds, "deadlocks": free * count, "rule_changes": circuits}
+        for name in most if not one.faulty else ():
+            if not 0 <= (found := getattr(one, name)) <= most[name]:
+                return f"{name} is {found:g}, where the plan has 0 to {most[name]:g}"
+    return None
 
 
 def _borne_s(prediction: Prediction) -> float:
@@ -131,14 +151,10 @@ def _too_short(plan: StripingPlan, prediction: Prediction) -> str:
 def _whole(record: OperationRecord) -> Check:
     again = ", after what failed was mended" if record.attempt > 1 else ""
     return Check(
-        name=f"{record.direction}: no process failed{again}",
-        key="no-process-failed",
-        predicted=0,
-        measured=len(record.errors),
-        tolerance=0,
-        passed=not record.errors and record.failure is None,
+        name=f"{record.direction}: no process failed{again}", key="no-process-failed", predicted=0,
+        measured=len(record.errors), tolerance=0, passed=not record.errors and record.failure is None,
         detail=record.failure or "; ".join(f"{e.node}: {e.text}" for e in record.errors[:2]),
-    )
+    )  # fmt: skip
 
 
 def _error_check(record: OperationRecord) -> Check:
@@ -146,24 +162,29 @@ def _error_check(record: OperationRecord) -> Check:
     slowest = max(record.errors, key=lambda e: e.since_fault_s)
     return Check(
         name=f"{record.direction} under faults: every process that failed was told in time, s",
-        key="failures-told",
-        predicted=TIMEOUT_S,
-        measured=slowest.since_fault_s,
-        tolerance=ERROR_SLACK_S,
+        key="failures-told", predicted=TIMEOUT_S, measured=slowest.since_fault_s, tolerance=ERROR_SLACK_S,
         passed=slowest.since_fault_s <= TIMEOUT_S + ERROR_SLACK_S and min(e.since_fault_s for e in record.errors) >= 0,
         detail=f"{len(record.errors)} failed; {slowest.node}: {slowest.text}",
-    )
+    )  # fmt: skip
 
 
 def _content(record: OperationRecord, plan: StripingPlan) -> Check:
-    """A message has a run of a subfile at least, a run a fragment, and a full message cuts one of either in two; the
-    disk takes a call a run, and two for runs that are near one another. Of no byte it cannot tell."""
-    unit, joined = plan.options.stripe_unit, plan.options.optimise and not plan.options.disable
-    units = [(one.offsets + one.sizes - 1) // unit - one.offsets // unit + 1 for one in plan.blocks]
-    limits = plan.options.io_nodes if joined else None, None
-    runs, fragments = (sum(int(each.clip(0, most).sum()) for each in units) + record.messages for most in limits)
-    counted = 0 < record.messages <= record.requests <= record.fragments <= fragments and record.requests <= runs
-    counted = counted and 0 < record.disk_calls <= 2 * record.requests
+    """A process sends a message at least to each subfile of which it has bytes; those that adjoin are a run, in as many
+    fragments as stripe units, less where blocks go on in memory; a full message cuts one of either in two. The disk
+    takes a call a message at least, and two a run at most. Of no byte it cannot tell."""
+    unit, count, joined = plan.options.stripe_unit, plan.options.io_nodes, plan.options.optimise
+    spans = [(np.sort(a[b > a]), np.sort(b[b > a])) for one in plan.blocks for a, b in subfile_spans(one, unit, count)]
+    least_runs = sum(len(a) - int((a[1:] == b[:-1]).sum()) for a, b in spans)
+    edges = [(one.offsets, one.offsets + one.sizes) for one in plan.blocks]
+    units = [(b - 1) // unit - a // unit + 1 for a, b in edges]
+    in_one = sum(int(((a[1:] == b[:-1]) & ((b[:-1] % unit != 0) | (count == 1))).sum()) for a, b in edges)
+    least = sum(len(each) if count == 1 else int(each.sum()) for each in units) - in_one
+    limits = count if joined and not plan.options.disable else None, None
+    cuts = record.messages - sum(len(a) > 0 for a, _ in spans)
+    runs, fragments = (sum(int(each.clip(0, most).sum()) for each in units) + cuts for most in limits)
+    counted = cuts >= 0 and record.messages <= record.requests <= record.fragments
+    counted = counted and least_runs <= record.requests <= runs and least <= record.fragments <= fragments
+    counted = counted and record.messages <= record.disk_calls <= 2 * record.requests
     planned_bytes = sum(one.size_bytes for one in plan.blocks)
     right = record.verified and (record.bytes == 0 or (record.bytes == planned_bytes and counted))
     what = "subfiles hold" if record.direction == "write" else "every process read"
@@ -183,16 +204,12 @@ def typical_throughput(run: StripingMeasurements) -> dict[str, float]:
 def _throughput(direction: str, throughput_bps: float, prediction: Prediction) -> Check:
     ratio = throughput_bps / prediction.throughput_bps
     return Check(
-        name=f"{direction}: measured over predicted throughput",
-        key="throughput",
-        about=direction,
-        predicted=1.0,
-        measured=ratio,
-        tolerance=1 - prediction.least_ratio,
+        name=f"{direction}: measured over predicted throughput", key="throughput", about=direction, predicted=1.0,
+        measured=ratio, tolerance=1 - prediction.least_ratio,
         passed=prediction.least_ratio <= ratio <= prediction.most_ratio,
         detail=f"{throughput_bps / 1e6:.1f} of {prediction.throughput_bps / 1e6:.1f} Mbit/s; at least "
         f"{prediction.least_ratio:g}",
-    )
+    )  # fmt: skip
 
 
 def _document(
@@ -204,13 +221,8 @@ def _document(
     return {
         "network": plan.network.name,
         "fabric": run.fabric,
-        "compute_nodes": options.compute_nodes,
-        "io_nodes": options.io_nodes,
-        "stripe_unit": options.stripe_unit,
+        **{name: getattr(options, name) for name in OF_OPTIONS},
         "file_size": plan.file_bytes,
-        "operation": options.operation,
-        "access": options.access,
-        "optimise": options.optimise,
         "without": list(options.disable),
         "schedule": plan.schedule,
         "switching": plan.switching,
@@ -218,15 +230,11 @@ def _document(
         "bytes": total,
         "seconds": seconds,
         "throughput_bps": total * 8 / seconds if seconds > 0 else 0.0,
-        "messages": sum(r.messages for r in ended),
-        "fragments": sum(r.fragments for r in ended),
-        "disk_calls": sum(r.disk_calls for r in ended),
+        **{name: sum(getattr(r, name) for r in ended) for name in ("messages", "fragments", "disk_calls")},
         "verified": bool(ended) and all(r.verified for r in ended),
         "liquid_links": plan.liquid_links if plan.transfers else None,
         "liquid_throughput_bps": None if prediction is None else prediction.liquid_throughput_bps,
-        "predicted": None
-        if prediction is None
-        else {"throughput_bps": prediction.throughput_bps, "seconds": prediction.seconds},
+        "predicted": prediction and {"throughput_bps": prediction.throughput_bps, "seconds": prediction.seconds},
         "frames": len(plan.frames),
         "killed": [[killed.node, killed.at_s] for killed in plan.killed],
         "cut": [[label_of(fault.link), fault.start_s, fault.ends_s] for fault in plan.faults if fault.kind == "down"],

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from fec.protocol.loss_report import MAX_REPORT_BYTES
 from testbed.arrays import IntArray
 from testbed.faults.fault import fault_not_in_force, fault_rows
 from testbed.model.machine.load import MAX_UNPLANNED, TimingError, dropped_reason, first_exceeded
@@ -16,9 +17,9 @@ from testbed.model.workload import Judgement
 from testbed.stream.judgement.timing_errors import MAX_LAG
 from testbed.stream.path_delays import longest_path_delay_s
 from testbed.tunnel.options import WORKLOADS
-from testbed.tunnel.plan import EndLog
-from testbed.tunnel.prediction import RivalPrediction, predict_rival
-from testbed.tunnel.trial import RivalRun, TrialMeasurements, TrialPlan
+from testbed.tunnel.plan import FRAME_HEADERS_BYTES, EndLog
+from testbed.tunnel.prediction import OVERHEAD_BYTES, RivalPrediction, predict_rival
+from testbed.tunnel.trial import ENDS_S, RivalRun, TrialMeasurements, TrialPlan
 from testbed.tunnel.voice_quality import PLAYOUT_S, SATISFIED_MOS, call_opinion, opinions_over_time
 from topologies import Json, JsonObject
 
@@ -84,6 +85,7 @@ def _overload(plan: TrialPlan, run: RivalRun) -> str | None:
         dropped_reason(run.machine_drops, run.packets, _WAITED, _HINT),
         fault_not_in_force((one.fault for one in run.faults), run.faults, plan.duration_s),
         *(_miscounted(end) for end in (run.source, run.sink) if end is not None),
+        *(_impossible(plan, name, found) for name, found in run.programs.items()),
     ]
     if not plan.command and not plan.only_tcp:
         reasons += [
@@ -95,10 +97,30 @@ def _overload(plan: TrialPlan, run: RivalRun) -> str | None:
 
 
 def _miscounted(end: EndLog) -> str | None:
-    """Why the packets that an end logged are not those it counted, or None; not of a log that left some out."""
-    logged, counts = int(end["offered"]["bytes"].sum()), end["counters"]
-    counted = logged if counts.get("rows_left_out") else counts.get("offered_bytes", logged)
-    return f"an end logged {logged} bytes of packets and counted {counted:.0f}" if counted != logged else None
+    """Why what an end counted cannot be of the packets that it logged, or None; not of a log that left some out. Each
+    is sent once, and a packet of parity is no longer than the longest."""
+    counts, sizes, delivered = end["counters"], end["offered"]["bytes"].astype(int), end["delivered"]
+    octets, parity, reports = int(sizes.sum()), counts.get("sent_parity", math.inf), counts.get("reports", math.inf)
+    least, longest = octets + len(sizes) * OVERHEAD_BYTES, int(sizes.max(initial=0)) + OVERHEAD_BYTES
+    exact = {"offered": len(sizes), "sent_source": len(sizes), "offered_bytes": octets, "delivered": len(delivered)}
+    exact |= {"recovered": int(delivered["recovered"].sum())} if "delivered" in counts else {}
+    limits = {name: (count, count) for name, count in (exact | {"wire_packets": len(sizes) + parity}).items()}
+    limits |= {"wire_bytes": (least, least + parity * longest if parity else least), "processor_share": (0, 2)}
+    limits["report_bytes"] = (0, 2 * reports * (MAX_REPORT_BYTES + FRAME_HEADERS_BYTES))
+    wrong = (name for name, (low, high) in limits.items() if not low <= counts.get(name, low) <= high)
+    name = None if counts.get("rows_left_out") else next(wrong, None)
+    return None if name is None else f"an end counted {name} {counts[name]:.12g}, which the packets that it logged deny"
+
+
+def _impossible(plan: TrialPlan, workload: str, found: Json) -> str | None:
+    """Why a program cannot have measured that in this time, or None."""
+    parts = {"lost": "sent", "identical": "frames", "mean_ms": "worst_ms"}
+    lasts_s = plan.duration_s
+    sent = 3 * plan.least_sent(workload) * lasts_s / (lasts_s - ENDS_S)
+    limits: JsonObject = {"sent": sent, "frames": sent, "worst_ms": 2e3 * lasts_s, "ssim": 1.0, "psnr_db": 100.0}
+    limits |= {name: found.get(whole) for name, whole in parts.items()}
+    wrong = (name for name, most in limits.items() if None not in (most, found.get(name)) and found[name] > most)
+    return next((f"{workload}: {name} is {found[name]:g}, more than there can be" for name in wrong), None)
 
 
 def _unplanned(plan: TrialPlan, run: RivalRun) -> tuple[float, int]:

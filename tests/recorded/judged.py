@@ -30,11 +30,13 @@ from testbed.stream.plan import StreamPlan
 from testbed.stream.simulated import SimulatedStreamFabric
 from testbed.stream.workload import stream_plan
 from testbed.striping import oracle
+from testbed.striping.access import subfile_spans
 from testbed.striping.judgement import delay_by_late_threads_s, judge_striping
 from testbed.striping.measurements import ClientError, OperationRecord, StripingMeasurements
 from testbed.striping.prediction import predict
 from testbed.striping.workload import striping_plan
 from tests.helpers.strains import CALM
+from tests.helpers.virtual_times import at_seconds
 from tests.recorded.computed import REFUSALS, plain, rendered, told
 from tests.testbed.metapath import test_metapath_verdict as metapaths
 from tests.testbed.stream.judgement import test_independent_judge as streams
@@ -173,9 +175,9 @@ def bulk_runs() -> Iterator[tuple[str, Any]]:
         count = len(one.transfers)
         ways: dict[str, Any] = {
             "": {},
-            "slower": {"seconds": good.seconds * 1.07},
-            "much slower": {"seconds": good.seconds * 1.3},
-            "faster": {"seconds": good.seconds * 0.85},
+            "slower": at_seconds(good, good.seconds * 1.07),
+            "much slower": at_seconds(good, good.seconds * 1.3),
+            "faster": at_seconds(good, good.seconds * 0.85),
             "more bytes": {"links": more},
             "nothing": {"seconds": 0.0},
             "again": {"links": more, "retransmitted": {k: TcpRetransmissions(30_000, 4) for k in range(count)}},
@@ -200,7 +202,7 @@ def bulk_runs() -> Iterator[tuple[str, Any]]:
             },
             "one twice": {"transfers": (replace(run.transfers[0], deliveries=2, attempts=2), *run.transfers[1:])},
             "deadlocks": {"deadlocks": tuple(f"ring {k}" for k in range(7)), "lost_links": (one.transfers[0].path[0],)},
-            "virtual": {"fabric": "simulator", "strain": None},
+            "virtual": {"fabric": "simulator", "strain": None, "links": run.links},
         }
         for way, changes in ways.items():
             if name == "liquid" or way in (
@@ -299,10 +301,7 @@ def striped_runs() -> Iterator[tuple[str, Any]]:
             faulty=False,
             seconds=seconds,
             bytes=plan.file_bytes,
-            messages=4,
-            fragments=8,
-            requests=4,
-            disk_calls=4,
+            **_counts(plan),
             verified=True,
             strain=CALM,
         )
@@ -358,6 +357,18 @@ def striped_runs() -> Iterator[tuple[str, Any]]:
             for unit, n in ((5, 2), (7, 3), (200, 2), (1, 4))
         ],
     )
+
+
+def _counts(plan: Any) -> dict[str, int]:
+    """What the library counts of a file without full messages: a message of each process and subfile, or (not
+    optimised) of each fragment."""
+    unit, optimised = plan.options.stripe_unit, plan.options.optimise
+    edges = [(one.offsets, one.offsets + one.sizes) for one in plan.blocks]
+    spans = [(a[b > a], b[b > a]) for one in plan.blocks for a, b in subfile_spans(one, unit, plan.options.io_nodes)]
+    fragments = sum(int(((b - 1) // unit - a // unit + 1).sum()) for a, b in edges)
+    runs = sum(len(a) - int((a[1:] == b[:-1]).sum()) for a, b in spans) if optimised else fragments
+    messages = len(spans) if optimised else fragments
+    return {"messages": messages, "fragments": fragments, "requests": runs, "disk_calls": messages}
 
 
 def metapath_runs() -> Iterator[tuple[str, Any]]:

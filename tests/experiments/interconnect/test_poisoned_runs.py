@@ -257,3 +257,18 @@ def test_a_published_run_that_is_spoilt_fails_where_its_rival_says(name: str, ch
     after = {c.name: c for c in judge([row | spoil(row) for row in rows_of(name)]).checks if wanted in c.name}
     assert before and not any(c.passed for c in after.values())
     assert any(c.passed for c in before.values()) or any(c.outcome == "fails" for c in after.values())
+
+
+@pytest.mark.parametrize("changes", [
+    {"escaped_share": 7.0}, {"alternative": 10**9}, {"livelocked": 10**9}, {"shrunk": 10**9, "grown": 1},
+])  # fmt: skip
+@pytest.mark.parametrize("name", ["paths", "permanent", "transient"])
+def test_parts_of_what_was_sent_are_no_more_than_that(name: str, changes: dict[str, Any]) -> None:
+    rows = rows_of(name)
+    middle = len(rows) // 2
+    spoilt = [row | changes if number == middle else row for number, row in enumerate(rows)]
+    before, after = (
+        next(one for one in judge_of(name)(each).checks if one.name == "sent = received in every run")
+        for each in (rows, spoilt)
+    )
+    assert before.passed and after.outcome == "fails"

@@ -441,3 +441,15 @@ def test_an_access_that_failed_as_a_whole_is_reported_with_its_reason(
         InvalidRunError, match=r"crossbar:4: no access .* came to its end .p1: r0 was silent for 120 s."
     ):
         accessed("crossbar:4", {}, place=tmp_path, compute_nodes=2, io_nodes=2, file_bytes=40_000)
+
+
+@EACH_PUBLISHED
+def test_a_run_with_figures_that_no_run_has_makes_a_study_invalid(study: Any) -> None:
+    rows = rows_of(study)
+    assert study.judge(rows).invalid is None
+    figures = ("slowest_bps", "throughput_bps", "mean_bps", "predicted_bps", "cpu_fraction")
+    for name in [name for name in figures if rows[0].get(name) and ("peak_bps" in rows[0] or name == "cpu_fraction")]:
+        verdict = study.judge(spoilt(rows, 0, lambda row, name=name: {name: 1000 * row[name]}))  # type: ignore[misc]
+        assert "more than there can be" in str(verdict.invalid), name
+    if rows[-1].get("frames"):
+        assert "deadlocks is 3" in str(study.judge(spoilt(rows, -1, lambda _: {"deadlocks": 3})).invalid)

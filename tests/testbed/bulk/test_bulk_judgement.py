@@ -17,6 +17,7 @@ from testbed.faults.fault import Fault
 from testbed.model.machine.load import MachineLoad
 from testbed.model.verdict import Verdict
 from tests.helpers.strains import CALM
+from tests.helpers.virtual_times import at_seconds
 from topologies import load_network, reverse_of
 
 
@@ -31,7 +32,8 @@ def judged(plan: BulkPlan, more_bytes: int = 0, slower: float = 1.0, **changes: 
         link: LinkCount(packets=0, bytes=round(octets) + more_bytes, queue_drops=0)
         for link, octets in expected_bytes(plan, run.packet_payload_bytes).items()
     }
-    fields: dict[str, Any] = {"fabric": "emulation", "links": links, "seconds": run.seconds * slower, "strain": CALM}
+    fields: dict[str, Any] = {"fabric": "emulation", "links": links, "strain": CALM}
+    fields |= at_seconds(run, changes.pop("seconds", run.seconds * slower))
     injection: dict[str, Any] = {"injected": plan.injected, "dropped": {"s1": plan.injected}}
     measured: BulkMeasurements = replace(run, **{**fields, **injection, **changes})
     return judge_bulk(plan, measured).verdict
@@ -49,7 +51,7 @@ def test_a_run_as_predicted_on_a_calm_machine_passes() -> None:
 def test_bytes_beyond_the_schedule_fail_unless_tcp_sent_them_again() -> None:
     plan = plan_of(1_000_000)
     more = 100_000
-    assert failed(judged(plan, more)) == ["bytes of links by the switches' counters against the schedule"]
+    assert failed(judged(plan, more)) == ["bytes that links carried against those of the plan"]
     again = dict.fromkeys(range(len(plan.transfers)), TcpRetransmissions(more, 12))
     assert judged(plan, more, retransmitted=again).passed
     assert not judged(plan, -more, retransmitted=again).passed, "what never crossed a link was not sent again either"
@@ -204,3 +206,34 @@ def test_messages_that_went_in_no_time_of_the_run_do_not_pass(switching: Literal
         spoilt = replace(seen, transfers=(replace(first, **wrong), *run.transfers[1:]))
         assert judge_bulk(cut, spoilt).verdict.exit_code == 1, wrong
     assert judge_bulk(cut, replace(seen, seconds=0.2)).verdict.exit_code == 1
+
+
+@pytest.mark.parametrize(("kind", "options"), [
+    ("circuit", {}), ("packet", {"switching": "packet"}), ("random", {"scheduling": "random"}),
+])  # fmt: skip
+def test_a_run_in_virtual_time_that_was_spoilt_does_not_pass(kind: str, options: dict[str, Any]) -> None:
+    plan = bulk_plan("swiss-t1:allocation=1-1-0-0-1-0-0-0", message_bytes=1_000_000, **options)
+    run = SimulatedBulkFabric().run(plan)
+    assert judge_bulk(plan, run).verdict.passed
+    first, *others = run.transfers
+    for factor in (0.5, 2, 1000):
+        assert not judge_bulk(plan, replace(run, seconds=factor * run.seconds)).verdict.passed, (kind, factor)
+        busiest = max(run.links, key=lambda link: run.links[link].bytes)
+        count = replace(run.links[busiest], bytes=int(factor * run.links[busiest].bytes))
+        assert "link-bytes" in keys_failed(judge_bulk(plan, replace(run, links={**run.links, busiest: count})).verdict)
+        late = replace(first, done_s=factor * (first.done_s or 0.0))
+        if factor != 2 or kind != "packet":  # so long another one may have taken
+            assert "verified" in keys_failed(judge_bulk(plan, replace(run, transfers=(late, *others))).verdict), factor
+
+
+def test_packets_that_share_links_cross_each_of_them_once_at_least() -> None:
+    """On switches: acknowledgements of packets out of order, and what TCP sent again, are more; half is none."""
+    plan = replace(plan_of(1_000_000), switching="packet", injected=0)
+    again = dict.fromkeys(range(len(plan.transfers)), TcpRetransmissions(500_000, 60))
+    assert judged(plan, 400_000, retransmitted=again).passed
+    for more in (1_000_000, -500_000):
+        assert keys_failed(judged(plan, more)) == ["link-bytes"], more
+
+
+def keys_failed(verdict: Verdict) -> list[str]:
+    return [check.key for check in verdict.checks if check.outcome == "fails"]

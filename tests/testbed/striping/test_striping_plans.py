@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,10 @@ from topologies import load_network
 def plan(network: str = "crossbar:4", **options: object) -> StripingPlan:
     chosen = {"compute_nodes": 2, "io_nodes": 2, "file_bytes": 4000} | options
     return striping_plan(network, **chosen)  # type: ignore[arg-type]
+
+
+MEGABYTE = {"bytes": 1_000_000, "messages": 2, "requests": 2, "fragments": 5000, "disk_calls": 2}
+"""What one process counts that writes as much to two I/O nodes in stripe units of 200 bytes."""
 
 
 def record(**fields: object) -> OperationRecord:
@@ -166,7 +171,7 @@ def test_a_verdict_fails_where_content_is_wrong_or_throughput_is_short() -> None
     assert prediction is not None
 
     def judged(**fields: object) -> object:
-        whole = {"bytes": 1_000_000, "seconds": prediction.seconds} | fields
+        whole = MEGABYTE | {"seconds": prediction.seconds} | fields
         run = StripingMeasurements(fabric="emulation", operations=(record(**whole),), mtu_bytes=9000)
         return judge(one, run, prediction)
 
@@ -206,7 +211,7 @@ def test_errors_under_faults_must_come_in_time_and_the_second_attempt_must_succe
         run = StripingMeasurements(fabric="emulation", operations=(broken, *later), mtu_bytes=9000)
         return judge(one, run, prediction).passed
 
-    again = record(attempt=2, bytes=1_000_000, seconds=prediction.seconds)
+    again = record(attempt=2, **MEGABYTE, seconds=prediction.seconds)
     assert judged(1.6, again)
     assert not judged(9.0, again)
     assert not judged(-0.1, again), "before the fault"
@@ -220,10 +225,10 @@ def test_a_write_under_faults_that_never_came_cannot_tell() -> None:
     prediction, cut = predict(one, 9000), replace(one, faults=(fault,))
     killed = replace(one, killed=(KilledProcess(node=one.placement.io[0], at_s=0.1),))
     assert prediction is not None
-    whole = record(faulty=True, bytes=1_000_000, seconds=prediction.seconds)
+    whole = record(faulty=True, **MEGABYTE, seconds=prediction.seconds)
 
     def exit_code(of: StripingPlan, first: OperationRecord, *came: FaultTimes) -> int:
-        again = record(attempt=2, bytes=1_000_000, seconds=prediction.seconds)
+        again = record(attempt=2, **MEGABYTE, seconds=prediction.seconds)
         run = StripingMeasurements(fabric="emulation", operations=(first, again), mtu_bytes=9000, faults=came)
         return judge(of, run, prediction).exit_code
 
@@ -333,9 +338,25 @@ def test_counts_of_a_real_file_that_its_plan_cannot_have_do_not_pass(options: di
     one = plan("swiss-t1:allocation=2-2-0-0-0-0-0-0", **({"file_bytes": 80_000, "operation": "both"} | options))
     run = run_striping(one, tmp_path, fabric="simulator")
     assert judge_striping(one, run).verdict.passed
-    for count in ("bytes", "messages", "fragments", "requests", "disk_calls"):
+    for count, factor in product(("bytes", "messages", "fragments", "requests", "disk_calls"), (1000, 0.5)):
         for number, record in enumerate(run.operations):
-            spoilt = replace(record, **{count: 1000 * getattr(record, count)})
+            if factor < 1 and record.disk_calls > record.messages and count in ("requests", "disk_calls"):
+                continue  # messages of several runs, of which the disk may take many at once
+            spoilt = replace(record, **{count: int(factor * getattr(record, count))})
             operations = (*run.operations[:number], spoilt, *run.operations[number + 1 :])
             verdict = judge_striping(one, replace(run, operations=operations)).verdict
             assert "content" in [check.key for check in verdict.checks if check.outcome == "fails"], (count, spoilt)
+
+
+def test_what_no_run_of_a_plan_counts_makes_it_invalid(tmp_path: Path) -> None:
+    one = plan("crossbar:4", file_bytes=80_000)
+    run = run_striping(one, tmp_path, fabric="simulator")
+    (record,) = run.operations
+    counts: tuple[dict[str, Any], ...] = ({"late_s": 0.1}, {"deadlocks": 1}, {"rule_changes": 1})
+    wrong = [replace(run, operations=(replace(record, **changes),)) for changes in counts]
+    for spoilt in (*wrong, replace(run, mtu_bytes=4500)):
+        assert judge_striping(one, spoilt).verdict.exit_code == 4, spoilt
+    circuits = plan("crossbar:4", file_bytes=80_000, scheduling="liquid", switching="circuit")
+    changed = replace(run, fabric="emulation", operations=(replace(record, rule_changes=10),))
+    assert judge_striping(circuits, changed).verdict.invalid is None
+    assert judge_striping(one, changed).verdict.exit_code == 4, "packets need none"

@@ -177,3 +177,29 @@ def test_packets_of_other_sizes_than_were_counted_or_sent_leave_nothing_to_judge
         packets["bytes"] = packets["bytes"] * np.uint64(times) % 65536
         verdict = verdict_of(runs | {rival: replace(runs[rival], **{end: {**own, log: packets}})})
         assert verdict.exit_code == 4, (rival, verdict)
+
+
+@pytest.mark.parametrize(("end", "name", "factor"), [
+    ("sink", "wire_bytes", 0.5), ("sink", "wire_bytes", 2), ("source", "report_bytes", 1000), ("sink", "offered", 2),
+    ("source", "wire_packets", 0.5), ("sink", "delivered", 0.5), ("sink", "recovered", 2), ("source", "sent_parity", 0),
+    ("source", "processor_share", 1000),
+])  # fmt: skip
+@pytest.mark.parametrize("rival", ["static", "adaptive"])
+def test_a_run_whose_ends_counted_what_they_did_not_log_is_invalid(
+    runs: dict[str, RivalRun], rival: str, end: str, name: str, factor: float
+) -> None:
+    counted = getattr(runs[rival], end)["counters"][name]
+    verdict = verdict_of({**runs, rival: counting(runs[rival], end, **{name: int(factor * counted)})})
+    assert verdict.exit_code == 4 and name.removeprefix("sent_parity") in str(verdict.invalid)
+
+
+@pytest.mark.parametrize(("workload", "figures"), [
+    ("ping", {"sent": 400}), ("ping", {"lost": 900}), ("ping", {"mean_ms": 900.0}), ("ping", {"worst_ms": 2e5}),
+    ("video", {"frames": 880}), ("video", {"identical": 89}), ("video", {"ssim": 1.9}), ("video", {"psnr_db": 230.0}),
+])  # fmt: skip
+@pytest.mark.parametrize("rival", ["direct", "none", "static"])
+def test_a_run_whose_rivals_measured_more_than_there_was_is_invalid(
+    runs: dict[str, RivalRun], rival: str, workload: str, figures: dict[str, float]
+) -> None:
+    verdict = verdict_of({**runs, rival: changed(runs[rival], workload, **figures)})
+    assert verdict.exit_code == 4 and f"{workload}: {next(iter(figures))} is" in str(verdict.invalid)
