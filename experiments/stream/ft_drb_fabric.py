@@ -285,4 +285,5 @@ STUDY = Study.of_module(
     "equations 3.5 to 3.8 beside TCP",
     emulation=True,
     chapter=5,
+    signed=("t_s",),  # a window of time begins before its failure
 )

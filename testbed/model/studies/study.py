@@ -4,13 +4,13 @@ It is a value: a command (``testbed experiment run``) measures, stores, judges a
 """
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import product, repeat
 from typing import Self
 
 from testbed.errors import InputError
-from testbed.model.verdict import IMPOSSIBLE, Check, Verdict, below_nought
+from testbed.model.verdict import IMPOSSIBLE, Check, Verdict
 from topologies.text.json_types import Json, JsonObject
 
 Row = Json
@@ -30,10 +30,7 @@ def where(rows: Iterable[Row], **values: object) -> list[Row]:
     >>> where([{"nodes": 2, "lost": 0}, {"nodes": 4, "lost": 1}], nodes=4)
     [{'nodes': 4, 'lost': 1}]
     """
-    found = list(rows)
-    for name, value in values.items():
-        found = [row for row in found if row[name] == value]
-    return found
+    return [row for row in rows if all(row[name] == value for name, value in values.items())]
 
 
 def parted(rows: Rows, name: str) -> tuple[list[Row], list[Row]]:
@@ -94,8 +91,8 @@ class Study(Subject):
     ``emulation``: points are measured on real switches, one after another, inside a sandbox; ``timed``: one after
     another, for the clock is what is measured; else ``--workers`` processes may share them (then ``measure`` must be a
     function of a module). ``options``: a class of options of its own (``testbed.model.options``), a value of which is
-    then the third argument of ``points``, by default ``options()``. ``signed``: fields of rows that may be below 0; a
-    run says nothing where another is. Rows keep the order of ``points``.
+    then the third argument of ``points``, by default ``options()``. ``signed``: fields of rows, or
+    within them, that may be below 0; a run says nothing where another is. Rows keep the order of ``points``.
     """
 
     points: Callable[..., Rows]
@@ -135,9 +132,20 @@ class Study(Subject):
             verdict = self.judge(rows).keyed()
         except InputError:
             raise
-        except IMPOSSIBLE as error:
+        except (*IMPOSSIBLE, AttributeError, RuntimeError, TypeError) as error:
             why = f"the points lack what the checks compare ({type(error).__name__}: {error})"
             return Verdict(checks=(), notes=(why,))
-        below = dict.fromkeys(key for row in rows for key in below_nought(row) if key not in self.signed)
-        reasons = [f"{key} is below 0" for key in below]
+        beyond = dict(figure for row in rows for figure in _impossible("", row))
+        reasons = [f"{name} is {one:g}, which no run has" for name, one in beyond.items() if name not in self.signed]
         return replace(verdict, invalid="; ".join(filter(None, (verdict.invalid, *reasons))) or None)
+
+
+def _impossible(name: str, found: Json) -> Iterator[tuple[str, float]]:
+    """Figures of a field, or within it, that are below 0, no number, or a part that is more than the whole."""
+    if isinstance(found, dict | list | tuple):
+        for own, one in found.items() if isinstance(found, dict) else zip(repeat(name), found, strict=False):
+            yield from _impossible(own, one)
+    elif isinstance(found, int | float) and not 0 <= found <= (
+        1.1 if name.endswith(("_fraction", "_share")) else found
+    ):
+        yield name, found
