@@ -214,13 +214,13 @@ def _sums(plan: StreamPlan, run: StreamMeasurements) -> dict[str, tuple[float, f
         "delivered unused_sources -recovered": (there & source).sum(), "delivered lost_sources": m * opened,
         "recovered unused_parity": (there & ~source).sum(), "decoded_blocks undecodable_blocks": opened,
     }  # fmt: skip
-    reports, told, misjudged = counts.get("reports", 0), counts["sent_reports"], np.isfinite(news.came_s).sum()
+    reports, heard, misjudged = counts.get("reports", 0), counts["sent_reports"], np.isfinite(news.came_s).sum()
     most = plan.duration_s / min(stream.report_interval_s, ReceiverParameters.urgent_s) + got / stream.report_packets
     return {
         **{name: (n, n) for name, n in exact.items()}, **{name: (n - loose, n + loose) for name, n in usual.items()},
         "accepted duplicate late": (got - refused, got), "reordered": (0, got),
-        "sent_late_parity_blocks": (len(np.unique(late)), told * (stream.playback_s / stream.block_s + 2)),
-        "reports": (told, most + 1), "urgent_reports": (0, reports), "sent_reports": (len(news.told_s), reports),
-        "sent_repeated_reports": (0, math.inf if is_impaired(plan) else len(RETURN_LABELS) * reports - told),
+        "sent_late_parity_blocks": (len(np.unique(late)), heard * (stream.playback_s / stream.block_s + 2)),
+        "reports": (heard, most + 1), "urgent_reports": (0, reports), "sent_reports": (len(news.told_s), reports),
+        "sent_repeated_reports": (0, math.inf if is_impaired(plan) else len(RETURN_LABELS) * reports - heard),
         "sent_misjudged": (misjudged, misjudged if len(news.told_s) else math.inf),
     }  # fmt: skip
