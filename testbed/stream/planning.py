@@ -312,7 +312,7 @@ def check_delays(plan: StreamPlan) -> None:
             f"and the longest path {longest:g} s; the playback buffer is {stream.playback_s:g} s, so that no block is "
             f"there in time: give a buffer of {stream.block_s + 3 * longest:g} {_OR_MORE}"
         )
-    if longest > plan.stream.playback_s / 3:
+    if longest > stream.playback_s / 3 + 1e-9:
         raise InputError(
             f"the longest path takes {longest * 1000:g} ms of a playback buffer of {plan.stream.playback_s * 1000:g} "
             f"ms; give a buffer of {3 * longest:g} s or more"

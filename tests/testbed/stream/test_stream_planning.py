@@ -30,7 +30,7 @@ def test_delay_near_the_playback_buffer_is_refused_with_a_buffer_that_does() -> 
     slow = load_network("ring:6,delay_s=0.1")
     with pytest.raises(InputError, match=r"playback buffer of 400 ms; give a buffer of 0\.9 s or more"):
         planned(slow, "s0", "s3")
-    plan = planned(slow, "s0", "s3", stream=StreamParameters(playback_s=1.0))
+    plan = planned(slow, "s0", "s3", stream=StreamParameters(playback_s=0.9))
     assert plan.duration_s > 0
 
 
