@@ -47,7 +47,7 @@ def delivery_check(rows: Rows) -> Check:
 def _more_than_all(row: Row) -> bool:
     shares = [value for key, value in row.items() if key.endswith("_share") and value is not None]
     parts = [row.get(name, 0) / max(1, row["sent"]) for name in ("livelocked", "alternative")]
-    return max((*shares, *parts)) > 1 or row.get("shrunk", 0) > row.get("grown", math.inf)
+    return any(part > 1 for part in (*shares, *parts)) or bool(row.get("shrunk", 0) > row.get("grown", math.inf))
 
 
 def at_least(name: str, claimed: float, values: Sequence[float], detail: str = "") -> Check:
