@@ -117,7 +117,7 @@ def content_check(rows: Rows) -> Check:
 
 def impossible(row: Row) -> str | None:
     """Which figure of a run is larger than another lets it be, or None."""
-    limits = {name: row.get(most) for name, most in AT_MOST.items()} | {"cpu_fraction": 1.0}
+    limits: Results = {name: row.get(most) for name, most in AT_MOST.items()} | {"cpu_fraction": 1.0}
     limits |= {"deadlocks": 0 if row.get("frames") else None}
     known = {key: most for key, most in limits.items() if most is not None and row.get(key) is not None}
     wrong = (key for key, most in known.items() if row[key] > 1.05 * most)
