@@ -4,6 +4,7 @@ logs of both ends tell with how many packets a block the stream decodes, and wit
 Nothing that counts knows what the sender's policy claims (``counting``).
 """
 
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -74,11 +75,12 @@ def measure(point: Row) -> Results:
     for number, link in enumerate(choose_links(plan, MOST_LINKS[labels])):
         if plan.forward.load(link) == 1:  # no code helps
             continue
-        seeded = replace(plan, seed=plan.seed + number)
+        own = zlib.crc32(repr(sorted(point.items())).encode())  # routes with the same labels would not be independent
+        seeded = replace(plan, seed=own + number)
         arrived = arrived_with_links_down(seeded, [link], PACKETS[labels], SENT_SIZE)
         found.append(counted(plan, link, claimed_sizes(plan, link), dict.fromkeys(range(3), arrived)))
         if labels == "random":
-            found[-1]["rare"] = rare_errors(seeded, link)
+            found[-1]["rare"] = rare_errors(replace(seeded, seed=own + 100 + number), link)
     return as_row(plan, found)
 
 
