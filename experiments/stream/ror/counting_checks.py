@@ -28,7 +28,8 @@ def judge_counts(rows: Rows) -> Verdict:
     checks += [_share_of_equation(random, rate) for rate in judged]
     left_out = [rate for rate in RATES if random and rate not in judged]
     few = [f"random labels, error rate {rate:g}: too few blocks to tell" for rate in left_out]
-    rare = [one for row in random for one in row.get("rare", ())]
+    weighed = [pair for row in random for pair in zip(row.get("load", ()), row.get("rare", ()), strict=False)]
+    rare = [one for load, one in weighed if one["lost"] > load]  # else any further failure takes every path
     return Verdict.of([*checks, _rare_share(rare)] if rare else checks, few)
 
 
