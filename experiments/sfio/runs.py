@@ -93,10 +93,16 @@ def transferred(
     from testbed.bulk.workload import bulk_plan
 
     plan = bulk_plan(
-        network, switching="packet" if free else "circuit", scheduling="round-robin" if free else "liquid",
-        barrier=not free, pattern=tuple(pairs) or "all-to-all", inject_packets=0, message_bytes=message_bytes,
-        link_rate_bps=link_rate_bps, seed=seed,
-    )  # fmt: skip
+        network,
+        switching="packet" if free else "circuit",
+        scheduling="round-robin" if free else "liquid",
+        barrier=not free,
+        pattern=tuple(pairs) or "all-to-all",
+        inject_packets=0,
+        message_bytes=message_bytes,
+        link_rate_bps=link_rate_bps,
+        seed=seed,
+    )
 
     def once() -> Judgement:
         with EmulatedBulkFabric(calibrate=False) as fabric:

@@ -317,10 +317,14 @@ def _throughput_check(plan: BulkPlan, row: Json) -> Check:
     if plan.barrier and plan.method not in ROUNDS and len(plan.frames) == plan.bottleneck_load:
         most = (2 - LIQUID_RATIO) / (1 - min(0.5, AT_ONCE_BYTES / plan.message_bytes))  # links rest between messages
         return Check(
-            name="throughput over predicted liquid throughput", key="throughput", predicted=1.0, measured=row["ratio"],
-            tolerance=1 - LIQUID_RATIO, passed=LIQUID_RATIO <= row["ratio"] <= most,
+            name="throughput over predicted liquid throughput",
+            key="throughput",
+            predicted=1.0,
+            measured=row["ratio"],
+            tolerance=1 - LIQUID_RATIO,
+            passed=LIQUID_RATIO <= row["ratio"] <= most,
             detail=f"at least {LIQUID_RATIO}" + f", at most {most:.2f}" * (row["ratio"] > most),
-        )  # fmt: skip
+        )
     name = "throughput over predicted liquid throughput, against the order in virtual time"
     return Claim(name, "throughput").equal(row["predicted_ratio"], row["ratio"], ORDER_TOLERANCE)
 

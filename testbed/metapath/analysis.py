@@ -174,18 +174,27 @@ def _outcome(
         return latency_of(deliveries.latency_ms[of])
 
     return FaultOutcome(
-        link=label_of(times.fault.link), kind=times.fault.kind, start_s=start, stop_s=stop,
-        port_status_s=None if times.port_status_s is None else times.port_status_s - start, sent=int(during.sum()),
-        lost=lost, lost_s=lost / plan.rate_pps, lost_later=int((deliveries.lost & later).sum()),
+        link=label_of(times.fault.link),
+        kind=times.fault.kind,
+        start_s=start,
+        stop_s=stop,
+        port_status_s=None if times.port_status_s is None else times.port_status_s - start,
+        sent=int(during.sum()),
+        lost=lost,
+        lost_s=lost / plan.rate_pps,
+        lost_later=int((deliveries.lost & later).sum()),
         escaped=int(escaping.sum()),
         first_escape_s=float(deliveries.sent_s[escaping].min() - start) if escaping.any() else None,
-        noticed_s=noticed_s, marked_by=next((e.cause for e in own if e.kind == "marked"), None),
+        noticed_s=noticed_s,
+        marked_by=next((e.cause for e in own if e.kind == "marked"), None),
         reconfigured_s=None if back_s is None else back_s - start,
-        returned_s=None if returned is None else returned - stop, probes=on_cable,
-        latency_before_ms=latency_ms(deliveries.sent_in(start - 1.0, start)), latency_escaped_ms=latency_ms(escaping),
+        returned_s=None if returned is None else returned - stop,
+        probes=on_cable,
+        latency_before_ms=latency_ms(deliveries.sent_in(start - 1.0, start)),
+        latency_escaped_ms=latency_ms(escaping),
         latency_during_ms=latency_ms((during if back_s is None else later) & ~deliveries.escaped),
         latency_after_ms=latency_ms(deliveries.sent_in(stop if returned is None else returned, end_s)),
-    )  # fmt: skip
+    )
 
 
 def _off_the_cable_at(

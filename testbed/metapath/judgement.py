@@ -131,9 +131,13 @@ def ft_drb_checks(
 
 def _at_most(key: str, name: str, limit: float, measured: float | None, words: str) -> Check:
     return Check(
-        name=name, key=key, measured=measured, tolerance=limit, passed=measured is not None and measured <= limit,
+        name=name,
+        key=key,
+        measured=measured,
+        tolerance=limit,
+        passed=measured is not None and measured <= limit,
         detail=f"at most {limit:.4g} {words}",
-    )  # fmt: skip
+    )
 
 
 def _no_more(outcome: FaultOutcome) -> Check:
@@ -237,17 +241,26 @@ def _contradicted(plan: MetapathPlan, run: MetapathRun) -> str | None:
 def _document(plan: MetapathPlan, run: MetapathRun, analysis: MetapathAnalysis, verdict: Verdict) -> JsonObject:
     """The JSON object of one run, but for its faults."""
     figures = {
-        "packets_sent": analysis.messages, "packets_lost_outside_faults": analysis.lost_outside,
-        "datagrams_received": len(run.received.number), "zero_load_latency_s": run.zero_load_s,
-        "sender_lag_s": run.health.sender_lag_s, "unplanned_drops": run.health.unplanned_drops,
-        "cpu_fraction": run.health.cpu_fraction, **run.counters,
-    }  # fmt: skip
+        "packets_sent": analysis.messages,
+        "packets_lost_outside_faults": analysis.lost_outside,
+        "datagrams_received": len(run.received.number),
+        "zero_load_latency_s": run.zero_load_s,
+        "sender_lag_s": run.health.sender_lag_s,
+        "unplanned_drops": run.health.unplanned_drops,
+        "cpu_fraction": run.health.cpu_fraction,
+        **run.counters,
+    }
     return {
-        "fabric": "emulation", "network": plan.network.name, "source": plan.source, "sink": plan.sink,
-        "routing": plan.routing, "seed": plan.seed, "figures": figures,
+        "fabric": "emulation",
+        "network": plan.network.name,
+        "source": plan.source,
+        "sink": plan.sink,
+        "routing": plan.routing,
+        "seed": plan.seed,
+        "figures": figures,
         "events": [json_ready(e) | {"at_s": round(e.at_s, 6), "cable": _cable(plan, e.cable)} for e in run.events],
         "verdict": verdict.to_json(),
-    }  # fmt: skip
+    }
 
 
 def _cable(plan: MetapathPlan, number: int | None) -> str | None:

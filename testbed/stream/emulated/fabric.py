@@ -263,16 +263,22 @@ class _Run:
                 faults_s=conditions.machines.uncertainty_s,
             )
         return StreamMeasurements(
-            fabric="emulation", sent=packets, received=arrivals,
+            fabric="emulation",
+            sent=packets,
+            received=arrivals,
             blocks=block_outcomes(packets, arrivals, plan.stream.source_packets, plan.stream.playback_s),
-            faults=conditions.faults, changes=conditions.changes, clocks=clocks,
+            faults=conditions.faults,
+            changes=conditions.changes,
+            clocks=clocks,
             news=_on_our_clock(platform, source, sent.news),
             health=RunHealth(
-                sender_lag_s=sent.worst_lag_s, unplanned_drops=received.socket_drops + conditions.switch_drops,
-                cpu_fraction=conditions.busy, notes=strangers({**sent.counters, **received.counters}),
+                sender_lag_s=sent.worst_lag_s,
+                unplanned_drops=received.socket_drops + conditions.switch_drops,
+                cpu_fraction=conditions.busy,
+                notes=strangers({**sent.counters, **received.counters}),
             ),
             counters={**sent.counters, **received.counters, **conditions.facts},
-        )  # fmt: skip
+        )
 
 
 def _on_our_clock(platform: Platform, machine: int, loss_reports: LossReportLog) -> LossReportLog:

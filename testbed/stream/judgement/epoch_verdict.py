@@ -89,10 +89,13 @@ def _frames(result: EpochsResult) -> Check:
 def _changes(plan: StreamPlan, result: EpochsResult) -> Check:
     longest = result.longest_change_s if result.longest_change_s is not None else float("inf")
     return Check(
-        name="longest change of the plan, s", key="longest-change", measured=longest, tolerance=MAX_CHANGE_S,
+        name="longest change of the plan, s",
+        key="longest-change",
+        measured=longest,
+        tolerance=MAX_CHANGE_S,
         passed=len(result.frames) == len(plan.splits) and longest <= MAX_CHANGE_S,
         detail=f"{len(plan.changes)} changes, from the links' change to the last switch that sends by the new split",
-    )  # fmt: skip
+    )
 
 
 def _beyond(result: EpochsResult) -> Check:

@@ -46,20 +46,26 @@ def failure_costs(plan: StreamPlan, run: StreamMeasurements) -> JsonObject:
     names = ["+".join(cable_name(costs.cables[k]) for k in np.flatnonzero(row)) for row in broken]
     blocks = (state, settled, excess, requested)
     return {
-        "total": float(excess[inside].sum()), "formula": _each_alone(run, costs) * per_s,
-        "states": float((lasts_s * required).sum()) * per_s, "settled": float(excess[settled].sum()),
+        "total": float(excess[inside].sum()),
+        "formula": _each_alone(run, costs) * per_s,
+        "states": float((lasts_s * required).sum()) * per_s,
+        "settled": float(excess[settled].sum()),
         "settled_predicted": float(requested[settled].sum()),
         "before": float((excess - requested)[inside & ~settled & busy].sum()),
-        "after": float(excess[inside & ~settled & ~busy].sum()), "block_packets": base, "blocks": len(state),
-        "failures": len(run.faults), "failing_s": float(lasts_s[down > 0].sum()),
-        "overlapping_s": float(lasts_s[down > 1].sum()), "beyond_s": float(lasts_s[~reach].sum()),
+        "after": float(excess[inside & ~settled & ~busy].sum()),
+        "block_packets": base,
+        "blocks": len(state),
+        "failures": len(run.faults),
+        "failing_s": float(lasts_s[down > 0].sum()),
+        "overlapping_s": float(lasts_s[down > 1].sum()),
+        "beyond_s": float(lasts_s[~reach].sum()),
         "redundancy": float((lasts_s * _means(required, blocks))[reach].sum()) / over_rest,
         "redundancy_states": float((lasts_s * required).sum()) / over_rest,
         "undecodable_settled": int((settled & run.never_complete).sum()),
         "undecodable": int(run.never_complete.sum()),
         "by_down": _pooled([str(count) for count in down], lasts_s, blocks),
         "by_cable": _pooled([name if k == 1 else "" for k, name in zip(down, names, strict=True)], lasts_s, blocks),
-    }  # fmt: skip
+    }
 
 
 Blocks = tuple[IntArray, BoolArray, FloatArray, FloatArray]

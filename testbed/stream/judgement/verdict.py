@@ -212,12 +212,17 @@ def _loss_check(result: FaultResult) -> Check:
     # Shares are rounded to 1/65536 on the switches; the prediction may miss the interval by no more than that.
     passed = result.measured_loss is not None and low - 1 / 65536 <= result.predicted_loss <= high + 1 / 65536
     return Check(
-        name=f"loss, {result.link} {result.kind}", key="loss", about=result.about, predicted=result.predicted_loss,
-        measured=result.measured_loss, tolerance=(high - low) / 2, passed=passed,
+        name=f"loss, {result.link} {result.kind}",
+        key="loss",
+        about=result.about,
+        predicted=result.predicted_loss,
+        measured=result.measured_loss,
+        tolerance=(high - low) / 2,
+        passed=passed,
         detail=f"{result.packets} packets; the true loss lies in [{low:.4f}, {high:.4f}]",
         rival=1.0 if result.kind in ("down", "blackhole") and high < 1 else None,
         rival_note="all, as on a single path",
-    )  # fmt: skip
+    )
 
 
 def _size_check(result: FaultResult, least: int) -> Check:
@@ -226,14 +231,19 @@ def _size_check(result: FaultResult, least: int) -> Check:
     measured = result.measured_block_size
     passed = result.reacted and measured is not None and low - 0.5 <= measured <= high + 0.5
     return Check(
-        name=f"block size, {result.link} {result.kind}", key="block-size", about=result.about,
-        predicted=result.predicted_block_size, measured=measured, tolerance=float(high - low) / 2 + 0.5,
+        name=f"block size, {result.link} {result.kind}",
+        key="block-size",
+        about=result.about,
+        predicted=result.predicted_block_size,
+        measured=measured,
+        tolerance=float(high - low) / 2 + 0.5,
         passed=passed,
-        detail=f"N for the labels that are lost is {low}" if low == high
+        detail=f"N for the labels that are lost is {low}"
+        if low == high
         else f"the sender's policy gives {low} to {high} for losses it cannot tell apart",
         rival=float(least) if least < low else None,
         rival_note="N is never raised" if least < low else "none: no larger N is called for",
-    )  # fmt: skip
+    )
 
 
 def _decoding_check(plan: StreamPlan, result: FaultResult) -> Check:

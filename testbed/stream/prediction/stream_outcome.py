@@ -135,9 +135,10 @@ def sent_redundancy(
         redundancy_measured=float(first[settled].mean() / policy.base - 1),
         redundancy_tolerance=float(_left_open(plan, policy, states)[state][settled].mean() / policy.base),
         redundancy_over_s=round(float(settled.sum()) * plan.stream.block_s, 4),
-        settled_packets=int(sent[settled].sum()), settled_late_parity=int((sent - first)[settled].sum()),
+        settled_packets=int(sent[settled].sum()),
+        settled_late_parity=int((sent - first)[settled].sum()),
         transient_packets=transient,
-    )  # fmt: skip
+    )
 
 
 def settled_blocks(plan: StreamPlan, run: StreamMeasurements, states: States) -> BoolArray:
