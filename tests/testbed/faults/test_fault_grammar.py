@@ -243,6 +243,8 @@ def test_a_moment_is_a_node_and_seconds() -> None:
     for text in ("r5", "@1", "r5@x", "r5@-1", "r5@nan", "r5@inf"):
         with pytest.raises(InputError, match=r"--kill .*give NODE@TIME"):
             parse_node_time(text, "--kill", T1)
+    assert parse_node_time('"r5"@1', "--kill", T1) == ("r5", 1.0), "names may stand in quotes"
+    assert parse_node_time(" sink @1", "--kill", T1) == ("sink", 1.0), "what is no node is for the plan to say"
 
 
 def test_a_cable_that_can_be_read_in_two_ways_is_shown_in_both_with_its_times() -> None:

@@ -22,6 +22,9 @@ from testbed.faults.fault import (
     PoissonFaults,
     cables_of,
     describe,
+    fault_lines,
+    fault_not_in_force,
+    fault_rows,
     flapping_faults,
     injection_check,
     names_of_faults,
@@ -253,6 +256,23 @@ def test_random_cables_fail_from_the_beginning_and_for_good_unless_told() -> Non
     ) == 4
 
 
+def test_faults_of_a_document_are_shown_with_their_ends() -> None:
+    faults = [Fault(link=LINK, start_s=1.0, stop_s=2.5), Fault(link=LINK, start_s=3.0)]
+    assert list(fault_lines(fault_rows(faults))) == [
+        "  s1->s2 down from 1.00 to 2.50 s",
+        "  s1->s2 down from 3.00 s on",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reported_s", "believed"), [(0.96, True), (1.5, True), (2.0, True), (0.9, False), (2.1, False)]
+)
+def test_a_switch_reports_a_fault_while_it_lasts(reported_s: float, believed: bool) -> None:
+    fault = Fault(link=LINK, start_s=1.0, stop_s=2.0)
+    times = FaultTimes(fault=fault, start_s=1.0, stop_s=2.0, port_status_s=reported_s)
+    assert (fault_not_in_force([fault], [times], 3.0) is None) is believed
+
+
 @pytest.mark.parametrize("name", ["span_s", "gap_variation"])
 def test_a_trace_of_no_length_or_of_even_gaps_is_refused(name: str) -> None:
     values: dict[str, Any] = {
@@ -263,3 +283,5 @@ def test_a_trace_of_no_length_or_of_even_gaps_is_refused(name: str) -> None:
     }
     with pytest.raises(InputError):
         TraceStatistics(nodes=4, failures=3, components=2, **(values | {name: 0.0}))
+    small = {name: 0.5 for name in ("span_s", "gap_variation")}
+    assert TraceStatistics(nodes=4, failures=3, components=2, **(values | small)).span_s == 0.5
