@@ -283,5 +283,5 @@ def test_a_trace_of_no_length_or_of_even_gaps_is_refused(name: str) -> None:
     }
     with pytest.raises(InputError):
         TraceStatistics(nodes=4, failures=3, components=2, **(values | {name: 0.0}))
-    small = {name: 0.5 for name in ("span_s", "gap_variation")}
+    small = dict.fromkeys(("span_s", "gap_variation"), 0.5)
     assert TraceStatistics(nodes=4, failures=3, components=2, **(values | small)).span_s == 0.5

@@ -13,7 +13,13 @@ from testbed.errors import InputError
 from testbed.faults.grammar import parse_fault_list
 from testbed.model.verdict import Check
 from testbed.stream.judgement.analysis import analyse
-from testbed.stream.judgement.impairment_checks import impairment_checks
+from testbed.stream.judgement.impairment_checks import (
+    MIN_PACKETS,
+    burst_tolerance,
+    impairment_checks,
+    loss_tolerance,
+    packets_needed,
+)
 from testbed.stream.judgement.verdict import judge
 from testbed.stream.measurements import ReceivedPackets, StreamMeasurements
 from testbed.stream.plan import StreamParameters, StreamPlan, plan_to_json
@@ -21,6 +27,7 @@ from testbed.stream.simulated import SimulatedStreamFabric
 from tests.helpers.stored_plans import plan_from_json
 from tests.helpers.stream_plans import planned
 from topologies import load_network
+from topologies.impairments import mean_loss, parse_impairments
 from topologies.network import Network
 
 SECONDS = 14.0
@@ -159,3 +166,19 @@ def test_impairments_while_nodes_move_are_refused_by_name() -> None:
     plan = _plan("s1->s2@1-13 jitter:0.01")
     with pytest.raises(InputError, match=r"jitter:0\.01 on s1->s2: no impairments while nodes move"):
         replace(plan, absent=(plan.network.links[-1].id,))
+
+
+@pytest.mark.parametrize("words", ["ge:p=0.01,r=0.3", "ge:p=0.05,r=0.5", "loss:0.05", "loss:0.05 duplicate:0.1"])
+def test_as_many_packets_are_needed_as_tell_losses_and_bursts_and_hardly_more(words: str) -> None:
+    impairments, needed = parse_impairments(words), packets_needed(parse_impairments(words))
+    mean = mean_loss(impairments)
+    # of a chain of two states that loses all or nothing: a loss follows a loss with probability 1 - r
+    parameters = dict(one.split("=") for one in words.partition("ge:")[2].split(",")) if "ge:" in words else {}
+    more_than_alone = 1 - float(parameters["r"]) - mean if parameters else None
+
+    def tells(packets: int) -> bool:
+        bursts = more_than_alone is None or burst_tolerance(impairments, int(packets * mean)) < more_than_alone
+        return loss_tolerance(impairments, packets) < mean and bursts
+
+    assert tells(int(needed)) and (needed == MIN_PACKETS or not tells(int(needed / 1.26)))
+    assert (burst_tolerance(impairments, 100) > 0) is bool(parameters)
