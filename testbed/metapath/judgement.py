@@ -223,12 +223,16 @@ def _contradicted(plan: MetapathPlan, run: MetapathRun) -> str | None:
     def at_s(*kinds: str) -> set[float]:
         return {event.at_s for event in events if event.kind in kinds}
 
-    told_s = [0.0, *(event.at_s for event in events), plan.duration_s + MAX_AFTER_S]
+    moments_s = [0.0, *(event.at_s for event in events), plan.duration_s + MAX_AFTER_S]
     states = ["".join(e.kind[0] for e in events if e.cable == cable) for cable in {e.cable for e in events} - {None}]
     configured = at_s("marked") <= at_s("configured") <= at_s("marked", "cleared")
-    if told_s != sorted(told_s) or not configured or not all(re.fullmatch("(nm?c)*(nm?)?", one) for one in states):
+    if (
+        moments_s != sorted(moments_s)
+        or not configured
+        or not all(re.fullmatch("(nm?c)*(nm?)?", one) for one in states)
+    ):
         return "what the source says that it learned and did cannot be so in this order"
-    if any(not one.notified_s <= one.routed_s <= one.done_s <= told_s[-1] for one in run.rerouted):
+    if any(not one.notified_s <= one.routed_s <= one.done_s <= moments_s[-1] for one in run.rerouted):
         return "what was rerouted cannot be so in this order"
     uses = [(0.0, ()), *((event.at_s, event.paths) for event in events if event.paths)]
     places = np.searchsorted([since_s for since_s, _ in uses], run.sent.time_s, side="right") - 1

@@ -118,9 +118,9 @@ def _large(seed: int) -> Any:
             sent.append((packet.label, packet.block, packet.symbol, round(now, 6)))
             if chance.random() >= loss and not 0.3 < now < 0.35:
                 receiver.receive(packet.data, now)
-        for told_of in receiver.acknowledgements_due(now):
+        for acknowledgement in receiver.acknowledgements_due(now):
             if chance.random() >= loss:
-                sender.receive(told_of)
+                sender.receive(acknowledgement)
         now = max(now + 1e-4, min(sender.next_due_s(), receiver.next_deadline_s()))
     return [sent, sender.loss, sender.skipped_s, receiver.file == data]
 

@@ -5,7 +5,7 @@ Nothing that counts knows what the sender's policy claims (``counting``).
 """
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +22,6 @@ from experiments.stream.ror.counting import (
 from experiments.stream.ror.counting_checks import RARE, RATES, counting_figures, judge_counts
 from experiments.stream.ror.measured_routes import LABELS, SYMBOL_BYTES, mobile_networks
 from fec.redundancy.block_size import fec_block_size
-from fec.redundancy.labels import joined_intervals
 from testbed.errors import InvalidRunError
 from testbed.faults.fault import Fault
 from testbed.model.code_description import BOTH_LABELS
@@ -70,12 +69,11 @@ def measure(point: Row) -> Results:
     were ``short`` at N, N - 1 and N - 2. With random labels N is that of each error rate of ``RATES`` (lists of lists),
     and ``allowed`` is how many blocks equation 25 expects to be short; ``rare``: see ``rare_errors``. ``base``: N at
     rest."""
-    plan, labels = route_plan(point), point["labels"]
-    found = []
+    plan, labels, found = route_plan(point), point["labels"], []
+    own = zlib.crc32(repr(sorted(point.items())).encode())  # routes with the same labels would not be independent
     for number, link in enumerate(choose_links(plan, MOST_LINKS[labels])):
         if plan.forward.load(link) == 1:  # no code helps
             continue
-        own = zlib.crc32(repr(sorted(point.items())).encode())  # routes with the same labels would not be independent
         seeded = replace(plan, seed=own + number)
         arrived = arrived_with_links_down(seeded, [link], PACKETS[labels], SENT_SIZE)
         found.append(counted(plan, link, claimed_sizes(plan, link), dict.fromkeys(range(3), arrived)))
@@ -104,16 +102,16 @@ def rare_errors(plan: StreamPlan, link: int) -> Results:
     25, often are short; each weighs as much as it is likelier with ``link`` down alone.
 
     ``share``: of the blocks that are short with N and N - 1 packets, ``error`` its standard error, ``expected`` by
-    equation 25. Sum and mean are of blocks laid one after another.
+    equation 25. Blocks are laid one after another.
     """
     m, load = plan.stream.source_packets, float(plan.forward.load(link))
     size = fec_block_size(m, load, RARE)
-    down, lost, often = [link], load, (size - m + 1) / size
+    down, gone, often = [link], labels_over(plan, link), (size - m + 1) / size
     for other in sorted(plan.forward.loaded, key=plan.forward.load):
-        parts = sorted(part for i in (*down, other) for part in plan.forward.intervals(i))
-        together = sum(stop - start for start, stop in joined_intervals(_apart(parts))) / LABEL_SPACE
-        if abs(together - often) < abs(lost - often):
-            down, lost = [*down, other], together
+        together = gone | labels_over(plan, other)
+        if abs(together.mean() - often) < abs(gone.mean() - often):
+            down, gone = [*down, other], together
+    lost = float(gone.mean())
     arrived = arrived_with_links_down(plan, down, RARE_PACKETS, SENT_SIZE)
     found = [weighted_short_blocks(arrived, n, m, lost, load) for n in (size, size - 1)]
     expected = [tail(m, n, load) for n in (size, size - 1)]
@@ -126,13 +124,12 @@ def rare_errors(plan: StreamPlan, link: int) -> Results:
     }
 
 
-def _apart(parts: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Sorted intervals without what an earlier one has."""
-    reached = 0
-    for start, stop in parts:
-        if stop > reached:
-            yield max(start, reached), stop
-            reached = stop
+def labels_over(plan: StreamPlan, link: int) -> BoolArray:
+    """Shape (labels,): which of all labels cross the link."""
+    crosses = np.zeros(LABEL_SPACE, dtype=np.bool_)
+    for start, stop in plan.forward.intervals(link):
+        crosses[start:stop] = True
+    return crosses
 
 
 def arrived_with_links_down(

@@ -333,9 +333,9 @@ def mistaken_beliefs(plan: StreamPlan, run: StreamMeasurements) -> list[float]:
         named = ((table, _lost_together(table, belief["names"])) for table in tables)
         table, mask = next(((t, m) for t, m in named if t.labels_in(m) == round(lost)), (None, 0))
         arrived = run.sent.label[(run.sent.time_s >= at_s) & (run.sent.time_s < known_s) & ~run.lost].tolist()
-        untold = table is None or any(table.bit_of(label) & mask for label in arrived)
-        states = epochs(plan, run.faults, run.changes) if untold and table else ()
-        if untold and not any(s.reports_cut and s.start_s < after["at_s"] and s.stop_s > at_s for s in states):
+        mistaken = table is None or any(table.bit_of(label) & mask for label in arrived)
+        states = epochs(plan, run.faults, run.changes) if mistaken and table else ()
+        if mistaken and not any(s.reports_cut and s.start_s < after["at_s"] and s.stop_s > at_s for s in states):
             found.append(at_s)
     return found
 

@@ -91,7 +91,7 @@ def _run(
     )
 
 
-def _told(run: MetapathRun, *events: SourceEvent) -> MetapathRun:
+def _with_events(run: MetapathRun, *events: SourceEvent) -> MetapathRun:
     """The run of a source that says this, and sends over the first path that is in use."""
     uses = [(0.0, 0), *((event.at_s, event.paths[0]) for event in events if event.paths)]
     place = np.searchsorted([at_s for at_s, _ in uses], run.sent.time_s, side="right") - 1
@@ -149,7 +149,7 @@ def _overlapping_run(second_lost: tuple[float, float] = (1.5, 1.51)) -> tuple[Me
     events += [SourceEvent(at_s=s, kind="configured", paths=(k,)) for s, k in ((1.02, over), (1.52, off), (2.3, 0))]
     events.sort(key=lambda event: event.at_s)
     times = tuple(FaultTimes(fault=f, start_s=f.start_s, stop_s=f.stop_s, port_status_s=None) for f in OVERLAPPING)
-    return plan, _told(replace(run, received=received, faults=times), *events)
+    return plan, _with_events(replace(run, received=received, faults=times), *events)
 
 
 def test_faults_that_overlap_are_told_apart() -> None:
@@ -198,9 +198,9 @@ def test_a_cable_that_fails_twice_in_an_episode_is_returned_from_once() -> None:
 def test_silence_must_be_found_in_its_time() -> None:
     plan = _plan(kind="blackhole")
     run = _run(plan, lost=(1.0, 1.07))
-    quick = _told(run, *(replace(e, at_s=e.at_s + 0.05 * (e.at_s < 2)) for e in run.events))
+    quick = _with_events(run, *(replace(e, at_s=e.at_s + 0.05 * (e.at_s < 2)) for e in run.events))
     assert _verdict(plan, quick).passed
-    slow = _verdict(plan, _told(run, *(replace(e, at_s=e.at_s + 0.25 * (e.at_s < 2)) for e in run.events)))
+    slow = _verdict(plan, _with_events(run, *(replace(e, at_s=e.at_s + 0.25 * (e.at_s < 2)) for e in run.events)))
     assert slow.invalid is None and not slow.passed
 
 
@@ -216,15 +216,15 @@ def test_a_run_that_lost_packets_by_itself_or_lagged_is_invalid() -> None:
 def test_one_path_loses_all_and_a_recomputed_route_its_share() -> None:
     single = _plan("single")
     assert lost_share(single, LINK) == 1
-    assert _verdict(single, _told(_run(single, lost=(1.0, 2.0)))).passed
-    assert not _verdict(single, _told(_run(single))).passed
+    assert _verdict(single, _with_events(_run(single, lost=(1.0, 2.0)))).passed
+    assert not _verdict(single, _with_events(_run(single))).passed
     again = _plan("recomputed")
     assert lost_share(again, LINK) == pytest.approx(0.25, abs=0.001)
     rerouted = (
         Rerouting(notified_s=1.004, routed_s=1.04, done_s=1.12, rules=300),
         Rerouting(notified_s=2.004, routed_s=2.04, done_s=2.12, rules=300),
     )
-    run = replace(_told(_run(again, lost=(1.0, 1.03))), rerouted=rerouted)
+    run = replace(_with_events(_run(again, lost=(1.0, 1.03))), rerouted=rerouted)
     (found,) = analyse_metapaths(again, run).faults
     assert (found.reconfigured_s, found.returned_s) == (pytest.approx(0.12), pytest.approx(0.12))
     assert _verdict(again, run).passed
